@@ -1,0 +1,1 @@
+"""understudy: an actor-model runtime for LLM agents, on threads, with no event loop."""

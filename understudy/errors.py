@@ -1,0 +1,213 @@
+"""Everything understudy raises, in one tree.
+
+    UnderstudyError
+    ├── SpecError                       a spec file or a definition is wrong
+    ├── ProviderError                   a model API failed
+    │   ├── RateLimited                 it asked us to slow down
+    │   ├── AuthenticationError         the key is missing or refused
+    │   ├── ProviderTimeout             no answer in time
+    │   └── BadReply                    the answer breaks the API's format
+    ├── ToolError                       a tool failed, and the run was told to raise
+    │   ├── ToolTimeout
+    │   └── ToolUnavailable
+    ├── RunError                        a run ended without an outcome
+    │   ├── MaxIterationsExceeded       a limit, with a token to go on
+    │   ├── RunCancelled
+    │   ├── RunTimedOut
+    │   ├── UnfinishedRun               `.text` was read of a run that waits
+    │   ├── ProtocolViolation           a machine was driven out of order
+    │   ├── SpecChanged                 a saved run belongs to another definition
+    │   ├── UnknownToken
+    │   └── TokenUsed
+    └── ActorError                      the runtime could not deliver or finish a message
+        ├── MailboxFull
+        ├── AgentDown
+        └── AgentCrashed
+
+Every argument but the message has a default, so each error survives `copy` and `pickle`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class UnderstudyError(Exception):
+    """The root: catch it to catch everything that understudy raises on its own account."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # `BaseException` pickles positional arguments only; the attributes travel as state.
+        return (_revive, (type(self), self.args, self.__dict__.copy()))
+
+
+def _revive(cls: type[UnderstudyError], args: tuple[object, ...], state: dict[str, object]) -> UnderstudyError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class SpecError(UnderstudyError, ValueError):
+    """A spec file cannot be loaded. The message lists every problem, a line each."""
+
+
+class ProviderError(UnderstudyError):
+    """A model API refused, failed or could not be reached.
+
+    Attributes:
+        provider: `openai`, `anthropic`, `gemini`, `vertex`, or what the model calls itself.
+        status: the HTTP status, or None when no response came.
+        code: the provider's own word for the error, such as `invalid_request_error`; empty if none.
+        retry_after: seconds the provider asked to wait, or None.
+        retryable: whether the same request may succeed later.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str = "",
+        status: int | None = None,
+        code: str = "",
+        retry_after: float | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+        self.retryable = retryable
+
+
+class RateLimited(ProviderError):
+    """The provider asked us to slow down (HTTP 429)."""
+
+
+class AuthenticationError(ProviderError):
+    """The key or token is missing, unknown, or not allowed to do this."""
+
+
+class ProviderTimeout(ProviderError):
+    """No answer came within the time a model call has."""
+
+
+class BadReply(ProviderError):
+    """The response is not what the API promises: not JSON, cut off, too large, or of another shape."""
+
+
+class ToolError(UnderstudyError):
+    """A tool call failed and was not turned into a result for the model.
+
+    Attributes:
+        tool: the tool's name.
+        call_id: which call of the turn.
+    """
+
+    def __init__(self, message: str, *, tool: str = "", call_id: str = "") -> None:
+        super().__init__(message)
+        self.tool = tool
+        self.call_id = call_id
+
+
+class ToolTimeout(ToolError):
+    """A tool did not return within its timeout."""
+
+
+class ToolUnavailable(ToolError):
+    """No slot is left for the tool: calls that never returned hold them all."""
+
+
+class RunError(UnderstudyError):
+    """A run ended, or cannot go on, for a reason of its own.
+
+    Attributes:
+        run_id: which run; empty when the machine was driven by hand.
+        token: resumes the run after a limit was raised; None where it cannot go on.
+    """
+
+    def __init__(self, message: str, *, run_id: str = "", token: str | None = None) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.token = token
+
+
+class MaxIterationsExceeded(RunError):
+    """The model asked for one round of tool calls, or one turn, more than allowed; nothing of it ran.
+
+    Attributes:
+        limit: the number that was reached.
+        what: `max_iterations` (rounds of tool calls) or `max_turns` (model calls).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit: int = 0,
+        what: str = "max_iterations",
+        run_id: str = "",
+        token: str | None = None,
+    ) -> None:
+        super().__init__(message, run_id=run_id, token=token)
+        self.limit = limit
+        self.what = what
+
+
+class RunCancelled(RunError):
+    """Someone cancelled the run, or its process stopped it."""
+
+
+class RunTimedOut(RunError):
+    """The run's own deadline passed."""
+
+
+class UnfinishedRun(RunError):
+    """`.text` or `.output` was read of an outcome that waits for something."""
+
+
+class ProtocolViolation(RunError):
+    """A machine was given something it did not ask for. Its state is as it was before."""
+
+
+class SpecChanged(RunError, ValueError):
+    """A saved run was made with another definition of its agent.
+
+    Load it with `adopt=True` to go on with the definition at hand.
+    """
+
+
+class UnknownToken(RunError, ValueError):
+    """No paused run here answers to this token."""
+
+
+class TokenUsed(RunError, ValueError):
+    """This token has been used; a token resumes a run once."""
+
+
+class ActorError(UnderstudyError):
+    """The runtime could not deliver or finish a message.
+
+    Attributes:
+        actor: the address of the actor.
+    """
+
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, actor: str = "") -> None:
+        super().__init__(message)
+        self.actor = actor
+
+
+class MailboxFull(ActorError):
+    """The actor has as many messages waiting as its mailbox holds."""
+
+    retryable: ClassVar[bool] = True
+
+
+class AgentDown(ActorError):
+    """The actor has stopped, or has failed too often and waits before it tries again."""
+
+
+class AgentCrashed(ActorError):
+    """The actor failed while it handled this message; `__cause__` says why."""

@@ -1,0 +1,73 @@
+"""What happens in a run, for those who watch it.
+
+The last event is `RunFinished` or `RunFailed`, and there is exactly one of them. All others are numbered without gaps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from understudy.messages import ModelTurn, ToolCall, ToolResult
+from understudy.outcomes import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Event:
+    run_id: str = ""
+    seq: int = 0
+    """Position among the run's events, from 0, without gaps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStarted(_Event):
+    """A model call begins."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFinished(_Event):
+    """The model answered."""
+
+    turn: int
+    response: ModelTurn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDelta(_Event):
+    """A piece of the model's text. A provider that does not stream gives one piece a turn."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted(_Event):
+    """A tool call begins."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFinished(_Event):
+    """A tool call has its result."""
+
+    call: ToolCall
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished(_Event):
+    """The run ended, or paused, with an outcome. The last event."""
+
+    outcome: Outcome[object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFailed(_Event):
+    """The run ended with an error. The last event."""
+
+    error: BaseException
+
+
+Event: TypeAlias = TurnStarted | TurnFinished | TextDelta | ToolStarted | ToolFinished | RunFinished | RunFailed

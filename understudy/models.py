@@ -1,0 +1,60 @@
+"""What a model is to the rest of the house: a name that is checked early, or an object that completes a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from understudy.messages import ModelRequest, ModelTurn
+
+PROVIDERS = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+    "google": "gemini",
+    "vertex": "vertex",
+    "rehearsal": "rehearsal",
+}
+"""Prefix of a model string -> provider."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that can take a model's part. Implementations are shared between threads."""
+
+    def complete(self, request: ModelRequest) -> ModelTurn:
+        """Return the model's turn; blocks the calling thread.
+
+        Should heed `current_scope()`. Raises a `ProviderError` when no turn can be had.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A model string, taken apart: `anthropic:claude-haiku-4-5`."""
+
+    provider: str
+    model: str
+
+    @classmethod
+    def parse(cls, text: str) -> ModelName:
+        """Read `PROVIDER:MODEL`, or plain `rehearsal`.
+
+        Raises:
+            ValueError: the provider is unknown or the model is missing.
+        """
+        prefix, colon, model = text.partition(":")
+        provider = PROVIDERS.get(prefix)
+        expected = "expected 'PROVIDER:MODEL' with a provider of " + ", ".join(sorted(PROVIDERS))
+        if provider is None:
+            near = get_close_matches(prefix, PROVIDERS, 1)
+            hint = f"; did you mean {near[0] + colon + model!r}?" if near else ""
+            raise ValueError(f"unknown provider in model {text!r}: {expected}{hint}")
+        if not model.strip() and provider != "rehearsal":
+            raise ValueError(f"no model named in {text!r}: {expected}")
+        return cls(provider, model)
+
+
+ModelLike: TypeAlias = "str | Model"

@@ -1,0 +1,120 @@
+"""How a run ended or what it waits for, and the decisions that people make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn, TypeAlias, Union
+
+from understudy.errors import UnfinishedRun
+from understudy.messages import JsonObject, JsonValue, Message, ToolCall, Usage
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True, default=str)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What every outcome tells of its run."""
+
+    run_id: str = ""
+    agent_id: str = ""
+    completion_reason: str = ""
+    """Why the run ended or stopped here, in words."""
+    iterations: int = 0
+    """Rounds of tool calls so far."""
+    turns: int = 0
+    """Model calls so far, transport retries not counted."""
+    usage: Usage = field(default_factory=Usage)
+    """Tokens of all model calls so far."""
+    messages: tuple[Message, ...] = ()
+    """What this run added to the history: the input, the model's turns, the tools' results."""
+    session: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])
+    """The session's values as the run left them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complete(Ending, Generic[T_co]):
+    """The run is done."""
+
+    text: str
+    """The model's last text."""
+    output: T_co
+    """The answer in the agent's output type; the text, unless it has one."""
+    finish_reason: str | None = None
+    """The provider's own word for why its last turn ended."""
+    status: Literal["complete"] = "complete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unfinished(Ending):
+    token: str = ""
+    """Resumes the run, once. Empty where nothing can resume it, as in a machine driven by hand."""
+
+    @property
+    def text(self) -> NoReturn:
+        raise UnfinishedRun(self._why(), run_id=self.run_id, token=self.token)
+
+    @property
+    def output(self) -> NoReturn:
+        raise UnfinishedRun(self._why(), run_id=self.run_id, token=self.token)
+
+    def _why(self) -> str:
+        return f"run {self.run_id or 'by hand'} is not finished: {self.completion_reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedsInput(_Unfinished):
+    """The model asked a person something; `resume(token, answer)` goes on."""
+
+    question: str
+    status: Literal["needs_input"] = "needs_input"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedsApproval(_Unfinished):
+    """Tool calls wait for a person; `resume(token, Approve())` goes on."""
+
+    calls: tuple[ToolCall, ...]
+    status: Literal["needs_approval"] = "needs_approval"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incomplete(_Unfinished):
+    """The model stopped before its answer met any criterion.
+
+    Attributes:
+        last_text: what it said last.
+    """
+
+    last_text: str = ""
+    status: Literal["incomplete"] = "incomplete"
+
+
+# `Union`, because an alias that is subscripted must keep its parameter at run time too.
+Outcome: TypeAlias = Union[Complete[T_co], NeedsInput, NeedsApproval, Incomplete]  # noqa: UP007
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Let the call run, with `arguments` in place of the model's if given."""
+
+    arguments: JsonObject | None = None
+    kind: Literal["approve"] = "approve"
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Do not let the call run; the model reads the reason."""
+
+    reason: str = ""
+    kind: Literal["reject"] = "reject"
+
+
+Decision: TypeAlias = Approve | Reject

@@ -1,0 +1,128 @@
+"""`Scope`: how long work may still take, and whether anyone still wants it.
+
+A scope travels in a context variable, so whatever runs inside a run (a model client, a tool, a run started by a tool)
+finds it with `current_scope()`. Clocks and waiting are the driver's: the scope only reads the clock it was given.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+
+from understudy.errors import RunCancelled, RunTimedOut
+
+Clock = Callable[[], float]
+
+
+class Scope:
+    """Deadline and cancellation of one piece of work; safe to share between threads.
+
+    Args:
+        deadline: when the work must end, on `clock`; None for no limit.
+        clock: a monotonic clock in seconds.
+        parent: a scope whose deadline and cancellation hold here too.
+    """
+
+    __slots__ = ("_callbacks", "_cancelled", "_clock", "_lock", "_parent", "_wake", "deadline")
+
+    def __init__(self, deadline: float | None, clock: Clock, *, parent: Scope | None = None) -> None:
+        inherited = None if parent is None else parent.deadline
+        known = [d for d in (deadline, inherited) if d is not None]
+        self.deadline: float | None = min(known) if known else None
+        self._clock = clock
+        self._parent = parent
+        self._cancelled = False
+        self._callbacks: list[Callable[[], object]] = []
+        self._wake: threading.Event | None = None
+        self._lock = threading.Lock()
+        """Guards the callbacks and the change to cancelled."""
+
+    def remaining(self) -> float | None:
+        """Return the seconds left, never below 0, or None when there is no deadline."""
+        return None if self.deadline is None else max(0.0, self.deadline - self._clock())
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the work is no longer wanted; a long loop in a tool should look now and then."""
+        return self._cancelled or (self._parent is not None and self._parent.cancelled)
+
+    def cancel(self) -> None:
+        """Say that the work is no longer wanted, and run the `on_cancel` functions. A second call does nothing."""
+        with self._lock:
+            if self._cancelled:
+                return
+            self._cancelled = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback` once when the work is cancelled; at once if it already is.
+
+        It runs on the thread that cancels, so it must be quick and must not raise.
+
+        Returns:
+            A function that takes the callback back.
+        """
+        with self._lock:
+            late = self._cancelled
+            if not late:
+                self._callbacks.append(callback)
+        if late:
+            callback()
+            return lambda: None
+        undo = None if self._parent is None else self._parent.on_cancel(callback)
+
+        def remove() -> None:
+            with self._lock:
+                if callback in self._callbacks:
+                    self._callbacks.remove(callback)
+            if undo is not None:
+                undo()
+
+        return remove
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but no longer than the work may take.
+
+        Raises:
+            RunCancelled: the work was cancelled before or while waiting.
+            RunTimedOut: the deadline comes first; raised at once, not after the wait.
+        """
+        woken = threading.Event()
+        remove = self.on_cancel(woken.set)
+        try:
+            self.check()
+            left = self.remaining()
+            if left is not None and left < seconds:
+                raise RunTimedOut(f"a wait of {seconds:.3g} s does not fit into the {left:.3g} s left")
+            woken.wait(seconds)
+            self.check()
+        finally:
+            remove()
+
+    def check(self) -> None:
+        """Raise `RunCancelled` or `RunTimedOut` if the work should stop; return quickly otherwise."""
+        if self.cancelled:
+            raise RunCancelled("the run was cancelled")
+        if self.remaining() == 0.0:
+            raise RunTimedOut("the run's deadline has passed")
+
+
+_current: contextvars.ContextVar[Scope | None] = contextvars.ContextVar("understudy_scope", default=None)
+
+
+def current_scope() -> Scope | None:
+    """Return the scope of the run that this code is part of, or None outside of runs."""
+    return _current.get()
+
+
+def enter_scope(scope: Scope | None) -> contextvars.Token[Scope | None]:
+    """Make `scope` the current one of this context; undo with `leave_scope`."""
+    return _current.set(scope)
+
+
+def leave_scope(token: contextvars.Token[Scope | None]) -> None:
+    """Undo `enter_scope`, in the context it was called in."""
+    _current.reset(token)

@@ -1,0 +1,195 @@
+"""What the parts of a run share: the session's values, and the views that tools and prompts get of a run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Generic
+
+from understudy.messages import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from understudy.scope import Scope
+
+    Deps = TypeVar("Deps", default=object)
+else:
+    from typing import TypeVar
+
+    Deps = TypeVar("Deps")
+
+RESERVED = "__"
+
+
+class SessionState(MutableMapping[str, JsonValue]):
+    """Values that a run and its tools share, as JSON; not the history of messages.
+
+    Safe to use from many threads: each operation is atomic, several together are not. Keys that start with `__` are the
+    runtime's own and refused. A run works on a copy; the caller's object gets the changed keys when the run pauses or ends.
+    """
+
+    __slots__ = ("_lock", "_values")
+
+    def __init__(self, values: Mapping[str, JsonValue] | None = None) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[str, JsonValue] = {}
+        self.update(values or {})
+
+    def __getitem__(self, key: str) -> JsonValue:
+        return self._values[key]
+
+    def __setitem__(self, key: str, value: JsonValue) -> None:
+        check_key(key)
+        with self._lock:
+            self._values[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        check_key(key)
+        with self._lock:
+            del self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        with self._lock:
+            return iter(list(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"SessionState({sorted(self)})"
+
+    def snapshot(self) -> dict[str, JsonValue]:
+        """Return a copy of the values; what the values hold is shared."""
+        with self._lock:
+            return dict(self._values)
+
+    def apply(self, changes: Mapping[str, JsonValue], removed: frozenset[str]) -> None:
+        """Set and remove several keys in one step."""
+        with self._lock:
+            self._values.update(changes)
+            for key in removed:
+                self._values.pop(key, None)
+
+
+class SessionOverlay(MutableMapping[str, JsonValue]):
+    """A tool call's own view of a session: reads fall through, writes stay here until the call's result is accepted."""
+
+    __slots__ = ("_base", "changes", "removed")
+
+    def __init__(self, base: Mapping[str, JsonValue]) -> None:
+        self._base = base
+        self.changes: dict[str, JsonValue] = {}
+        self.removed: set[str] = set()
+
+    def __getitem__(self, key: str) -> JsonValue:
+        if key in self.changes:
+            return self.changes[key]
+        if key in self.removed:
+            raise KeyError(key)
+        return self._base[key]
+
+    def __setitem__(self, key: str, value: JsonValue) -> None:
+        check_key(key)
+        self.removed.discard(key)
+        self.changes[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        check_key(key)
+        if key not in self:
+            raise KeyError(key)
+        self.changes.pop(key, None)
+        self.removed.add(key)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from [k for k in self._base if k not in self.removed and k not in self.changes]
+        yield from list(self.changes)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"SessionOverlay({sorted(self)})"
+
+
+def check_key(key: str) -> None:
+    """Refuse a key that users may not set."""
+    if not isinstance(key, str):
+        raise TypeError(f"session keys are strings, got {key!r}")
+    if key.startswith(RESERVED):
+        raise ValueError(f"session key {key!r}: keys that start with '__' belong to the runtime")
+
+
+class RunContext:
+    """What code that decides about a run may see: its id, agent, input, session and dependencies."""
+
+    __slots__ = ("agent_id", "deps", "input", "run_id", "scope", "session", "user_id")
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        agent_id: str,
+        input: str,
+        session: Mapping[str, JsonValue],
+        deps: object,
+        scope: Scope,
+        user_id: str = "default",
+    ) -> None:
+        self.run_id = run_id
+        self.agent_id = agent_id
+        self.input = input
+        self.session = session
+        self.deps = deps
+        self.scope = scope
+        self.user_id = user_id
+
+
+class ToolContext(Generic[Deps]):
+    """What a tool may see of its run. A parameter annotated `ToolContext[Deps]` is filled in, and the model is not told of it.
+
+    Attributes:
+        deps: what the caller passed as `deps=`; never saved.
+        session: the run's values. Writes are kept when the call succeeds and dropped when it fails or times out.
+        run_id: the run this call is part of.
+        agent_id: the agent that runs.
+        tool_name: the tool's name.
+        call_id: this call's id.
+        arguments: what the model passed.
+        scope: the deadline and the cancellation of the call.
+    """
+
+    __slots__ = (
+        "agent_id",
+        "arguments",
+        "call_id",
+        "deps",
+        "run_id",
+        "scope",
+        "session",
+        "tool_name",
+        "user_id",
+    )
+
+    def __init__(
+        self,
+        *,
+        deps: Deps,
+        session: MutableMapping[str, JsonValue],
+        run_id: str,
+        agent_id: str,
+        tool_name: str,
+        call_id: str,
+        arguments: JsonObject,
+        scope: Scope,
+        user_id: str = "default",
+    ) -> None:
+        self.deps = deps
+        self.session = session
+        self.run_id = run_id
+        self.agent_id = agent_id
+        self.tool_name = tool_name
+        self.call_id = call_id
+        self.arguments = arguments
+        self.scope = scope
+        self.user_id = user_id

@@ -1,0 +1,245 @@
+"""Tools: typed functions that a model may call.
+
+Decorating a function only checks its signature. The JSON Schema and the validator of the arguments are built on first
+use and kept with the function, so that every agent that lists it shares them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+import re
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, cast, get_origin, overload
+
+from understudy.messages import ToolCall, ToolSpec
+from understudy.session import RunContext, ToolContext
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+Owner = TypeVar("Owner")
+Rest = ParamSpec("Rest")
+
+DEFAULT_TOOL_TIMEOUT = 60.0  # Long enough for a slow web service, short enough that a hung one is noticed.
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")  # The strictest of the providers' rules: OpenAI's 64 characters.
+
+ApprovalRule: TypeAlias = "bool | Callable[[ToolCall, RunContext], bool]"
+
+
+class Signature:
+    """What is known of a tool's function without pydantic, and the validator built with it on first use."""
+
+    __slots__ = ("_lock", "_model", "context_parameter", "function", "is_async", "parameters")
+
+    def __init__(self, function: Callable[..., object], name: str) -> None:
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.context_parameter: str | None = None
+        self.parameters: list[inspect.Parameter] = []
+        self._lock = threading.Lock()
+        """Guards the building of the model."""
+        self._model: type[BaseModel] | None = None
+        for parameter in inspect.signature(function).parameters.values():
+            self._take(parameter, name)
+
+    def _take(self, parameter: inspect.Parameter, name: str) -> None:
+        where = f"tool {name!r}: parameter {parameter.name!r}"
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"{where} is {parameter.kind.description}; a model passes arguments by name only")
+        if _is_context(parameter.annotation):
+            if self.context_parameter is not None:
+                raise TypeError(f"{where} is a second ToolContext; one is enough")
+            self.context_parameter = parameter.name
+        elif parameter.annotation is parameter.empty:
+            raise TypeError(f"{where} has no type annotation; the model is told by it what to pass")
+        else:
+            self.parameters.append(parameter)
+
+    def arguments_model(self, name: str) -> type[BaseModel]:
+        """Return the pydantic model that checks the arguments; built on first use.
+
+        Raises:
+            TypeError: a parameter's type has no JSON Schema.
+        """
+        if self._model is None:
+            with self._lock:
+                if self._model is None:
+                    from understudy.schemas import arguments_model
+
+                    self._model = arguments_model(self, name)
+        return self._model
+
+
+def _is_context(annotation: object) -> bool:
+    if isinstance(annotation, str):  # from __future__ import annotations
+        return re.match(r"(\w+\.)*ToolContext\b", annotation.strip("'\" ")) is not None
+    return annotation is ToolContext or get_origin(annotation) is ToolContext
+
+
+def _signature(function: Callable[..., object], name: str) -> Signature:
+    """Return the function's one `Signature`, whichever tools and agents share it."""
+    known = getattr(function, _KEPT, None)
+    if isinstance(known, Signature) and known.function is function:
+        return known
+    made = Signature(function, name)
+    with contextlib.suppress(AttributeError):  # a bound method takes no attributes, and is made anew each time
+        setattr(function, _KEPT, made)
+    return made
+
+
+_KEPT = "__understudy_signature__"
+
+
+class Tool(Generic[P, R_co]):
+    """A function that a model may call; calling the tool calls the function.
+
+    Attributes:
+        name: what the model calls it.
+        timeout: seconds one call may take before the model is told that it timed out; None for no limit.
+        retries: how often a call that raised is tried again.
+        idempotent: whether a call that timed out may be tried again too.
+        approval: whether a person must agree first, or a function of the call and its run that says so.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R_co],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout: float | None = DEFAULT_TOOL_TIMEOUT,
+        retries: int = 0,
+        idempotent: bool = False,
+        approval: ApprovalRule = False,
+    ) -> None:
+        if not callable(function):
+            raise TypeError(f"a tool is made from a function, got {function!r}")
+        self.name = name if name is not None else getattr(function, "__name__", type(function).__name__)
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"tool name {self.name!r}: expected letters, digits, '_' and '-', at most 64")
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"tool {self.name!r}: timeout must be above 0 seconds, got {timeout!r}")
+        if retries < 0:
+            raise ValueError(f"tool {self.name!r}: retries must not be negative, got {retries}")
+        self.timeout = timeout
+        self.retries = retries
+        self.idempotent = idempotent
+        self.approval = approval
+        self._function = function
+        self._description = description
+        self._spec: ToolSpec | None = None
+        self.signature = _signature(function, self.name)
+        self.__qualname__: str = getattr(function, "__qualname__", self.name)
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        return self._function(*args, **kwargs)
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What a model is told of the tool: name, description and JSON Schema; built on first use.
+
+        Raises:
+            TypeError: a parameter's type has no JSON Schema.
+        """
+        if self._spec is None:
+            from understudy.schemas import tool_spec
+
+            self._spec = tool_spec(self.signature, self.name, self._description)
+        return self._spec
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Tool[P, R_co]: ...
+    @overload
+    def __get__(
+        self: Tool[Concatenate[Owner, Rest], R_co], instance: Owner, owner: type | None = None
+    ) -> Callable[Rest, R_co]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., object]:
+        if instance is None:
+            return self
+        method: Callable[..., object] = self._function.__get__(instance, owner)
+        return method
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        # By name, as functions are: the other process imports the module and finds the same tool.
+        return (_find, (self.__module__, self.__qualname__))
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r})"
+
+
+def _find(module: str, qualname: str) -> object:
+    found: object = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    return found
+
+
+ToolLike: TypeAlias = "Tool[..., object] | Callable[..., object]"
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = DEFAULT_TOOL_TIMEOUT,
+    retries: int = 0,
+    idempotent: bool = False,
+    approval: ApprovalRule = False,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = DEFAULT_TOOL_TIMEOUT,
+    retries: int = 0,
+    idempotent: bool = False,
+    approval: ApprovalRule = False,
+) -> object:
+    """Make a tool of a typed function: `@tool`, or `@tool(timeout=10, approval=True)`.
+
+    The model is told the function's name, its docstring's first paragraphs, and of each parameter its type, default and
+    description (from the docstring's `Args:`, or `Annotated[..., pydantic.Field(...)]`). Only the signature is checked
+    here; the schema is built when an agent first needs it.
+
+    Args:
+        name: what the model calls it; the function's name if not given.
+        description: what the model is told; the docstring if not given.
+        timeout: seconds one call may take; None for no limit.
+        retries: how often a call that raised is tried again.
+        idempotent: whether a call that timed out may be tried again too.
+        approval: True, or a function of the call and its run: a person must agree first.
+
+    Raises:
+        TypeError: a parameter has no annotation, or cannot be passed by name.
+        ValueError: an option is out of range.
+    """
+    make = functools.partial(
+        Tool[..., object],
+        name=name,
+        description=description,
+        timeout=timeout,
+        retries=retries,
+        idempotent=idempotent,
+        approval=approval,
+    )
+    return make if function is None else make(function)
+
+
+def as_tool(given: ToolLike) -> Tool[..., object]:
+    """Return `given` if it is a tool, else a tool made from the function with the defaults."""
+    if isinstance(given, Tool):
+        return cast("Tool[..., object]", given)  # narrowing loses the parameter
+    return Tool(given)
