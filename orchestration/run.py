@@ -371,6 +371,13 @@ class AgentRun:
         if state.phase == "incomplete" and state.continues < state.max_continues:
             self._continue()
 
+    def at_limit(self) -> bool:
+        """Whether the run can only go on after `extend`."""
+        state = self._state
+        if state.phase == "tools" and state.round is not None and not state.round.admitted:
+            return state.iterations >= state.max_iterations
+        return state.phase == "incomplete" or (state.phase == "model" and state.turns >= state.max_turns)
+
     @property
     def spec(self) -> RunSpec:
         return self._spec

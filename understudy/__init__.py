@@ -6,6 +6,7 @@ Everything public is here. Names are loaded when they are first used, so that `i
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from understudy.actors import ActorSystem
     from understudy.errors import (
         ActorError,
         AgentCrashed,
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from understudy.tools import Tool, ToolLike, tool
 else:
     _HOMES = {
+        "understudy.actors": ("ActorSystem",),
         "understudy.errors": (
             "ActorError",
             "AgentCrashed",
@@ -210,6 +212,7 @@ else:
 
 __all__ = [
     "ActorError",
+    "ActorSystem",
     "Agent",
     "AgentCrashed",
     "AgentDown",
