@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -17,17 +17,25 @@ PEER_NOT_RUN = "Not run: another tool call of the same turn was invalid."
 
 def with_ids(parts: tuple[Part, ...], turn: int) -> tuple[Part, ...]:
     """Give an id to each call that has none, or one that an earlier call of the turn has."""
+    taken = {part.id for part in parts if type(part) is ToolCall}  # later ids too: a provider's own id is never changed
     seen: set[str] = set()
     fixed: list[Part] = []
     changed = False
     for position, part in enumerate(parts):
         if type(part) is ToolCall:
             if not part.id or part.id in seen:
-                part = replace(part, id=f"call-{turn}-{position}", made_up_id=True)
+                part = replace(part, id=_new_id(f"call-{turn}-{position}", taken), made_up_id=True)
+                taken.add(part.id)
                 changed = True
             seen.add(part.id)
         fixed.append(part)
     return tuple(fixed) if changed else parts
+
+
+def _new_id(id: str, taken: Container[str]) -> str:
+    while id in taken:
+        id += "-again"
+    return id
 
 
 def find_invalid(spec: RunSpec, calls: Iterable[ToolCall], problems: Mapping[int, str]) -> tuple[InvalidCall, ...]:
