@@ -185,8 +185,10 @@ class AgentRun:
             ProtocolViolation: no model call is pending, or a resolution does not fit its call.
         """
         state = self._state
-        if state.phase != "model" or state.turns >= state.max_turns:
+        if state.phase != "model":
             raise self._violation("a model response", "model")
+        if state.turns >= state.max_turns:
+            raise ProtocolViolation(f"a model response beyond the run's {state.max_turns} model turns (max_turns)")
         parts = with_ids(turn.parts, state.turns + 1)
         calls = tuple([p for p in parts if type(p) is ToolCall])
         invalid = find_invalid(self._spec, calls, problems or {}) if calls else ()
