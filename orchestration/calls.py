@@ -38,9 +38,10 @@ def _new_id(id: str, taken: Container[str]) -> str:
     return id
 
 
-def find_invalid(spec: RunSpec, calls: Iterable[ToolCall], problems: Mapping[int, str]) -> tuple[InvalidCall, ...]:
-    """Return the calls that cannot run: unknown names, arguments that are no JSON object, and what `problems` names."""
-    allowed = spec.allowed_tools()
+def find_invalid(
+    allowed: frozenset[str], calls: Iterable[ToolCall], problems: Mapping[int, str]
+) -> tuple[InvalidCall, ...]:
+    """Return the calls that cannot run: names not allowed, arguments that are no JSON object, and what `problems` says."""
     found: list[InvalidCall] = []
     for position, call in enumerate(calls):
         if call.name not in allowed:

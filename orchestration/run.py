@@ -16,7 +16,6 @@ from understudy.messages import (
     ModelRequest,
     ModelTurn,
     Part,
-    Settings,
     TextPart,
     ToolCall,
     ToolResult,
@@ -119,15 +118,9 @@ class AgentRun:
                 limit=state.max_turns,
                 what="max_turns",
             )
+        turn = state.turns + 1
         view = Transcript(state.messages, len(state.messages))
-        return CallModel(ModelRequest(view, state.system, spec.tools, self._settings(), state.turns + 1))
-
-    def _settings(self) -> Settings:
-        settings = self._spec.settings
-        if self._state.turns == 0 or settings.tool_choice in ("auto", "none"):
-            return settings
-        # A forced choice holds for the first turn only: forced on every turn, the model could never answer.
-        return replace(settings, tool_choice="auto")
+        return CallModel(ModelRequest(view, state.system, spec.tools, spec.settings_for(turn), turn))
 
     def _work_round(self, round_: Round) -> CallTools | AwaitApproval | None:
         state = self._state
@@ -161,7 +154,7 @@ class AgentRun:
             turn: a turn that has not been fed yet.
             problems: position of a call among the turn's calls -> what its schema says is wrong with its arguments.
         """
-        return find_invalid(self._spec, turn.tool_calls, problems or {})
+        return find_invalid(self._allowed(), turn.tool_calls, problems or {})
 
     def model_response(
         self,
@@ -191,7 +184,7 @@ class AgentRun:
             raise ProtocolViolation(f"a model response beyond the run's {state.max_turns} model turns (max_turns)")
         parts = with_ids(turn.parts, state.turns + 1)
         calls = tuple([p for p in parts if type(p) is ToolCall])
-        invalid = find_invalid(self._spec, calls, problems or {}) if calls else ()
+        invalid = find_invalid(self._allowed(), calls, problems or {}) if calls else ()
         self._check_resolutions(invalid, resolutions or {})
         state.turns += 1
         state.usage = state.usage + turn.usage if state.turns > 1 else replace(turn.usage, raw={})
@@ -201,6 +194,9 @@ class AgentRun:
             self._take_calls(turn, calls, invalid, resolutions or {}, approvals or {})
         else:
             self._take_text(turn, met)
+
+    def _allowed(self) -> frozenset[str]:
+        return self._spec.allowed_tools(self._state.turns + 1)
 
     def _append_turn(self, turn: ModelTurn, parts: tuple[Part, ...]) -> None:
         # An empty turn is no message: providers refuse one. Text that is empty but signed must go back.
@@ -270,7 +266,7 @@ class AgentRun:
                 raise ProtocolViolation(f"a resolution for call {position}, which is not invalid")
             if isinstance(resolution, RepairCall):
                 fixed = repair(by_position[position].call, resolution)
-                still = find_invalid(self._spec, [fixed], {})
+                still = find_invalid(self._allowed(), [fixed], {})
                 if still:
                     raise ProtocolViolation(f"the repair of call {position} is invalid too: {still[0].reason}")
 
