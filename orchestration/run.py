@@ -310,12 +310,16 @@ class AgentRun:
 
         Raises:
             ProtocolViolation: no calls wait, nothing was given, or an id does not wait.
+            TypeError: something is no decision.
         """
         round_ = self._admitted_round("decisions")
         unknown = [call_id for call_id in decisions if call_id not in round_.waiting]
         if unknown or not decisions:
             waiting = ", ".join(round_.waiting) or "none"
             raise ProtocolViolation(f"decisions for {unknown or 'no call'}; waiting calls: {waiting}")
+        for call_id, decision in decisions.items():
+            if not isinstance(decision, (Approve, Reject)):  # a slip such as False or Reject must not run the call
+                raise TypeError(f"call {call_id!r}: expected Approve or Reject, got {decision!r}")
         round_.waiting = tuple([i for i in round_.waiting if i not in decisions])
         calls = list(round_.calls)
         for position, call in enumerate(calls):
