@@ -81,7 +81,7 @@ if TYPE_CHECKING:
         StopRun,
     )
     from understudy.outcomes import Approve, Complete, Decision, Incomplete, NeedsApproval, NeedsInput, Outcome, Reject
-    from understudy.providers import FunctionModel, Rehearsal, ScriptedModel
+    from understudy.providers import Anthropic, FunctionModel, Gemini, OpenAI, Rehearsal, ScriptedModel, Secret, Vertex
     from understudy.scope import Scope, current_scope
     from understudy.session import RunContext, SessionState, ToolContext
     from understudy.tools import Tool, ToolLike, tool
@@ -175,9 +175,14 @@ else:
             "Reject",
         ),
         "understudy.providers": (
+            "Anthropic",
             "FunctionModel",
+            "Gemini",
+            "OpenAI",
             "Rehearsal",
             "ScriptedModel",
+            "Secret",
+            "Vertex",
         ),
         "understudy.scope": (
             "Scope",
@@ -217,6 +222,7 @@ __all__ = [
     "AgentCrashed",
     "AgentDown",
     "AgentRun",
+    "Anthropic",
     "Approve",
     "AuthenticationError",
     "AwaitApproval",
@@ -231,6 +237,7 @@ __all__ = [
     "FailRun",
     "FilePart",
     "FunctionModel",
+    "Gemini",
     "ImagePart",
     "Incomplete",
     "InvalidCall",
@@ -245,6 +252,7 @@ __all__ = [
     "NeedsApproval",
     "NeedsInput",
     "OpaquePart",
+    "OpenAI",
     "Outcome",
     "Part",
     "ProtocolViolation",
@@ -267,6 +275,7 @@ __all__ = [
     "RunTimedOut",
     "Scope",
     "ScriptedModel",
+    "Secret",
     "SessionState",
     "Settings",
     "SkipCall",
@@ -293,6 +302,7 @@ __all__ = [
     "UnfinishedRun",
     "UnknownToken",
     "Usage",
+    "Vertex",
     "calls",
     "current_scope",
     "says",
