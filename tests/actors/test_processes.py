@@ -60,8 +60,8 @@ def test_an_interrupt_cancels_the_run_it_interrupts() -> None:
     process = start("""
         handles = []
         def hang(request):
-            print("running", flush=True)
             us.current_scope().on_cancel(lambda: print("cancelled", flush=True))
+            print("running", flush=True)
             threading.Event().wait()
 
         try:
