@@ -135,8 +135,7 @@ class Driver:
         record, epoch = self._record, self._epoch
         record.begin_step(epoch, f"running {len(calls)} tools")
         under_way = [self._start(call) for call in calls]
-        replies = [reply for _, reply in under_way]
-        forget = record.scope.on_cancel(lambda: _cancel(replies))
+        forget = record.scope.on_cancel(lambda: self._give_up_all(under_way))
         try:
             for order, reply in sorted(under_way, key=lambda pair: pair[0].deadline or _FOREVER):
                 self._await(order, reply)
@@ -155,10 +154,16 @@ class Driver:
 
     def _await(self, order: RunTool, reply: Reply[object]) -> None:
         left = None if order.deadline is None else order.deadline - time.monotonic()
-        if reply.wait(left):
-            return
-        late = ToolTimeout(f"{order.call.name} timed out", tool=order.call.name, call_id=order.call.id)
-        if reply.fail(late):
+        if not reply.wait(left):
+            name, call_id = order.call.name, order.call.id
+            self._give_up(order, reply, ToolTimeout(f"{name} timed out", tool=name, call_id=call_id))
+
+    def _give_up_all(self, under_way: list[tuple[RunTool, Reply[object]]]) -> None:
+        for order, reply in under_way:
+            self._give_up(order, reply, cancelled(self._record))
+
+    def _give_up(self, order: RunTool, reply: Reply[object], why: UnderstudyError) -> None:
+        if reply.fail(why):
             self._runs.give_up(order)
 
 
@@ -169,11 +174,6 @@ def _deadline(tool: Tool[..., object]) -> float | None:
     return None if tool.timeout is None else time.monotonic() + tool.timeout
 
 
-def _cancel(replies: list[Reply[object]]) -> None:
-    for reply in replies:
-        reply.fail(RunCancelled("the run was cancelled"))
-
-
 def settled(order: RunTool, reply: Reply[object]) -> Executed:
     """Return what an executor's reply says, as a result; the reply must be done."""
     error = reply.error()
@@ -182,6 +182,14 @@ def settled(order: RunTool, reply: Reply[object]) -> Executed:
     if isinstance(error, ToolTimeout):
         return timeout_result(order.call, order.tool.timeout), None
     return error_result(order.call, "not_run", f"{order.call.name} did not run: {error}"), None
+
+
+def cancelled(record: Record, why: str = "") -> RunCancelled:
+    """Make the error of a run that nobody wants any more."""
+    because = f": {why}" if why else ""
+    return RunCancelled(
+        f"run {record.run_id} of agent {record.agent.id!r} was cancelled{because}", run_id=record.run_id
+    )
 
 
 def model_timeout(record: Record) -> ProviderTimeout:

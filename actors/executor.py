@@ -145,7 +145,7 @@ def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, (set, frozenset)):
-        return sorted(value, key=repr)
+        return sorted(cast("set[object]", value), key=repr)
     return str(value)
 
 

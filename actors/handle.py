@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from understudy.errors import RunCancelled
 from understudy.events import Event
 from understudy.handles import RunHandle, RunStatus
 from understudy.outcomes import Outcome
@@ -53,12 +52,7 @@ class Handle(RunHandle[object]):
         return self._record.phase == "cancelled"
 
     def cancel(self) -> bool:
-        record = self._record
-        error = RunCancelled(f"run {record.run_id} of agent {record.agent.id!r} was cancelled", run_id=record.run_id)
-        ended = record.end(error, "cancelled")
-        if ended:
-            record.scope.cancel()
-        return ended
+        return not self.done() and self._record.runs.cancel(self._record)
 
     def add_done_callback(self, callback: Callable[[RunHandle[object]], object]) -> None:
         self._record.reply.when_done(lambda: callback(self))

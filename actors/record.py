@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 
     from .cell import Cell
     from .driver import Driver
+    from .runs import Runs
 
 _NO_CONTEXT = contextvars.Context()
+
+
+def _nothing() -> None:
+    """What a run without a parent has to undo."""
 
 
 class Stale(BaseException):
@@ -48,7 +53,7 @@ class Record:
         deps: what the caller gave for the tools.
         user_id: whose run it is.
         conversation_id: which conversation it belongs to.
-        on_end: called once, on the thread that ends the run, before the reply completes.
+        runs: who keeps the run; told once of its end, on the thread that ends it, before the reply completes.
     """
 
     __slots__ = (
@@ -60,15 +65,16 @@ class Record:
         "context",
         "conversation_id",
         "deps",
+        "detach",
         "doing",
         "driver",
         "epoch",
         "lock",
         "machine",
-        "on_end",
         "phase",
         "reply",
         "run_id",
+        "runs",
         "scope",
         "session",
         "started_in",
@@ -89,14 +95,14 @@ class Record:
         deps: object,
         user_id: str,
         conversation_id: str | None,
-        on_end: Callable[[Record], object],
+        runs: Runs,
     ) -> None:
         self.run_id = run_id
         self.agent = agent
         self.scope = scope
         self.deps = deps
         self.conversation_id = conversation_id
-        self.on_end = on_end
+        self.runs = runs
         self.lock = threading.Lock()
         self.epoch = 0
         self.phase: RunPhase = "running"
@@ -111,6 +117,8 @@ class Record:
         """Who drives the run now."""
         self.started_in: contextvars.Context = _NO_CONTEXT
         """The context variables of whoever began the run; each driver gets a copy."""
+        self.detach: Callable[[], None] = _nothing
+        """Ends the tie to the cancellation of the run that this one was begun in."""
         self.attempts: dict[str, int] = {}
         """Call id -> how many attempts timed out."""
         self._given = session
@@ -201,14 +209,29 @@ class Record:
         self.step_call = None
         return self.epoch
 
-    def end(self, ending: Outcome[object] | BaseException, phase: RunPhase, epoch: int | None = None) -> bool:
+    def end(
+        self,
+        ending: Outcome[object] | BaseException,
+        phase: RunPhase,
+        *,
+        epoch: int | None = None,
+        overdue: float | None = None,
+    ) -> bool:
         """End the run, or its stay here, and complete the reply; whatever drives it becomes stale.
 
+        Args:
+            ending: the outcome, or the error.
+            phase: what the run is from now on.
+            epoch: end it only if this is still the driver's epoch.
+            overdue: end it only if the step in hand was due by then.
+
         Returns:
-            False if it had ended, or if `epoch` is given and stale.
+            Whether this call ended it.
         """
         with self.lock:
-            if self.phase != "running" or (epoch is not None and epoch != self.epoch):
+            stale = epoch is not None and epoch != self.epoch
+            in_time = overdue is not None and self.step_deadline > overdue
+            if self.phase != "running" or stale or in_time:
                 return False
             self.epoch += 1
             self.phase = phase
@@ -217,7 +240,7 @@ class Record:
         if isinstance(self._given, SessionState):
             self._given.apply(self.session.changes, frozenset(self.session.removed))
         self.story.note(ending)
-        self.on_end(self)
+        self.runs.ended(self)
         if isinstance(ending, BaseException):
             self.reply.fail(ending)
         else:
@@ -236,7 +259,7 @@ class Record:
             deps=deps,
             user_id=self.context.user_id,
             conversation_id=self.conversation_id,
-            on_end=self.on_end,
+            runs=self.runs,
         )
         record.machine = machine
         return record

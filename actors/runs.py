@@ -11,6 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from understudy.errors import MaxIterationsExceeded, RunCancelled, RunError, RunTimedOut, UnderstudyError
+from understudy.handles import RunPhase
 from understudy.messages import Part, join_text
 from understudy.orchestration.run import AgentRun
 from understudy.orchestration.steps import AwaitApproval, AwaitInput
@@ -20,7 +21,7 @@ from understudy.session import RunContext
 
 from .answers import feed_answer
 from .cell import Cell
-from .driver import Driver, model_timeout
+from .driver import Driver, cancelled, model_timeout
 from .executor import timeout_result
 from .record import Record
 from .tokens import Tokens
@@ -78,7 +79,7 @@ class Runs:
             deps=options.deps,
             user_id=options.user_id,
             conversation_id=options.conversation_id,
-            on_end=self._ended,
+            runs=self,
         )
         self._launch(record, cell)
         return record
@@ -100,6 +101,9 @@ class Runs:
     def _launch(self, record: Record, cell: Cell) -> None:
         record.cell = cell
         record.started_in = copy_context()
+        outer = current_scope()
+        if outer is not None:
+            record.detach = outer.on_cancel(lambda: self.cancel(record, "the run it was begun in ended"))
         self._watchdog.watch(record)
         self._start(record)
 
@@ -116,27 +120,25 @@ class Runs:
 
     def complete(self, record: Record, outcome: Complete[str] | Incomplete, epoch: int) -> None:
         """End the run with its outcome."""
-        session = dict(record.session)
-        if isinstance(outcome, Incomplete):
-            token = self._tokens.issue(record)
-            pausing = replace(outcome, run_id=record.run_id, session=session, token=token)
-            record.end(pausing, "incomplete", epoch)
+        told = replace(outcome, run_id=record.run_id, session=dict(record.session))
+        if isinstance(told, Incomplete):
+            self._park(record, told, epoch)
         else:
-            record.end(replace(outcome, run_id=record.run_id, session=session), "complete", epoch)
+            record.end(told, "complete", epoch=epoch)
 
     def pause(self, record: Record, step: AwaitApproval | AwaitInput, epoch: int) -> None:
-        """End the run's stay here: a person is needed, and the token brings it back."""
+        """End the run's stay here: a person is needed, and a token brings it back."""
         machine = record.machine
         assert machine is not None
-        state, token = machine.state, self._tokens.issue(record)
+        state = machine.state
         outcome: NeedsApproval | NeedsInput
         if isinstance(step, AwaitInput):
             why = f"it waits for an answer to: {step.question}"
-            outcome = NeedsInput(question=step.question, completion_reason=why, token=token)
+            outcome = NeedsInput(question=step.question, completion_reason=why)
         else:
             why = "it waits for a decision about " + ", ".join(call.name for call in step.calls)
-            outcome = NeedsApproval(calls=step.calls, completion_reason=why, token=token)
-        outcome = replace(
+            outcome = NeedsApproval(calls=step.calls, completion_reason=why)
+        told = replace(
             outcome,
             run_id=record.run_id,
             agent_id=record.agent.id,
@@ -146,15 +148,39 @@ class Runs:
             messages=machine.new_messages,
             session=dict(record.session),
         )
-        record.end(outcome, outcome.status, epoch)
+        self._park(record, told, epoch)
+
+    def _park(self, record: Record, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
+        token = self._tokens.issue(record)
+        if not record.end(replace(outcome, token=token), outcome.status, epoch=epoch):
+            self._tokens.revoke(token)
 
     def fail(self, record: Record, error: BaseException, epoch: int) -> None:
         """End the run with an error; a limit gets a token with which the run goes on."""
-        if isinstance(error, MaxIterationsExceeded):
-            error.token = self._tokens.issue(record)
+        token = self._tokens.issue(record) if isinstance(error, MaxIterationsExceeded) else None
         if isinstance(error, RunError):
             error.run_id = record.run_id
-        record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch)
+            error.token = token
+        ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
+        if token is not None and not ended:
+            self._tokens.revoke(token)
+
+    def cancel(self, record: Record, why: str = "") -> bool:
+        """End a run early, whatever it is doing; whether this call ended it."""
+        return self._abandon(record, cancelled(record, why), "cancelled")
+
+    def cancel_all(self, why: str) -> None:
+        """Cancel every run in flight."""
+        for record in self.in_flight():
+            self.cancel(record, why)
+
+    def ended(self, record: Record) -> None:
+        """Take a run off the books; its record calls this once."""
+        record.detach()
+        self._watchdog.unwatch(record)
+        self._tell_ended(record)
+
+    # --- work that was given up
 
     def give_up(self, work: Work) -> None:
         """Count work that is not waited for any more, until it comes back."""
@@ -171,16 +197,6 @@ class Runs:
         """Return the runs that are under way."""
         return self._watchdog.records()
 
-    def cancel_all(self, why: str) -> None:
-        """Cancel every run in flight."""
-        for record in self.in_flight():
-            if record.end(RunCancelled(f"run {record.run_id}: {why}", run_id=record.run_id), "cancelled"):
-                record.scope.cancel()
-
-    def _ended(self, record: Record) -> None:
-        self._watchdog.unwatch(record)
-        self._tell_ended(record)
-
     # --- deadlines, called by the watchdog
 
     def _deadline_passed(self, record: Record) -> None:
@@ -188,12 +204,12 @@ class Runs:
             f"run {record.run_id} of agent {record.agent.id!r} passed its deadline while {record.doing or 'it began'}",
             run_id=record.run_id,
         )
-        self._abandon(record, error)
+        self._abandon(record, error, "failed")
 
     def _step_overdue(self, record: Record) -> None:
         call = record.step_call
         if call is None:
-            self._abandon(record, model_timeout(record))
+            self._abandon(record, model_timeout(record), "failed", overdue=time.monotonic())
             return
         with record.lock:
             overdue = record.step_call is call and record.step_deadline <= time.monotonic()
@@ -211,12 +227,17 @@ class Runs:
             self.give_up(hanging)
         self.drive(record, epoch)
 
-    def _abandon(self, record: Record, error: UnderstudyError) -> None:
+    def _abandon(
+        self, record: Record, error: UnderstudyError, phase: RunPhase, *, overdue: float | None = None
+    ) -> bool:
+        """End a run from outside; its driver, if it is at work, is waited for no longer."""
         hanging = record.driver
-        if record.end(error, "failed"):
-            record.scope.cancel()
-            if hanging is not None and not hanging.returned:
-                self.give_up(hanging)
+        if not record.end(error, phase, overdue=overdue):
+            return False
+        record.scope.cancel()
+        if hanging is not None and not hanging.returned:
+            self.give_up(hanging)
+        return True
 
 
 def _scope(timeout: float | None) -> Scope:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from understudy.messages import Message, Part
 from understudy.orchestration import Agent
@@ -36,15 +37,16 @@ class ThreadRuntime:
 def _wait(handle: Handle) -> Outcome[object]:
     try:
         return handle.result()
-    finally:
-        # Ctrl-C, SystemExit, a greenlet's exit: nobody will ask for this run again. Of a run that is done, it is a no-op.
+    except BaseException:
+        # Ctrl-C, SystemExit, a greenlet's exit: nobody will ask for this run again. A run that is done stays done.
         handle.cancel()
+        raise
 
 
 def _agent(runner: object) -> Agent[object]:
     if not isinstance(runner, Agent):
         raise TypeError(f"expected an agent, got {runner!r}")
-    return runner
+    return cast("Agent[object]", runner)
 
 
 def _system(given: object) -> ActorSystem:

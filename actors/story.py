@@ -18,12 +18,11 @@ from understudy.events import (
     TurnStarted,
 )
 from understudy.messages import ModelTurn, ToolCall, ToolResult
-from understudy.outcomes import Outcome
+from understudy.outcomes import Ending, Outcome
 
 TurnBegan: TypeAlias = int
 Finished: TypeAlias = tuple[ToolCall, ToolResult]
-Ending: TypeAlias = "Outcome[object] | BaseException"
-Fact: TypeAlias = "TurnBegan | tuple[int, ModelTurn] | ToolCall | Finished | Ending"
+Fact: TypeAlias = "TurnBegan | tuple[int, ModelTurn] | ToolCall | Finished | Outcome[object] | BaseException"
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
 
@@ -46,7 +45,7 @@ class Story:
             if self._ended:
                 return
             self._facts.append(fact)
-            self._ended = isinstance(fact, BaseException) or hasattr(fact, "status")
+            self._ended = isinstance(fact, BaseException | Ending)
             for listener in self._listeners:
                 listener.put(None)
 

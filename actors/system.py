@@ -40,13 +40,18 @@ class ActorSystem:
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"a system's name must be a string that is not empty, got {name!r}")
         self.name = name
+        self._stopped = False
+        self.start_afresh()
+        _systems.add(self)
+
+    def start_afresh(self) -> None:
+        """Make everything that holds a lock, a thread or a run; again in a forked child, where the parent's stay the parent's."""
         self._lock = threading.Lock()
         """Guards the directory and the end."""
-        self._stopped = False
         # By object, not by id: two definitions may bear one id, and a cell goes when its definition is gone.
         self._cells: weakref.WeakKeyDictionary[Agent[object], Cell] = weakref.WeakKeyDictionary()
         # Ids are unique over processes without a random number per run.
-        self._runs = Runs(f"{name}-{secrets.token_hex(4)}", self._start_run, self._run_ended)
+        self._runs = Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run, self._run_ended)
 
     def submit(self, agent: Agent[object], input: str | Sequence[Part], options: RunOptions) -> Record:
         """Begin a run; returns at once."""
@@ -119,6 +124,7 @@ class ActorSystem:
         return f"ActorSystem({self.name!r})"
 
 
+_systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
 _default: ActorSystem | None = None
 _default_lock = threading.Lock()
 _inside: ContextVar[ActorSystem | None] = ContextVar("understudy_system", default=None)
@@ -139,11 +145,11 @@ def current_system() -> ActorSystem:
 
 def _begin_anew_in_child() -> None:
     """Forget what belongs to the parent: its threads do not exist here, and its runs stay its own."""
-    global _default, _default_lock
-    _default = None
+    global _default_lock
     _default_lock = threading.Lock()
-    _inside.set(None)
     forget_shells()
+    for system in list(_systems):
+        system.start_afresh()
 
 
 if hasattr(os, "register_at_fork"):

@@ -59,5 +59,10 @@ class Tokens:
             self._used.pop(token, None)
             self._paused[token] = record
 
+    def revoke(self, token: str) -> None:
+        """Forget a token that nobody was given."""
+        with self._lock:
+            self._paused.pop(token, None)
+
     def __len__(self) -> int:
         return len(self._paused)
