@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Literal
 
 import pytest
@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 
 from tests.support.machines import make_spec, reloaded
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation, UnderstudyError
-from understudy.messages import FinishReason, Message, ModelTurn, ReasoningPart, TextPart, ToolCall, ToolResult, Usage
+from understudy.messages import (
+    FinishReason,
+    Message,
+    ModelTurn,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+    says,
+)
 from understudy.orchestration import (
     AgentRun,
     AwaitApproval,
@@ -48,7 +58,7 @@ class Line:
     met: str | None = None
 
 
-names = st.sampled_from(["look", "refund", "rule", "lok"])
+names = st.sampled_from(["look", "refund", "rule", "lok", "lok"])
 ids = st.sampled_from(["", "a", "b", "c", "call-1-0", "call-2-1"])
 tool_calls = st.builds(
     ToolCall,
@@ -73,7 +83,16 @@ def model_turns(draw: st.DrawFn) -> ModelTurn:
 
 
 resolutions = st.sampled_from(
-    [None, None, None, RetryTurn("Again."), SkipCall("No need."), RepairCall("look", {}), FailRun(), StopRun("Enough.")]
+    [
+        None,
+        None,
+        None,
+        *[RetryTurn("Again.")] * 3,
+        SkipCall("No need."),
+        RepairCall("look", {}),
+        FailRun(),
+        StopRun("Enough."),
+    ]
 )
 lines = st.builds(
     Line,
@@ -167,6 +186,7 @@ def play(
     """
     run = swap(AgentRun(spec, "Hi"))
     steps: list[object] = []
+    approved = set[str]()
     waiting = list(script)
     ending: object = None
     while ending is None:
@@ -180,14 +200,18 @@ def play(
         run = swap(run)
         match step:
             case CallModel():
+                approved.clear()
                 if not waiting:
                     ending = "the script is over"
                 else:
                     say(run, waiting.pop(0))
             case CallTools(calls=calls):
+                assert {c.id for c in calls if c.name == "refund"} <= approved, "a call ran that nobody agreed to"
                 run.tool_results([result_for(calls[i]) for i in pick(len(calls))])
             case AwaitApproval(calls=calls):
-                run.decisions({calls[i].id: decision_for(calls[i]) for i in pick(len(calls))})
+                decisions = {calls[i].id: decision_for(calls[i]) for i in pick(len(calls))}
+                approved.update([id for id, decision in decisions.items() if isinstance(decision, Approve)])
+                run.decisions(decisions)
             case AwaitInput(question=question):
                 run.answer(f"An answer to {question}")
             case Done(outcome=outcome):
@@ -239,107 +263,107 @@ def test_partial_results_in_any_order_give_one_and_the_same_history(
     assert piecewise == play(spec, script, whole_steps=False)
 
 
-# --- anything at any time
+# --- what is not due
+
+Feed = Literal["turn", "results", "decisions", "answer", "lower"]
+FEEDS: tuple[Feed, ...] = ("turn", "results", "decisions", "answer", "lower")
+CHOICES = [(), *[(i,) for i in range(5)], *product(range(5), repeat=2)]
+"""Which calls of the open round to answer, by position; one past the end is a call of nobody's."""
 
 
-@dataclass(frozen=True)
-class Move:
-    """Something a driver tries, due or not."""
-
-    feed: Literal["turn", "results", "decisions", "answer", "extend", "reload"]
-    line: Line
-    picks: tuple[int, ...]
-    """Which ids: positions among the calls of the open round, and one past the end for an id of nobody's."""
-    number: int
+def ids_of(run: AgentRun, choice: tuple[int, ...]) -> list[str]:
+    calls = run.state.round.calls if run.state.round else ()
+    return [calls[i].id if i < len(calls) else "nobody's" for i in choice]
 
 
-moves = st.lists(
-    st.builds(
-        Move,
-        st.sampled_from(["turn", "turn", "results", "results", "decisions", "decisions", "answer", "extend", "reload"]),
-        lines,
-        st.lists(st.integers(0, 4), max_size=3).map(tuple),
-        st.integers(0, 12),
-    ),
-    max_size=25,
-)
+def is_due(run: AgentRun, step: object, feed: Feed, ids: list[str]) -> bool:
+    """Say whether the machine must take this, by the step it gave."""
+    match feed:
+        case "turn":
+            return isinstance(step, CallModel)
+        case "results":
+            pending = {c.id for c in step.calls} if isinstance(step, CallTools) else set[str]()
+            return bool(ids) and len(set(ids)) == len(ids) and set(ids) <= pending
+        case "decisions":
+            open_round = run.state.round if isinstance(step, (CallTools, AwaitApproval)) else None
+            return bool(ids) and open_round is not None and set(ids) <= set(open_round.waiting)
+        case "answer":
+            return isinstance(step, AwaitInput)
+        case "lower":
+            return False
+
+
+def try_to(run: AgentRun, feed: Feed, ids: list[str]) -> None:
+    match feed:
+        case "turn":
+            run.model_response(says("Seven."))
+        case "results":
+            run.tool_results([ToolResult(id, "7") for id in ids])
+        case "decisions":
+            run.decisions({id: Approve() for id in ids})
+        case "answer":
+            run.answer("Paris")
+        case "lower":
+            run.extend(max_iterations=100, max_turns=run.state.max_turns - 1)
 
 
 def step_of(run: AgentRun) -> object:
     try:
         return run.next_step()
     except UnderstudyError as error:
-        return error
+        return (type(error), str(error))
 
 
-def ids_of(run: AgentRun, picks: tuple[int, ...]) -> list[str]:
-    calls = run.state.round.calls if run.state.round else ()
-    return [calls[i].id if i < len(calls) else "nobody's" for i in picks]
-
-
-def is_due(run: AgentRun, step: object, move: Move) -> bool:
-    """Say whether the machine must take the move, by the step it gave and the calls it named."""
-    chosen = ids_of(run, move.picks)
-    at_tools = isinstance(step, (CallTools, AwaitApproval))
-    match move.feed:
-        case "turn":
-            return isinstance(step, CallModel)
-        case "results":
-            pending = [c.id for c in step.calls] if isinstance(step, CallTools) else []
-            return bool(chosen) and len(set(chosen)) == len(chosen) and set(chosen) <= set(pending)
-        case "decisions":
-            waiting = run.state.round.waiting if run.state.round and at_tools else ()
-            return bool(chosen) and set(chosen) <= set(waiting)
-        case "answer":
-            return isinstance(step, AwaitInput)
-        case "extend":
-            return move.number >= run.state.max_iterations
-        case "reload":
-            return True
-
-
-def make(run: AgentRun, move: Move) -> AgentRun:
-    chosen = ids_of(run, move.picks)
-    match move.feed:
-        case "turn":
-            say(run, move.line)
-        case "results":
-            run.tool_results([ToolResult(id, "7") for id in chosen])
-        case "decisions":
-            run.decisions({id: Reject() if i % 2 else Approve() for i, id in enumerate(chosen)})
-        case "answer":
-            run.answer("Paris")
-        case "extend":
-            run.extend(max_iterations=move.number)
-        case "reload":
-            return reloaded(run)
+def try_everything(run: AgentRun) -> AgentRun:
+    """Feed the run whatever could be fed: it must take what is due, and refuse the rest without a change."""
+    text = run.to_json()
+    # A round that was not asked for yet is not to be fed yet; asking is what counts it.
+    unasked = AgentRun.from_json(text, run.spec)
+    if unasked.state.round is not None and not unasked.state.round.admitted:
+        for feed in ("results", "decisions"):
+            with pytest.raises(ProtocolViolation):
+                try_to(unasked, feed, ids_of(unasked, (0,)))
+        assert unasked.to_json() == text
+    probe = AgentRun.from_json(text, run.spec)
+    step = step_of(probe)
+    before = probe.to_json()
+    for feed in FEEDS:
+        for choice in CHOICES if feed in ("results", "decisions") else [()]:
+            ids = ids_of(probe, choice)
+            if is_due(probe, step, feed, ids):
+                taken = AgentRun.from_json(before, run.spec)
+                try_to(taken, feed, ids)
+                assert taken.to_json() != before
+                check_invariants(taken)
+            else:
+                with pytest.raises(ValueError if feed == "lower" else ProtocolViolation):
+                    try_to(probe, feed, ids)
+                assert probe.to_json() == before
+    assert step_of(probe) == step
     return run
 
 
-@given(specs(), moves)
-@FAST
-def test_what_is_due_is_always_taken_and_what_is_not_changes_nothing(spec: RunSpec, tried: list[Move]) -> None:
-    run = AgentRun(spec, "Hi")
-    for move in tried:
-        step = step_of(run)
-        before = run.to_json()
-        if is_due(run, step, move):
-            run = make(run, move)
-        else:
-            with pytest.raises((ProtocolViolation, ValueError)):
-                make(run, move)
-            assert run.to_json() == before
-            again = step_of(run)
-            assert again == step or str(again) == str(step)
-        check_invariants(run)
+@given(specs(), scripts, st.data())
+@settings(FAST, max_examples=40)
+def test_in_every_state_what_is_due_is_taken_and_what_is_not_changes_nothing(
+    spec: RunSpec, script: list[Line], data: st.DataObject
+) -> None:
+    def some(count: int) -> list[int]:
+        return data.draw(st.lists(st.integers(0, count - 1), min_size=1, unique=True))
+
+    play(spec, script, pick=some, swap=try_everything)
 
 
 @given(specs(), scripts)
 @FAST
 def test_a_run_that_reached_a_limit_goes_on_as_if_there_had_been_none(spec: RunSpec, script: list[Line]) -> None:
     def raised(run: AgentRun) -> AgentRun:
-        if isinstance(step_of(run), MaxIterationsExceeded):
+        try:
+            run.next_step()
+        except MaxIterationsExceeded:
             run.extend(max_iterations=run.state.max_iterations + 1, max_turns=run.state.max_turns + 1)
+        except UnderstudyError:
+            pass
         return run
 
     unlimited = replace(spec, max_iterations=100, max_turns=100)
