@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import itertools
+import logging
 import os
 import select
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +27,7 @@ from understudy.errors import BadReply, ProviderError, ProviderTimeout, RateLimi
 from understudy.messages import ModelTurn
 from understudy.providers import Anthropic, OpenAI, Timing
 from understudy.providers.connections import Connections
+from understudy.providers.network import Line
 from understudy.scope import Scope, enter_scope
 
 REPLY = b'{"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}]}'
@@ -70,6 +74,17 @@ def replay() -> Generator[str]:
         pytest.skip(wire.MISSING)
     with wire.replaying() as address:
         yield address
+
+
+def test_a_key_is_in_no_log_of_a_real_request(
+    counted: tuple[str, set[tuple[str, int]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with OpenAI("m", api_key="sk-canary-7f3a9", base_url=counted[0]) as client:
+        client.complete(HELLO)
+
+    assert "send_request_headers" in caplog.text  # httpcore did log what it sent
+    assert "canary" not in caplog.text
 
 
 def model(address: str, *, timeout: float = 30.0, attempts: int = 1) -> OpenAI:
@@ -138,9 +153,20 @@ def test_a_run_whose_deadline_passes_ends_the_call_as_timed_out() -> None:
         within(scope, model(address))
 
 
-def test_a_cancel_that_comes_late_does_not_end_the_next_call_on_the_connection() -> None:
-    from understudy.providers.network import Line
+def test_every_operation_gets_what_is_left_of_the_attempt() -> None:
+    now = 100.0
+    line = Line(lambda: now)
+    line.begin(105.0)
 
+    assert line.left(30.0, TimeoutError) == 5.0
+    assert line.left(None, TimeoutError) == 5.0
+    assert line.left(2.0, TimeoutError) == 2.0
+    now = 105.0
+    with pytest.raises(TimeoutError):
+        line.left(30.0, TimeoutError)
+
+
+def test_a_cancel_that_comes_late_does_not_end_the_next_call_on_the_connection() -> None:
     line = Line(time.monotonic)
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -179,7 +205,7 @@ def test_a_body_that_is_cut_off_is_a_bad_reply_worth_a_retry() -> None:
         read_request(connection)
         connection.sendall(HEAD + REPLY[:20])
 
-    with speaking(script) as address, pytest.raises(BadReply, match="cut off") as caught:
+    with speaking(script) as address, pytest.raises(BadReply, match="cut off.*choices") as caught:
         model(address).complete(HELLO)
 
     assert caught.value.retryable
@@ -318,6 +344,22 @@ def test_a_fork_while_a_lock_is_held_leaves_the_child_a_free_one() -> None:
     holder.join(10)
 
     assert status == 0
+
+
+def test_connections_of_the_parent_are_forgotten_in_a_child_but_not_closed() -> None:
+    connections = Connections()
+    with connections.lease() as (client, _):
+        inherited = weakref.ref(client)
+    del client
+
+    connections.start_afresh()
+    gc.collect()
+
+    kept = inherited()
+    assert kept is not None
+    assert not kept.is_closed
+    with connections.lease() as (fresh, _):
+        assert fresh is not kept
 
 
 # Faults of the replay server
