@@ -1,1 +1,35 @@
-"""."""
+"""Definitions, and every decision about them: pure code, driven by others."""
+
+from .agent import Agent
+from .run import AgentRun
+from .spec import RunSpec
+from .steps import (
+    AwaitApproval,
+    AwaitInput,
+    CallModel,
+    CallTools,
+    Done,
+    FailRun,
+    InvalidCall,
+    RepairCall,
+    RetryTurn,
+    SkipCall,
+    StopRun,
+)
+
+__all__ = [
+    "Agent",
+    "AgentRun",
+    "AwaitApproval",
+    "AwaitInput",
+    "CallModel",
+    "CallTools",
+    "Done",
+    "FailRun",
+    "InvalidCall",
+    "RepairCall",
+    "RetryTurn",
+    "RunSpec",
+    "SkipCall",
+    "StopRun",
+]

@@ -1,0 +1,327 @@
+"""`Agent`: what an agent is, as a value. Running it is the runtime's work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Generic, TypedDict, cast
+
+from understudy.handles import RunHandle
+from understudy.messages import JsonValue, Message, Part, Settings
+from understudy.models import Model, ModelLike, ModelName
+from understudy.outcomes import Outcome
+from understudy.session import RunContext
+from understudy.tools import Tool, ToolLike, as_tool
+
+from .port import Answer, ResumeOptions, RunOptions, runtime
+from .spec import DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_TURNS, RunSpec
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar, Unpack
+
+    T_co = TypeVar("T_co", covariant=True, default=str)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
+SystemPrompt = str | Callable[[RunContext], str]
+ID = re.compile(r"\S(.{0,126}\S)?")  # Ids stand in logs, addresses and specs: no edges of white space, one line.
+
+
+class AgentChanges(TypedDict, total=False):
+    """What `Agent.replace` can change, besides the id."""
+
+    model: ModelLike
+    system_prompt: SystemPrompt
+    description: str
+    tools: Iterable[ToolLike]
+    settings: Settings
+    max_iterations: int
+    max_turns: int
+
+
+class Agent(Generic[T_co]):
+    """An agent: a model, its instructions, and the tools it may call.
+
+    An agent is a value: it never changes, may be shared by any number of threads, and costs nothing until it runs.
+    Everything is checked here except the provider's key, which is looked up at the first call, and the schemas of the
+    tools, which are built at the first run.
+
+    Args:
+        id: names the agent in logs, addresses, specs and errors.
+        model: `"PROVIDER:MODEL"`, or a model object.
+        system_prompt: instructions, or a function of the run's context that returns them, called once a run.
+        description: what the agent is for; other agents read it.
+        tools: functions or tools the model may call; names must differ.
+        settings: how the model should answer.
+        max_iterations: rounds of tool calls a run may execute.
+        max_turns: model calls a run may make.
+
+    Raises:
+        ValueError: the model string is unknown, two tools have one name, or a number is out of range.
+        TypeError: an argument is of the wrong type, or a tool's signature cannot be called by name.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_overrides",
+        "_run_spec",
+        "description",
+        "id",
+        "max_iterations",
+        "max_turns",
+        "model",
+        "settings",
+        "system_prompt",
+        "tools",
+    )
+
+    id: str
+    model: ModelName | Model
+    system_prompt: SystemPrompt
+    description: str
+    tools: tuple[Tool[..., object], ...]
+    settings: Settings
+    max_iterations: int
+    max_turns: int
+
+    def __init__(
+        self: Agent[str],
+        id: str,
+        *,
+        model: ModelLike,
+        system_prompt: SystemPrompt = "",
+        description: str = "",
+        tools: Iterable[ToolLike] = (),
+        settings: Settings | None = None,
+        max_iterations: int = DEFAULT_MAX_ITERATIONS,
+        max_turns: int = DEFAULT_MAX_TURNS,
+    ) -> None:
+        given = settings if settings is not None else Settings()
+        values: dict[str, object] = {
+            "id": _checked_id(id),
+            "model": _checked_model(id, model),
+            "system_prompt": _checked_prompt(id, system_prompt),
+            "description": description,
+            "tools": _checked_tools(id, tools, given),
+            "settings": given,
+            "max_iterations": _checked_count(id, "max_iterations", max_iterations, 0),
+            "max_turns": _checked_count(id, "max_turns", max_turns, 1),
+            "_run_spec": None,
+            "_overrides": [],
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"agent {self.id!r} does not change; make a changed copy with .replace({name}=…)")
+
+    def __repr__(self) -> str:
+        return f"Agent({self.id!r})"
+
+    def replace(self, *, id: str | None = None, **changes: Unpack[AgentChanges]) -> Agent[T_co]:
+        """Return a copy with some arguments changed; the copy is an agent of its own, with its own place in a system."""
+        kept: AgentChanges = {
+            "model": _as_given(self.model),
+            "system_prompt": self.system_prompt,
+            "description": self.description,
+            "tools": self.tools,
+            "settings": self.settings,
+            "max_iterations": self.max_iterations,
+            "max_turns": self.max_turns,
+        }
+        unknown = sorted(changes.keys() - kept.keys())
+        if unknown:
+            raise TypeError(f"an agent has no {', '.join(unknown)}; it has id, {', '.join(sorted(kept))}")
+        made = Agent(self.id if id is None else id, **(kept | changes))
+        return cast("Agent[T_co]", made)
+
+    # --- running
+
+    def run(
+        self,
+        input: str | Sequence[Part],
+        *,
+        session: Mapping[str, JsonValue] | None = None,
+        conversation_id: str | None = None,
+        user_id: str = "default",
+        deps: object = None,
+        timeout: float | None = None,
+        system: object = None,
+        history: Sequence[Message] | None = None,
+    ) -> Outcome[T_co]:
+        """Carry one run to its end, or to where a person is needed. Blocks; works in any thread, many at once.
+
+        Args:
+            input: what the user says: text, or parts.
+            session: values shared with the tools; a `SessionState` gets the changed keys when the run ends or pauses.
+            conversation_id: which conversation this belongs to; handed to tools and prompts.
+            user_id: whose run it is; handed to tools and prompts.
+            deps: anything the tools need, handed to them as `ctx.deps`; never saved.
+            timeout: seconds the whole run may take; None for no limit.
+            system: the `ActorSystem` to run in; the one this is called inside of, else the default one.
+            history: messages that went before.
+
+        Raises:
+            MaxIterationsExceeded: the model wanted more rounds or turns than allowed.
+            RunTimedOut: `timeout` passed.
+            RunCancelled: the run was cancelled. An interrupt (Ctrl-C) cancels it and is raised as it is.
+            ProviderError: the model could not be reached or refused; one of its subclasses says which.
+        """
+        options = RunOptions(
+            session=session,
+            conversation_id=conversation_id,
+            user_id=user_id,
+            deps=deps,
+            timeout=timeout,
+            system=system,
+            history=history,
+        )
+        return cast("Outcome[T_co]", runtime().run(self, input, options))
+
+    def submit(
+        self,
+        input: str | Sequence[Part],
+        *,
+        session: Mapping[str, JsonValue] | None = None,
+        conversation_id: str | None = None,
+        user_id: str = "default",
+        deps: object = None,
+        timeout: float | None = None,
+        system: object = None,
+        history: Sequence[Message] | None = None,
+    ) -> RunHandle[T_co]:
+        """Begin a run and return its handle at once; takes what `run` takes."""
+        options = RunOptions(
+            session=session,
+            conversation_id=conversation_id,
+            user_id=user_id,
+            deps=deps,
+            timeout=timeout,
+            system=system,
+            history=history,
+        )
+        return cast("RunHandle[T_co]", runtime().submit(self, input, options))
+
+    def resume(
+        self,
+        token: str,
+        answer: Answer = None,
+        *,
+        deps: object = None,
+        timeout: float | None = None,
+        system: object = None,
+        max_iterations: int | None = None,
+        max_turns: int | None = None,
+    ) -> Outcome[T_co]:
+        """Go on with a run that waits, in the process it paused in. Blocks like `run`.
+
+        Args:
+            token: what the outcome or the error carried; it works once.
+            answer: the text for a question; a decision for all waiting calls, or decisions by call id.
+            deps: as for `run`; they are never saved, so they are given again.
+            timeout: seconds from now on; None for no limit.
+            system: where the run paused, if it was not the default system.
+            max_iterations: a higher limit, counted from the run's beginning.
+            max_turns: a higher limit, counted from the run's beginning.
+
+        Raises:
+            UnknownToken: no run waits here under this token.
+            TokenUsed: the token was used before.
+            TypeError: the answer is not of the kind the run waits for.
+        """
+        options = ResumeOptions(
+            deps=deps, timeout=timeout, system=system, max_iterations=max_iterations, max_turns=max_turns
+        )
+        return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))
+
+    # --- for tests, machines and the runtime
+
+    @contextmanager
+    def override(self, *, model: Model) -> Iterator[None]:
+        """Let another model answer inside the `with` block: in every thread, and where the agent is used by others."""
+        self._overrides.append(model)
+        try:
+            yield
+        finally:
+            self._overrides.remove(model)
+
+    @property
+    def current_model(self) -> ModelName | Model:
+        """The model that answers now: the innermost override, else the agent's own."""
+        return self._overrides[-1] if self._overrides else self.model
+
+    @property
+    def run_spec(self) -> RunSpec:
+        """What a machine needs to know of the agent; builds the tools' schemas the first time."""
+        if self._run_spec is None:
+            object.__setattr__(self, "_run_spec", self._make_run_spec())
+        return cast(RunSpec, self._run_spec)
+
+    def _make_run_spec(self) -> RunSpec:
+        model = self.model
+        return RunSpec(
+            agent_id=self.id,
+            model=f"{model.provider}:{model.model}" if isinstance(model, ModelName) else type(model).__name__,
+            system=self.system_prompt if isinstance(self.system_prompt, str) else None,
+            tools=tuple([tool.spec for tool in self.tools]),
+            approvals={t.name: None if callable(t.approval) else t.approval for t in self.tools},
+            settings=self.settings,
+            max_iterations=self.max_iterations,
+            max_turns=self.max_turns,
+        )
+
+    _overrides: list[Model]
+    _run_spec: RunSpec | None
+
+
+def _as_given(model: ModelName | Model) -> ModelLike:
+    return f"{model.provider}:{model.model}" if isinstance(model, ModelName) else model
+
+
+def _checked_id(id: str) -> str:
+    if not isinstance(id, str):
+        raise TypeError(f"an agent's id must be a string, got {id!r}")
+    if not ID.fullmatch(id):
+        raise ValueError(f"an agent's id must be 1 to 128 characters on one line, without edges of space; got {id!r}")
+    return id
+
+
+def _checked_model(id: str, model: ModelLike) -> ModelName | Model:
+    if isinstance(model, str):
+        try:
+            return ModelName.parse(model)
+        except ValueError as error:
+            raise ValueError(f"agent {id!r}: {error}") from None
+    if not isinstance(model, Model):
+        raise TypeError(f"agent {id!r}: model must be 'PROVIDER:MODEL' or have a complete() method, got {model!r}")
+    return model
+
+
+def _checked_prompt(id: str, prompt: SystemPrompt) -> SystemPrompt:
+    if not isinstance(prompt, str) and not callable(prompt):
+        raise TypeError(f"agent {id!r}: system_prompt must be a string or a function of the context, got {prompt!r}")
+    return prompt
+
+
+def _checked_tools(id: str, tools: Iterable[ToolLike], settings: Settings) -> tuple[Tool[..., object], ...]:
+    made = tuple([as_tool(given) for given in tools])
+    names = [tool.name for tool in made]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"agent {id!r}: two tools are named {twice[0]!r}; give one another name: tool(name=…)")
+    if settings.tool_choice not in ("auto", "none", "required", *names):
+        raise ValueError(f"agent {id!r}: tool_choice {settings.tool_choice!r} is no tool of it")
+    if settings.tool_choice == "required" and not names:
+        raise ValueError(f"agent {id!r}: tool_choice 'required', but it has no tools")
+    return made
+
+
+def _checked_count(id: str, name: str, value: int, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"agent {id!r}: {name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"agent {id!r}: {name} must be at least {least}, got {value}")
+    return value

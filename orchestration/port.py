@@ -1,0 +1,67 @@
+"""The port by which definitions find the runtime that carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from understudy.handles import RunHandle
+from understudy.messages import JsonValue, Message, Part
+from understudy.outcomes import Decision, Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What a caller says about one run, besides its input."""
+
+    session: Mapping[str, JsonValue] | None = None
+    conversation_id: str | None = None
+    user_id: str = "default"
+    deps: object = None
+    timeout: float | None = None
+    system: object = None
+    history: Sequence[Message] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeOptions:
+    """What a caller says when a run goes on, besides the answer."""
+
+    deps: object = None
+    timeout: float | None = None
+    system: object = None
+    max_iterations: int | None = None
+    max_turns: int | None = None
+
+
+Answer = str | Decision | Mapping[str, Decision] | None
+
+
+class Runtime(Protocol):
+    """Carries out runs; `understudy.actors` has the one there is."""
+
+    def submit(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> RunHandle[object]:
+        """Begin a run and return its handle at once."""
+        ...
+
+    def run(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Outcome[object]:
+        """Carry a run to its outcome, blocking; an interrupt cancels it."""
+        ...
+
+    def resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> Outcome[object]:
+        """Carry a paused run to its next outcome, blocking."""
+        ...
+
+
+_runtime: Runtime | None = None
+
+
+def runtime() -> Runtime:
+    """Return the runtime, loading it at the first run."""
+    global _runtime
+    if _runtime is None:
+        from understudy.actors import runtime as found
+
+        _runtime = found
+    return _runtime

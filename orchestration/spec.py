@@ -1,0 +1,84 @@
+"""`RunSpec`: what a run needs to know of its agent, as data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from understudy.messages import Settings, ToolSpec
+
+if TYPE_CHECKING:
+    from .agent import Agent
+
+DEFAULT_MAX_ITERATIONS = 10
+DEFAULT_MAX_TURNS = 50
+DEFAULT_MAX_CONTINUES = 3
+DEFAULT_MAX_INVALID_RETRIES = 3
+DEFAULT_CONTINUE_MESSAGE = "This does not finish the task yet. Go on, and give the final answer when you have it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunSpec:
+    """What an `AgentRun` decides by. Functions and classes stay with the agent; this holds only data."""
+
+    agent_id: str = ""
+    model: str = ""
+    """The model string, or the type's name for a model object; part of the fingerprint only."""
+    system: str | None = ""
+    """The system prompt; None where a function makes it, and the driver passes its text to `AgentRun`."""
+    tools: tuple[ToolSpec, ...] = ()
+    approvals: Mapping[str, bool | None] = field(default_factory=dict[str, "bool | None"])
+    """Tool name -> whether a person must agree; None where a function decides, and the driver passes its verdict."""
+    settings: Settings = field(default_factory=Settings)
+    max_iterations: int = DEFAULT_MAX_ITERATIONS
+    """Rounds of tool calls that may run."""
+    max_turns: int = DEFAULT_MAX_TURNS
+    """Model calls that may be made; retries of the transport do not count."""
+    criteria: bool = False
+    """Whether a text must meet a criterion to end the run; the driver judges and passes the reason."""
+    max_continues: int = DEFAULT_MAX_CONTINUES
+    """How often a text that meets no criterion is answered with `continue_message`."""
+    continue_message: str = DEFAULT_CONTINUE_MESSAGE
+    max_invalid_retries: int = DEFAULT_MAX_INVALID_RETRIES
+    """How often a run may answer an invalid call with `RetryTurn`."""
+
+    @classmethod
+    def of(cls, agent: Agent[object]) -> RunSpec:
+        """Return the agent's spec; builds the schemas of its tools the first time.
+
+        Raises:
+            TypeError: a tool's parameter has a type without JSON Schema.
+        """
+        return agent.run_spec
+
+    def settings_for(self, turn: int) -> Settings:
+        """Return the settings of a run's model call number `turn`, from 1.
+
+        A forced choice holds for the first turn only: forced on every turn, the model could never answer.
+        """
+        if turn <= 1 or self.settings.tool_choice in ("auto", "none"):
+            return self.settings
+        return replace(self.settings, tool_choice="auto")
+
+    def allowed_tools(self, turn: int = 1) -> frozenset[str]:
+        """Return the names the model may call in its turn number `turn`, under that turn's tool choice."""
+        choice = self.settings_for(turn).tool_choice
+        if choice == "none":
+            return frozenset()
+        if choice in ("auto", "required"):
+            return frozenset([tool.name for tool in self.tools])
+        return frozenset([choice])
+
+    def fingerprint(self) -> str:
+        """Return a short digest of the definition; equal specs have equal ones in every process.
+
+        Limits are left out: a saved run keeps those it began with, and they may be raised.
+        """
+        tools = [(t.name, t.description, t.schema, self.approvals.get(t.name, False)) for t in self.tools]
+        settings = {name: getattr(self.settings, name) for name in self.settings.__slots__}
+        parts = [self.agent_id, self.model, self.system, tools, settings, self.criteria]
+        text = json.dumps(parts, sort_keys=True, default=dict)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
