@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from understudy.providers import FunctionModel, Rehearsal, ScriptedModel
     from understudy.scope import Scope, current_scope
     from understudy.session import RunContext, SessionState, ToolContext
+    from understudy.specs import LoadedSpec, SpecLoader, load_spec, load_spec_text
     from understudy.tools import Tool, ToolLike, tool
 else:
     _HOMES = {
@@ -186,6 +187,12 @@ else:
             "SessionState",
             "ToolContext",
         ),
+        "understudy.specs": (
+            "LoadedSpec",
+            "SpecLoader",
+            "load_spec",
+            "load_spec_text",
+        ),
         "understudy.tools": (
             "Tool",
             "ToolLike",
@@ -233,6 +240,7 @@ __all__ = [
     "InvalidCall",
     "JsonObject",
     "JsonValue",
+    "LoadedSpec",
     "MailboxFull",
     "MaxIterationsExceeded",
     "Message",
@@ -269,6 +277,7 @@ __all__ = [
     "SkipCall",
     "SpecChanged",
     "SpecError",
+    "SpecLoader",
     "StopRun",
     "TextDelta",
     "TextPart",
@@ -292,6 +301,8 @@ __all__ = [
     "Usage",
     "calls",
     "current_scope",
+    "load_spec",
+    "load_spec_text",
     "says",
     "tool",
 ]
