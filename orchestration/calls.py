@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import count
 
 from understudy.messages import ModelTurn, Part, ToolCall, ToolErrorKind, ToolResult
 
@@ -17,22 +18,31 @@ PEER_NOT_RUN = "Not run: another tool call of the same turn was invalid."
 
 def with_ids(parts: tuple[Part, ...], turn: int) -> tuple[Part, ...]:
     """Give an id to each call that has none, or one that an earlier call of the turn has."""
+    taken = {part.id for part in parts if type(part) is ToolCall}  # later ids too: a provider's own id is never changed
     seen: set[str] = set()
     fixed: list[Part] = []
     changed = False
     for position, part in enumerate(parts):
         if type(part) is ToolCall:
             if not part.id or part.id in seen:
-                part = replace(part, id=f"call-{turn}-{position}", made_up_id=True)
+                part = replace(part, id=_new_id(f"call-{turn}-{position}", taken), made_up_id=True)
+                taken.add(part.id)
                 changed = True
             seen.add(part.id)
         fixed.append(part)
     return tuple(fixed) if changed else parts
 
 
-def find_invalid(spec: RunSpec, calls: Iterable[ToolCall], problems: Mapping[int, str]) -> tuple[InvalidCall, ...]:
-    """Return the calls that cannot run: unknown names, arguments that are no JSON object, and what `problems` names."""
-    allowed = spec.allowed_tools()
+def _new_id(id: str, taken: Container[str]) -> str:
+    while id in taken:
+        id += "-again"
+    return id
+
+
+def find_invalid(
+    allowed: frozenset[str], calls: Iterable[ToolCall], problems: Mapping[int, str]
+) -> tuple[InvalidCall, ...]:
+    """Return the calls that cannot run: names not allowed, arguments that are no JSON object, and what `problems` says."""
     found: list[InvalidCall] = []
     for position, call in enumerate(calls):
         if call.name not in allowed:
@@ -58,13 +68,36 @@ def _not_json(call: ToolCall) -> str:
     return f"the arguments of {call.name!r} must be a JSON object, got: {short}"
 
 
-def retried_results(calls: Iterable[ToolCall], feedback: Mapping[int, str]) -> tuple[ToolResult, ...]:
-    """Answer every call of a turn of which nothing runs: the invalid ones with feedback, the others with a constant."""
+def calls_of(parts: Iterable[Part]) -> tuple[ToolCall, ...]:
+    return tuple([part for part in parts if type(part) is ToolCall])
+
+
+def repaired(parts: tuple[Part, ...], resolutions: Mapping[int, Resolution]) -> tuple[Part, ...]:
+    """Return the turn with its calls repaired where a resolution says so."""
+    repairs = {position: r for position, r in resolutions.items() if isinstance(r, RepairCall)}
+    if not repairs:
+        return parts
+    positions = count()
+    fixed: list[Part] = []
+    for part in parts:
+        if type(part) is ToolCall and (resolution := repairs.get(next(positions))):
+            part = repair(part, resolution)
+        fixed.append(part)
+    return tuple(fixed)
+
+
+def unrun_results(
+    calls: Iterable[ToolCall], invalid: Iterable[InvalidCall], feedback: Mapping[int, str]
+) -> tuple[ToolResult, ...]:
+    """Answer every call of a turn of which nothing runs: invalid ones with feedback or the reason, others with a constant."""
+    bad = {found.position: found for found in invalid}
     results: list[ToolResult] = []
     for position, call in enumerate(calls):
-        words = feedback.get(position, PEER_NOT_RUN)
-        kind: ToolErrorKind = "bad_arguments" if position in feedback else "not_run"
-        results.append(ToolResult(call.id, words, is_error=True, error_kind=kind, name=call.name))
+        if position in bad:
+            words = feedback.get(position, bad[position].reason)
+            results.append(error_result(call, bad[position].kind, words))
+        else:
+            results.append(error_result(call, "not_run", PEER_NOT_RUN))
     return tuple(results)
 
 
@@ -76,23 +109,22 @@ def open_round(
     resolutions: Mapping[int, Resolution],
     approvals: Mapping[int, bool],
 ) -> Round:
-    """Sort the calls of a turn into those with a result already, those that wait for a person, and those to run."""
-    ready = list(calls)
+    """Sort the calls of a turn, repaired ones as they are now, into those with a result already, those that wait for a person, and those to run."""
     results: dict[str, ToolResult] = {}
     for bad in invalid:
         resolution = resolutions.get(bad.position)
         if isinstance(resolution, RepairCall):
-            ready[bad.position] = repair(bad.call, resolution)
-        elif isinstance(resolution, SkipCall):
+            continue
+        if isinstance(resolution, SkipCall):
             results[bad.call.id] = ToolResult(bad.call.id, resolution.reason, error_kind="skipped", name=bad.call.name)
         else:
             results[bad.call.id] = error_result(bad.call, bad.kind, bad.reason)
     if turn.finish_reason == "blocked":
         why = f"Not run: the provider ended the turn with {turn.raw_finish_reason or 'a block'}."
-        for call in ready:
+        for call in calls:
             results.setdefault(call.id, error_result(call, "not_run", why))
-    waiting = [c.id for i, c in enumerate(ready) if c.id not in results and _must_wait(spec, c, i, approvals)]
-    return Round(tuple(ready), tuple(waiting), results)
+    waiting = [c.id for i, c in enumerate(calls) if c.id not in results and _must_wait(spec, c, i, approvals)]
+    return Round(calls, tuple(waiting), results)
 
 
 def _must_wait(spec: RunSpec, call: ToolCall, position: int, approvals: Mapping[int, bool]) -> bool:

@@ -16,9 +16,7 @@ from understudy.messages import (
     ModelRequest,
     ModelTurn,
     Part,
-    Settings,
     TextPart,
-    ToolCall,
     ToolResult,
     Usage,
     user_message,
@@ -26,11 +24,13 @@ from understudy.messages import (
 from understudy.outcomes import Approve, Complete, Decision, Incomplete, Reject
 
 from .calls import (
+    calls_of,
     error_result,
     find_invalid,
     open_round,
     repair,
-    retried_results,
+    repaired,
+    unrun_results,
     with_ids,
 )
 from .spec import RunSpec
@@ -119,15 +119,9 @@ class AgentRun:
                 limit=state.max_turns,
                 what="max_turns",
             )
+        turn = state.turns + 1
         view = Transcript(state.messages, len(state.messages))
-        return CallModel(ModelRequest(view, state.system, spec.tools, self._settings(), state.turns + 1))
-
-    def _settings(self) -> Settings:
-        settings = self._spec.settings
-        if self._state.turns == 0 or settings.tool_choice in ("auto", "none"):
-            return settings
-        # A forced choice holds for the first turn only: forced on every turn, the model could never answer.
-        return replace(settings, tool_choice="auto")
+        return CallModel(ModelRequest(view, state.system, spec.tools, spec.settings_for(turn), turn))
 
     def _work_round(self, round_: Round) -> CallTools | AwaitApproval | None:
         state = self._state
@@ -161,7 +155,7 @@ class AgentRun:
             turn: a turn that has not been fed yet.
             problems: position of a call among the turn's calls -> what its schema says is wrong with its arguments.
         """
-        return find_invalid(self._spec, turn.tool_calls, problems or {})
+        return find_invalid(self._allowed(), turn.tool_calls, problems or {})
 
     def model_response(
         self,
@@ -185,50 +179,66 @@ class AgentRun:
             ProtocolViolation: no model call is pending, or a resolution does not fit its call.
         """
         state = self._state
-        if state.phase != "model" or state.turns >= state.max_turns:
+        if state.phase != "model":
             raise self._violation("a model response", "model")
+        if state.turns >= state.max_turns:
+            raise ProtocolViolation(f"a model response beyond the run's {state.max_turns} model turns (max_turns)")
         parts = with_ids(turn.parts, state.turns + 1)
-        calls = tuple([p for p in parts if type(p) is ToolCall])
-        invalid = find_invalid(self._spec, calls, problems or {}) if calls else ()
+        calls = calls_of(parts)
+        invalid = find_invalid(self._allowed(), calls, problems or {}) if calls else ()
         self._check_resolutions(invalid, resolutions or {})
         state.turns += 1
         state.usage = state.usage + turn.usage if state.turns > 1 else replace(turn.usage, raw={})
         state.finish_reason = turn.raw_finish_reason
-        self._append_turn(turn, parts)
         if calls:
-            self._take_calls(turn, calls, invalid, resolutions or {}, approvals or {})
+            self._take_calls(turn, parts, invalid, resolutions or {}, approvals or {})
         else:
+            self._append_turn(parts, turn.dialect)
             self._take_text(turn, met)
 
-    def _append_turn(self, turn: ModelTurn, parts: tuple[Part, ...]) -> None:
+    def _allowed(self) -> frozenset[str]:
+        return self._spec.allowed_tools(self._state.turns + 1)
+
+    def _append_turn(self, parts: tuple[Part, ...], dialect: str) -> None:
         # An empty turn is no message: providers refuse one. Text that is empty but signed must go back.
         if any(not (type(p) is TextPart and not p.text and p.signature is None) for p in parts):
-            self._state.messages.append(Message("assistant", parts, turn.dialect))
+            self._state.messages.append(Message("assistant", parts, dialect))
 
     def _take_calls(
         self,
         turn: ModelTurn,
-        calls: tuple[ToolCall, ...],
+        parts: tuple[Part, ...],
         invalid: tuple[InvalidCall, ...],
         resolutions: Mapping[int, Resolution],
         approvals: Mapping[int, bool],
     ) -> None:
         state = self._state
+        failure = self._failure(invalid, resolutions)
+        feedback = {p: r.feedback for p, r in resolutions.items() if isinstance(r, RetryTurn)}
+        if failure is None and not feedback:
+            # The history shows a repaired call as it runs: providers pair a call and its result by name too.
+            parts = repaired(parts, resolutions)
+            self._append_turn(parts, turn.dialect)
+            state.round = open_round(self._spec, turn, calls_of(parts), invalid, resolutions, approvals)
+            state.phase = "tools"
+            return
+        self._append_turn(parts, turn.dialect)
+        # Every call is answered, also at the end of a run, so that the history stays one a provider accepts.
+        state.messages.append(Message("user", unrun_results(calls_of(parts), invalid, feedback)))
+        if failure is not None:
+            self._fail(failure)
+        else:
+            state.invalid_retries += 1
+
+    def _failure(self, invalid: Iterable[InvalidCall], resolutions: Mapping[int, Resolution]) -> Failure | None:
+        exhausted = self._state.invalid_retries >= self._spec.max_invalid_retries
         for bad in invalid:
             resolution = resolutions.get(bad.position)
-            exhausted = isinstance(resolution, RetryTurn) and state.invalid_retries >= self._spec.max_invalid_retries
-            if isinstance(resolution, FailRun) or exhausted:
+            if isinstance(resolution, FailRun) or (isinstance(resolution, RetryTurn) and exhausted):
                 why = f"invalid call of {bad.call.name!r} by the model: {bad.reason}"
-                return self._fail(Failure("tool", why, bad.call.name, bad.call.id), calls)
+                return Failure("tool", why, bad.call.name, bad.call.id)
             if isinstance(resolution, StopRun):
-                return self._fail(Failure("cancelled", resolution.reason), calls)
-        feedback = {p: r.feedback for p, r in resolutions.items() if isinstance(r, RetryTurn)}
-        if feedback:
-            state.invalid_retries += 1
-            state.messages.append(Message("user", retried_results(calls, feedback)))
-            return None
-        state.round = open_round(self._spec, turn, calls, invalid, resolutions, approvals)
-        state.phase = "tools"
+                return Failure("cancelled", resolution.reason)
         return None
 
     def _take_text(self, turn: ModelTurn, met: str | None) -> None:
@@ -236,7 +246,7 @@ class AgentRun:
         text = turn.text or turn.refusal
         state.text = text
         if not text and turn.finish_reason in ("length", "blocked"):
-            return self._fail(Failure("bad_reply", _no_answer(turn)), ())
+            return self._fail(Failure("bad_reply", _no_answer(turn)))
         if text.strip().startswith(ASK_USER):
             state.question = text.strip().removeprefix(ASK_USER).strip()
             state.phase = "input"
@@ -255,9 +265,7 @@ class AgentRun:
         self._state.messages.append(user_message(self._spec.continue_message))
         self._state.phase = "model"
 
-    def _fail(self, failure: Failure, calls: tuple[ToolCall, ...]) -> None:
-        if calls:  # every call is answered, so that the history stays one a provider accepts
-            self._state.messages.append(Message("user", retried_results(calls, {})))
+    def _fail(self, failure: Failure) -> None:
         self._state.failure = failure
         self._state.phase = "failed"
 
@@ -268,7 +276,7 @@ class AgentRun:
                 raise ProtocolViolation(f"a resolution for call {position}, which is not invalid")
             if isinstance(resolution, RepairCall):
                 fixed = repair(by_position[position].call, resolution)
-                still = find_invalid(self._spec, [fixed], {})
+                still = find_invalid(self._allowed(), [fixed], {})
                 if still:
                     raise ProtocolViolation(f"the repair of call {position} is invalid too: {still[0].reason}")
 
@@ -302,12 +310,16 @@ class AgentRun:
 
         Raises:
             ProtocolViolation: no calls wait, nothing was given, or an id does not wait.
+            TypeError: something is no decision.
         """
         round_ = self._admitted_round("decisions")
         unknown = [call_id for call_id in decisions if call_id not in round_.waiting]
         if unknown or not decisions:
             waiting = ", ".join(round_.waiting) or "none"
             raise ProtocolViolation(f"decisions for {unknown or 'no call'}; waiting calls: {waiting}")
+        for call_id, decision in decisions.items():
+            if not isinstance(decision, (Approve, Reject)):  # a slip such as False or Reject must not run the call
+                raise TypeError(f"call {call_id!r}: expected Approve or Reject, got {decision!r}")
         round_.waiting = tuple([i for i in round_.waiting if i not in decisions])
         calls = list(round_.calls)
         for position, call in enumerate(calls):
@@ -370,6 +382,13 @@ class AgentRun:
                 setattr(state, name, value)
         if state.phase == "incomplete" and state.continues < state.max_continues:
             self._continue()
+
+    def at_limit(self) -> bool:
+        """Whether the run can only go on after `extend`."""
+        state = self._state
+        if state.phase == "tools" and state.round is not None and not state.round.admitted:
+            return state.iterations >= state.max_iterations
+        return state.phase == "incomplete" or (state.phase == "model" and state.turns >= state.max_turns)
 
     @property
     def spec(self) -> RunSpec:

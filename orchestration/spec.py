@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from understudy.messages import Settings, ToolSpec
@@ -54,9 +54,18 @@ class RunSpec:
         """
         return agent.run_spec
 
-    def allowed_tools(self) -> frozenset[str]:
-        """Return the names the model may call under the settings' tool choice."""
-        choice = self.settings.tool_choice
+    def settings_for(self, turn: int) -> Settings:
+        """Return the settings of a run's model call number `turn`, from 1.
+
+        A forced choice holds for the first turn only: forced on every turn, the model could never answer.
+        """
+        if turn <= 1 or self.settings.tool_choice in ("auto", "none"):
+            return self.settings
+        return replace(self.settings, tool_choice="auto")
+
+    def allowed_tools(self, turn: int = 1) -> frozenset[str]:
+        """Return the names the model may call in its turn number `turn`, under that turn's tool choice."""
+        choice = self.settings_for(turn).tool_choice
         if choice == "none":
             return frozenset()
         if choice in ("auto", "required"):

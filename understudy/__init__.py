@@ -6,6 +6,7 @@ Everything public is here. Names are loaded when they are first used, so that `i
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from understudy.actors import ActorSystem
     from understudy.errors import (
         ActorError,
         AgentCrashed,
@@ -80,13 +81,14 @@ if TYPE_CHECKING:
         StopRun,
     )
     from understudy.outcomes import Approve, Complete, Decision, Incomplete, NeedsApproval, NeedsInput, Outcome, Reject
-    from understudy.providers import FunctionModel, Rehearsal, ScriptedModel
+    from understudy.providers import Anthropic, FunctionModel, Gemini, OpenAI, Rehearsal, ScriptedModel, Secret, Vertex
     from understudy.scope import Scope, current_scope
     from understudy.session import RunContext, SessionState, ToolContext
     from understudy.specs import LoadedSpec, SpecLoader, load_spec, load_spec_text
     from understudy.tools import Tool, ToolLike, tool
 else:
     _HOMES = {
+        "understudy.actors": ("ActorSystem",),
         "understudy.errors": (
             "ActorError",
             "AgentCrashed",
@@ -174,9 +176,14 @@ else:
             "Reject",
         ),
         "understudy.providers": (
+            "Anthropic",
             "FunctionModel",
+            "Gemini",
+            "OpenAI",
             "Rehearsal",
             "ScriptedModel",
+            "Secret",
+            "Vertex",
         ),
         "understudy.scope": (
             "Scope",
@@ -217,10 +224,12 @@ else:
 
 __all__ = [
     "ActorError",
+    "ActorSystem",
     "Agent",
     "AgentCrashed",
     "AgentDown",
     "AgentRun",
+    "Anthropic",
     "Approve",
     "AuthenticationError",
     "AwaitApproval",
@@ -235,6 +244,7 @@ __all__ = [
     "FailRun",
     "FilePart",
     "FunctionModel",
+    "Gemini",
     "ImagePart",
     "Incomplete",
     "InvalidCall",
@@ -250,6 +260,7 @@ __all__ = [
     "NeedsApproval",
     "NeedsInput",
     "OpaquePart",
+    "OpenAI",
     "Outcome",
     "Part",
     "ProtocolViolation",
@@ -272,6 +283,7 @@ __all__ = [
     "RunTimedOut",
     "Scope",
     "ScriptedModel",
+    "Secret",
     "SessionState",
     "Settings",
     "SkipCall",
@@ -299,6 +311,7 @@ __all__ = [
     "UnfinishedRun",
     "UnknownToken",
     "Usage",
+    "Vertex",
     "calls",
     "current_scope",
     "load_spec",

@@ -111,6 +111,14 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
     def __repr__(self) -> str:
         return f"SessionOverlay({sorted(self)})"
 
+    def commit(self) -> None:
+        """Write the changes to the view below, if that can be written to."""
+        base = self._base
+        if isinstance(base, MutableMapping):
+            base.update(self.changes)
+            for key in self.removed:
+                base.pop(key, None)
+
 
 def check_key(key: str) -> None:
     """Refuse a key that users may not set."""

@@ -1,0 +1,193 @@
+"""A cell: the mailbox, behaviour and counters behind an address. It outlives failures; shells come and go.
+
+The law: every accepted message ends in exactly one `Fate`, and every reply completes exactly once. `Cell.finish` is the
+one place where a message ends.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import time
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Protocol
+
+from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull
+
+from .mailbox import Mailbox, Put
+from .reply import Reply
+from .shell import hand_over, lend
+
+DEFAULT_ASK_TIMEOUT = 30.0  # What takes longer is a run, not an ask.
+
+
+class Behaviour(Protocol):
+    """A user's or the runtime's object that handles messages, one at a time."""
+
+    def on_receive(self, message: object) -> object:
+        """Handle one message; what it returns is the reply, what it raises is a failure."""
+        ...
+
+
+class Fate(Enum):
+    """How a message ended."""
+
+    HANDLED = auto()
+    FAILED = auto()
+    EXPIRED = auto()
+    DEAD = auto()
+
+
+class Envelope:
+    """A message on its way: who waits for it, until when, and the context it is handled in."""
+
+    __slots__ = ("context", "deadline", "message", "on_lost", "reply")
+
+    def __init__(
+        self,
+        message: object,
+        reply: Reply[object] | None = None,
+        deadline: float | None = None,
+        context: contextvars.Context | None = None,
+        on_lost: Callable[[BaseException], object] | None = None,
+    ) -> None:
+        self.message = message
+        self.reply = reply
+        self.deadline = deadline
+        self.context = context
+        self.on_lost = on_lost
+
+
+class Cell:
+    """One actor. `tell` and `ask` from any thread; its messages are handled one after another.
+
+    Args:
+        address: its name, for errors, logs and `tree()`.
+        factory: makes the behaviour, at the first message and again after a failure.
+    """
+
+    __slots__ = ("_behaviour", "_factory", "_mailbox", "address", "counts", "epoch")
+
+    def __init__(self, address: str, factory: Callable[[], Behaviour]) -> None:
+        self.address = address
+        self.epoch = 0
+        """How many behaviours were replaced; what an earlier one still sends is stale."""
+        self.counts = dict.fromkeys(Fate, 0)
+        self._factory = factory
+        self._behaviour: Behaviour | None = None
+        self._mailbox: Mailbox[Envelope] = Mailbox()
+
+    # --- sending
+
+    def tell(
+        self,
+        message: object,
+        *,
+        system: bool = False,
+        last: bool = False,
+        context: contextvars.Context | None = None,
+        on_lost: Callable[[BaseException], object] | None = None,
+    ) -> None:
+        """Send and go on.
+
+        Args:
+            message: anything; nobody changes it once sent.
+            system: use the lane that is first and never full.
+            last: the sender's own turn ends now, so its thread may run this cell next.
+            context: the context variables to handle it in.
+            on_lost: called with the reason if the message is never handled, or its handling fails.
+        """
+        self._deliver(Envelope(message, None, None, context, on_lost), system, last)
+
+    def ask(
+        self,
+        message: object,
+        *,
+        timeout: float = DEFAULT_ASK_TIMEOUT,
+        context: contextvars.Context | None = None,
+    ) -> Reply[object]:
+        """Send, and return the reply to come; a message not begun within `timeout` seconds is never begun."""
+        reply: Reply[object] = Reply()
+        self._deliver(Envelope(message, reply, time.monotonic() + timeout, context), False, False)
+        return reply
+
+    def _deliver(self, envelope: Envelope, system: bool, last: bool) -> None:
+        match self._mailbox.put(envelope, system=system):
+            case Put.WAKE:
+                self._wake(last)
+            case Put.QUEUED:
+                pass
+            case Put.FULL:
+                self.finish(envelope, Fate.DEAD, error=MailboxFull(f"{self.address} is full", actor=self.address))
+            case Put.CLOSED:
+                self.finish(envelope, Fate.DEAD, error=AgentDown(f"{self.address} has stopped", actor=self.address))
+
+    def _wake(self, last: bool) -> None:
+        try:
+            if last:
+                hand_over(self)
+            else:
+                lend(self)
+        except RuntimeError as cause:  # no thread can be started
+            error = AgentDown(f"{self.address} has no thread to run on: {cause}", actor=self.address)
+            error.__cause__ = cause
+            self._lose_waiting(error, close=False)
+
+    def stop(self) -> None:
+        """Accept nothing more and answer what waits with `AgentDown`. A second call does nothing."""
+        self._lose_waiting(AgentDown(f"{self.address} has stopped", actor=self.address), close=True)
+
+    def _lose_waiting(self, error: ActorError, *, close: bool) -> None:
+        for envelope in self._mailbox.drain(close=close):
+            self.finish(envelope, Fate.DEAD, error=error)
+
+    # --- handling, on a shell's thread
+
+    def run_turns(self) -> None:
+        """Handle messages until there are none."""
+        while (envelope := self._mailbox.take()) is not None:
+            self._handle(envelope)
+            # A parked thread must not keep the last message and its reply alive.
+            del envelope
+
+    def _handle(self, envelope: Envelope) -> None:
+        if envelope.deadline is not None and time.monotonic() > envelope.deadline:
+            return self.finish(
+                envelope, Fate.EXPIRED, error=TimeoutError(f"{self.address} came to the message after its deadline")
+            )
+        try:
+            if self._behaviour is None:
+                self._behaviour = self._factory()
+            receive = self._behaviour.on_receive
+            if envelope.context is None:
+                value = receive(envelope.message)
+            else:
+                value = envelope.context.run(receive, envelope.message)
+        except BaseException as cause:  # also SystemExit: one actor's exit is no one else's
+            return self._failed(envelope, cause)
+        return self.finish(envelope, Fate.HANDLED, value)
+
+    def _failed(self, envelope: Envelope, cause: BaseException) -> None:
+        self._behaviour = None  # the next message meets a fresh one
+        self.epoch += 1
+        error = AgentCrashed(f"{self.address} failed: {type(cause).__name__}: {cause}", actor=self.address)
+        error.__cause__ = cause
+        self.finish(envelope, Fate.FAILED, error=error)
+
+    def finish(
+        self, envelope: Envelope, fate: Fate, value: object = None, *, error: BaseException | None = None
+    ) -> None:
+        """End a message, on every path there is: count it and complete its reply."""
+        self.counts[fate] += 1
+        if envelope.reply is not None:
+            if error is None:
+                envelope.reply.set(value)
+            else:
+                envelope.reply.fail(error)
+        if error is not None and envelope.on_lost is not None:
+            envelope.on_lost(error)
+
+    @property
+    def depth(self) -> int:
+        """How many messages wait."""
+        return len(self._mailbox)

@@ -1,0 +1,199 @@
+"""The driver of a run: asks the machine for the next step, does it, feeds it back. Straight-line code on one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextvars import copy_context
+from typing import TYPE_CHECKING, assert_never, cast
+
+from understudy.errors import AgentCrashed, ProviderTimeout, RunCancelled, RunTimedOut, ToolTimeout, UnderstudyError
+from understudy.messages import ModelRequest, ModelTurn, ToolCall
+from understudy.models import Model, ModelName
+from understudy.orchestration.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
+from understudy.scope import Scope, enter_scope, leave_scope
+from understudy.tools import Tool
+
+from .cell import Cell
+from .executor import Executed, RunTool, ToolExecutor, error_result, execute, timeout_result
+from .record import Record, Stale
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from .runs import Runs
+
+DEFAULT_MODEL_TIMEOUT = 120.0  # Seconds for one model call with its retries; a long answer takes a minute or two.
+GRACE = 0.25  # Seconds a model client has to report its own timeout before the call is taken away from it.
+
+
+class Driver:
+    """The behaviour of a driver's actor: drives `record` for as long as it holds `epoch`.
+
+    Attributes:
+        returned: whether its thread came back, which a driver that was taken over may never do.
+    """
+
+    def __init__(self, runs: Runs, record: Record, epoch: int) -> None:
+        self._runs = runs
+        self._record = record
+        self._epoch = epoch
+        self.returned = False
+        self._tools = {tool.name: tool for tool in record.agent.tools}
+
+    def on_receive(self, message: object) -> None:
+        record, epoch = self._record, self._epoch
+        token = enter_scope(record.scope)
+        try:
+            record.open(epoch)
+            self._drive()
+        except Stale:
+            pass  # the run is in other hands
+        except UnderstudyError as error:
+            self._runs.fail(record, error, epoch)
+        except BaseException as cause:
+            crash = AgentCrashed(
+                f"agent {record.agent.id!r} failed in run {record.run_id}: {type(cause).__name__}: {cause}",
+                actor=record.agent.id,
+            )
+            crash.__cause__ = cause
+            self._runs.fail(record, crash, epoch)
+        finally:
+            self.returned = True
+            leave_scope(token)
+
+    def _drive(self) -> None:
+        record, epoch = self._record, self._epoch
+        while True:
+            step = record.next_step(epoch)
+            match step:
+                case CallModel(request=request):
+                    self._call_model(request)
+                case CallTools(calls=(call,)):
+                    self._run_alone(call)
+                case CallTools(calls=calls):
+                    self._run_together(calls)
+                case AwaitApproval() | AwaitInput():
+                    return self._runs.pause(record, step, epoch)
+                case Done(outcome=outcome):
+                    return self._runs.complete(record, outcome, epoch)
+                case _:
+                    assert_never(step)
+
+    # --- the model
+
+    def _call_model(self, request: ModelRequest) -> None:
+        record, epoch = self._record, self._epoch
+        scope = Scope(time.monotonic() + DEFAULT_MODEL_TIMEOUT, time.monotonic, parent=record.scope)
+        assert scope.deadline is not None
+        record.begin_step(epoch, f"waiting for the model, turn {request.turn}", scope.deadline + GRACE)
+        record.story.note(request.turn)
+        token = enter_scope(scope)
+        try:
+            turn = self._model().complete(request)
+        except RunTimedOut as error:
+            if record.scope.remaining() == 0.0:
+                raise
+            raise model_timeout(record) from error
+        finally:
+            leave_scope(token)
+        record.take_turn(epoch, turn, self._approvals(turn))
+
+    def _model(self) -> Model:
+        model = self._record.agent.current_model
+        if isinstance(model, ModelName):
+            from understudy.providers import resolve
+
+            return resolve(model)
+        return model
+
+    def _approvals(self, turn: ModelTurn) -> Mapping[int, bool] | None:
+        """Ask the tools' own rules which calls need a person; position of the call -> whether."""
+        if None not in self._record.agent.run_spec.approvals.values():
+            return None
+        verdicts: dict[int, bool] = {}
+        for position, call in enumerate(turn.tool_calls):
+            tool = self._tools.get(call.name)
+            if tool is not None and callable(tool.approval):
+                verdicts[position] = bool(tool.approval(call, self._record.context))
+        return verdicts
+
+    # --- tools
+
+    def _run_alone(self, call: ToolCall) -> None:
+        """Run the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
+        record, epoch = self._record, self._epoch
+        tool = self._tools[call.name]
+        order = RunTool(record, tool, call, _deadline(tool))
+        record.begin_step(epoch, f"running tool {call.name}", order.deadline or _FOREVER, call)
+        record.story.note(call)
+        executed = execute(order)
+        record.take_results(epoch, [executed])
+        record.story.note((call, executed[0]))
+
+    def _run_together(self, calls: tuple[ToolCall, ...]) -> None:
+        """Run several calls at the same time, each in an executor of its own; the results go in call order."""
+        record, epoch = self._record, self._epoch
+        record.begin_step(epoch, f"running {len(calls)} tools")
+        under_way = [self._start(call) for call in calls]
+        forget = record.scope.on_cancel(lambda: self._give_up_all(under_way))
+        try:
+            for order, reply in sorted(under_way, key=lambda pair: pair[0].deadline or _FOREVER):
+                self._await(order, reply)
+        finally:
+            forget()
+        record.take_results(epoch, [settled(order, reply) for order, reply in under_way])
+
+    def _start(self, call: ToolCall) -> tuple[RunTool, Reply[object]]:
+        record, tool = self._record, self._tools[call.name]
+        order = RunTool(record, tool, call, _deadline(tool))
+        record.story.note(call)
+        executor = Cell(f"{record.run_id}/{call.id}", ToolExecutor)
+        reply = executor.ask(order, timeout=_FOREVER, context=copy_context())
+        reply.when_done(lambda: record.story.note((call, settled(order, reply)[0])))
+        return order, reply
+
+    def _await(self, order: RunTool, reply: Reply[object]) -> None:
+        left = None if order.deadline is None else order.deadline - time.monotonic()
+        if not reply.wait(left):
+            name, call_id = order.call.name, order.call.id
+            self._give_up(order, reply, ToolTimeout(f"{name} timed out", tool=name, call_id=call_id))
+
+    def _give_up_all(self, under_way: list[tuple[RunTool, Reply[object]]]) -> None:
+        for order, reply in under_way:
+            self._give_up(order, reply, cancelled(self._record))
+
+    def _give_up(self, order: RunTool, reply: Reply[object], why: UnderstudyError) -> None:
+        if reply.fail(why):
+            self._runs.give_up(order)
+
+
+_FOREVER = float("inf")
+
+
+def _deadline(tool: Tool[..., object]) -> float | None:
+    return None if tool.timeout is None else time.monotonic() + tool.timeout
+
+
+def settled(order: RunTool, reply: Reply[object]) -> Executed:
+    """Return what an executor's reply says, as a result; the reply must be done."""
+    error = reply.error()
+    if error is None:
+        return cast(Executed, reply.get())
+    if isinstance(error, ToolTimeout):
+        return timeout_result(order.call, order.tool.timeout), None
+    return error_result(order.call, "not_run", f"{order.call.name} did not run: {error}"), None
+
+
+def cancelled(record: Record, why: str = "") -> RunCancelled:
+    """Make the error of a run that nobody wants any more."""
+    because = f": {why}" if why else ""
+    return RunCancelled(
+        f"run {record.run_id} of agent {record.agent.id!r} was cancelled{because}", run_id=record.run_id
+    )
+
+
+def model_timeout(record: Record) -> ProviderTimeout:
+    """Make the error of a model call that took too long."""
+    return ProviderTimeout(
+        f"the model of agent {record.agent.id!r} gave no answer within {DEFAULT_MODEL_TIMEOUT:g} s", retryable=True
+    )

@@ -1,0 +1,159 @@
+"""Runs one tool call and makes its one result, whatever the tool does."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, cast
+
+from understudy.errors import RunError
+from understudy.messages import ToolCall, ToolErrorKind, ToolResult
+from understudy.scope import Scope, enter_scope, leave_scope
+from understudy.session import SessionOverlay, ToolContext
+from understudy.tools import Tool
+
+if TYPE_CHECKING:
+    from .record import Record
+
+RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
+
+Executed = tuple[ToolResult, SessionOverlay | None]
+"""The result, and what the call changed in the session; None when the call failed."""
+
+
+class RunTool:
+    """Ask an executor to run one call; it replies with `Executed`.
+
+    Attributes:
+        returned: whether the tool came back, which one that hangs may never do.
+    """
+
+    __slots__ = ("call", "deadline", "record", "returned", "tool")
+
+    def __init__(self, record: Record, tool: Tool[..., object], call: ToolCall, deadline: float | None) -> None:
+        self.record = record
+        self.tool = tool
+        self.call = call
+        self.deadline = deadline
+        self.returned = False
+
+
+class ToolExecutor:
+    """The behaviour of an actor that runs tool calls."""
+
+    def on_receive(self, message: object) -> object:
+        assert isinstance(message, RunTool)
+        return execute(message)
+
+
+def execute(order: RunTool) -> Executed:
+    """Run a call on this thread. Never raises: what the tool raises, `SystemExit` included, becomes an error result."""
+    from understudy.schemas import BadArguments, check_arguments
+
+    tool, call, record = order.tool, order.call, order.record
+    try:
+        arguments = check_arguments(tool.signature, tool.name, call.arguments)
+    except BadArguments as error:
+        return error_result(call, "bad_arguments", str(error)), None
+    scope = Scope(order.deadline, time.monotonic, parent=record.scope)
+    token = enter_scope(scope)
+    try:
+        return _attempts(order, arguments, scope)
+    except BaseException as error:  # the tool's failure is its result; the run and its thread go on
+        return error_result(call, "raised", f"{call.name} failed: {type(error).__name__}: {error}"), None
+    finally:
+        order.returned = True
+        leave_scope(token)
+
+
+def _attempts(order: RunTool, arguments: dict[str, object], scope: Scope) -> Executed:
+    tool = order.tool
+    for attempt in range(tool.retries + 1):
+        try:
+            return _attempt(order, arguments, scope)
+        except RunError:
+            raise
+        except Exception:
+            if attempt == tool.retries or scope.cancelled:
+                raise
+            scope.sleep(RETRY_PAUSE * 2**attempt)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Executed:
+    tool, call, record = order.tool, order.call, order.record
+    overlay: SessionOverlay | None = None
+    named = tool.signature.context_parameter
+    if named is not None:
+        overlay = SessionOverlay(record.session)
+        arguments = {**arguments, named: _context(order, overlay, scope)}
+    value = tool.signature.function(**arguments)
+    if tool.signature.is_async:
+        value = _run_async(cast("Coroutine[Any, Any, object]", value), scope)
+    return ToolResult(call.id, render(value), name=call.name), overlay
+
+
+def _context(order: RunTool, overlay: SessionOverlay, scope: Scope) -> ToolContext[object]:
+    record = order.record
+    return ToolContext(
+        deps=record.deps,
+        session=overlay,
+        run_id=record.run_id,
+        agent_id=record.agent.id,
+        tool_name=order.call.name,
+        call_id=order.call.id,
+        arguments=order.call.arguments,
+        scope=scope,
+        user_id=record.context.user_id,
+    )
+
+
+def _run_async(coroutine: Coroutine[Any, Any, object], scope: Scope) -> object:
+    """Run an async tool in a loop of its own; cancelling the scope cancels its task."""
+    import asyncio
+
+    async def guarded() -> object:
+        task = asyncio.ensure_future(coroutine)
+        loop = asyncio.get_running_loop()
+        remove = scope.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel))
+        try:
+            return await task
+        finally:
+            remove()
+
+    return asyncio.run(guarded())
+
+
+def render(value: object) -> str:
+    """Return what the model reads of a tool's value: text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, int, float)) or value is None:
+        return json.dumps(value)
+    dump = getattr(value, "model_dump_json", None)
+    if callable(dump):  # a pydantic model
+        return str(dump())
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(cast("set[object]", value), key=repr)
+    return str(value)
+
+
+def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResult:
+    """Make the result of a call that has no value."""
+    return ToolResult(call.id, content, is_error=True, error_kind=kind, name=call.name)
+
+
+def timeout_result(call: ToolCall, timeout: float | None) -> ToolResult:
+    """Make the result of a call that did not return in time."""
+    return error_result(call, "timed_out", f"{call.name} did not return within {timeout:g} s; it was given up")

@@ -1,0 +1,83 @@
+"""The handle of a run in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from understudy.events import Event
+from understudy.handles import RunHandle, RunStatus
+from understudy.outcomes import Outcome
+
+from .record import Record
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+
+class Handle(RunHandle[object]):
+    """What `submit` returns; it knows one record, and holds nothing of its own."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    @property
+    def run_id(self) -> str:
+        return self._record.run_id
+
+    def result(self, timeout: float | None = None) -> Outcome[object]:
+        reply = self._wait(timeout)
+        return reply.get()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        return self._wait(timeout).error()
+
+    def _wait(self, timeout: float | None) -> Reply[Outcome[object]]:
+        reply = self._record.reply
+        if not reply.wait(timeout):
+            status = self._record.status()
+            raise TimeoutError(f"run {self.run_id} is not done after {timeout:g} s and goes on: {status.doing}")
+        return reply
+
+    def done(self) -> bool:
+        return self._record.reply.done
+
+    def running(self) -> bool:
+        return not self._record.reply.done
+
+    def cancelled(self) -> bool:
+        return self._record.phase == "cancelled"
+
+    def cancel(self) -> bool:
+        return not self.done() and self._record.runs.cancel(self._record)
+
+    def add_done_callback(self, callback: Callable[[RunHandle[object]], object]) -> None:
+        self._record.reply.when_done(lambda: callback(self))
+
+    def events(self) -> Iterator[Event]:
+        return self._record.story.events()
+
+    def status(self) -> RunStatus:
+        return self._record.status()
+
+    def future(self) -> Future[Outcome[object]]:
+        from concurrent.futures import Future
+
+        future: Future[Outcome[object]] = Future()
+        future.set_running_or_notify_cancel()
+
+        def copy(_: object) -> None:
+            error = self._record.reply.error()
+            if error is None:
+                future.set_result(self._record.reply.get())
+            else:
+                future.set_exception(error)
+
+        self.add_done_callback(copy)
+        return future
+
+    def __repr__(self) -> str:
+        return f"RunHandle({self.run_id!r}, {self._record.phase})"

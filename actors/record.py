@@ -1,0 +1,277 @@
+"""A run in flight: its machine, lock and epoch, and what it works with.
+
+Whoever drives the run holds an epoch. Raising the epoch takes the run away from whoever held the last one: what such a
+driver still brings is refused with `Stale`, and its thread goes back to the pool whenever it returns.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING
+
+from understudy.handles import RunPhase, RunStatus
+from understudy.messages import JsonValue, ModelTurn, ToolCall, ToolResult
+from understudy.outcomes import Outcome
+from understudy.scope import Scope
+from understudy.session import RunContext, SessionOverlay, SessionState
+
+from .reply import Reply
+from .story import Story
+
+if TYPE_CHECKING:
+    from understudy.orchestration import Agent, AgentRun
+    from understudy.orchestration.steps import Step
+
+    from .cell import Cell
+    from .driver import Driver
+    from .runs import Runs
+
+_NO_CONTEXT = contextvars.Context()
+
+
+def _nothing() -> None:
+    """What a run without a parent has to undo."""
+
+
+class Stale(BaseException):
+    """The run was taken away from this driver; it unwinds. Not an error: nobody outside the driver sees it."""
+
+
+class Record:
+    """One run. The lock guards machine, epoch, phase, step and session; no user code and no model runs under it.
+
+    Args:
+        run_id: unique in its system.
+        agent: whose run it is.
+        machine: the run's machine, or a function of the run's context that makes it on the driver's thread.
+        input_text: what the user said, for contexts.
+        scope: the run's deadline and cancellation.
+        session: what the caller gave; a `SessionState` gets the changed keys at the end.
+        deps: what the caller gave for the tools.
+        user_id: whose run it is.
+        conversation_id: which conversation it belongs to.
+        runs: who keeps the run; told once of its end, on the thread that ends it, before the reply completes.
+    """
+
+    __slots__ = (
+        "_given",
+        "_make",
+        "agent",
+        "attempts",
+        "cell",
+        "context",
+        "conversation_id",
+        "deps",
+        "detach",
+        "doing",
+        "driver",
+        "epoch",
+        "lock",
+        "machine",
+        "phase",
+        "reply",
+        "run_id",
+        "runs",
+        "scope",
+        "session",
+        "started_in",
+        "step_call",
+        "step_deadline",
+        "story",
+    )
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        agent: Agent[object],
+        machine: AgentRun | Callable[[RunContext], AgentRun],
+        input_text: str,
+        scope: Scope,
+        session: Mapping[str, JsonValue] | None,
+        deps: object,
+        user_id: str,
+        conversation_id: str | None,
+        runs: Runs,
+    ) -> None:
+        self.run_id = run_id
+        self.agent = agent
+        self.scope = scope
+        self.deps = deps
+        self.conversation_id = conversation_id
+        self.runs = runs
+        self.lock = threading.Lock()
+        self.epoch = 0
+        self.phase: RunPhase = "running"
+        self.doing = "starting"
+        self.step_deadline = inf
+        """When the step in hand must be over, for the watchdog; infinite when the driver sees to it itself."""
+        self.step_call: ToolCall | None = None
+        """The tool call that the driver runs on its own thread."""
+        self.cell: Cell | None = None
+        """The agent's actor."""
+        self.driver: Driver | None = None
+        """Who drives the run now."""
+        self.started_in: contextvars.Context = _NO_CONTEXT
+        """The context variables of whoever began the run; each driver gets a copy."""
+        self.detach: Callable[[], None] = _nothing
+        """Ends the tie to the cancellation of the run that this one was begun in."""
+        self.attempts: dict[str, int] = {}
+        """Call id -> how many attempts timed out."""
+        self._given = session
+        base = session.snapshot() if isinstance(session, SessionState) else dict(session or {})
+        self.session = SessionOverlay(base)
+        self.reply: Reply[Outcome[object]] = Reply()
+        self.story = Story(run_id)
+        self.context = RunContext(
+            run_id=run_id,
+            agent_id=agent.id,
+            input=input_text,
+            session=self.session,
+            deps=deps,
+            scope=scope,
+            user_id=user_id,
+        )
+        self.machine: AgentRun | None = None
+        self._make = machine
+
+    # --- for the driver that holds `epoch`; each raises `Stale` to any other
+
+    def open(self, epoch: int) -> None:
+        """Make the machine, if this is the run's first driver; user code may run here, so it runs outside the lock."""
+        if self.machine is None:
+            made = self._make(self.context) if callable(self._make) else self._make
+            with self.lock:
+                self._check(epoch)
+                self.machine = made
+
+    def next_step(self, epoch: int) -> Step:
+        with self.lock:
+            self._check(epoch)
+            assert self.machine is not None
+            return self.machine.next_step()
+
+    def begin_step(self, epoch: int, doing: str, deadline: float = inf, call: ToolCall | None = None) -> None:
+        """Say what the driver is about to do, and until when."""
+        with self.lock:
+            self._check(epoch)
+            self.doing = doing
+            self.step_call = call
+            self.step_deadline = deadline
+
+    def take_turn(self, epoch: int, turn: ModelTurn, approvals: Mapping[int, bool] | None) -> None:
+        """Feed the model's turn, and note the calls that have their result already."""
+        with self.lock:
+            self._check(epoch)
+            self.step_deadline = inf
+            machine = self.machine
+            assert machine is not None
+            machine.model_response(turn, approvals=approvals)
+            self.story.note((machine.state.turns, turn))
+            round_ = machine.state.round
+            if round_ is not None and round_.results:
+                for call in round_.calls:
+                    if call.id in round_.results:
+                        self.story.note(call)
+                        self.story.note((call, round_.results[call.id]))
+
+    def take_results(self, epoch: int, results: Sequence[tuple[ToolResult, SessionOverlay | None]]) -> None:
+        """Commit what the calls changed in the session, in call order, and feed their results."""
+        with self.lock:
+            self._check(epoch)
+            self.step_deadline = inf
+            self.step_call = None
+            assert self.machine is not None
+            for _, overlay in results:
+                if overlay is not None:
+                    overlay.commit()
+            self.machine.tool_results([result for result, _ in results])
+
+    def _check(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            raise Stale
+
+    # --- for anyone
+
+    def take_over(self, epoch: int) -> int | None:
+        """Take the run away from the driver that holds `epoch`; call it under the lock.
+
+        Returns:
+            The new epoch, or None if someone else was faster.
+        """
+        if epoch != self.epoch or self.phase != "running":
+            return None
+        self.epoch += 1
+        self.step_deadline = inf
+        self.step_call = None
+        return self.epoch
+
+    def end(
+        self,
+        ending: Outcome[object] | BaseException,
+        phase: RunPhase,
+        *,
+        epoch: int | None = None,
+        overdue: float | None = None,
+    ) -> bool:
+        """End the run, or its stay here, and complete the reply; whatever drives it becomes stale.
+
+        Args:
+            ending: the outcome, or the error.
+            phase: what the run is from now on.
+            epoch: end it only if this is still the driver's epoch.
+            overdue: end it only if the step in hand was due by then.
+
+        Returns:
+            Whether this call ended it.
+        """
+        with self.lock:
+            stale = epoch is not None and epoch != self.epoch
+            in_time = overdue is not None and self.step_deadline > overdue
+            if self.phase != "running" or stale or in_time:
+                return False
+            self.epoch += 1
+            self.phase = phase
+            self.doing = ""
+            self.step_deadline = inf
+        if isinstance(self._given, SessionState):
+            self._given.apply(self.session.changes, frozenset(self.session.removed))
+        self.story.note(ending)
+        self.runs.ended(self)
+        if isinstance(ending, BaseException):
+            self.reply.fail(ending)
+        else:
+            self.reply.set(ending)
+        return True
+
+    def continued(self, machine: AgentRun, scope: Scope, deps: object) -> Record:
+        """Return the record with which this run, paused here, goes on."""
+        record = Record(
+            run_id=self.run_id,
+            agent=self.agent,
+            machine=machine,
+            input_text=self.context.input,
+            scope=scope,
+            session=self._given if isinstance(self._given, SessionState) else dict(self.session),
+            deps=deps,
+            user_id=self.context.user_id,
+            conversation_id=self.conversation_id,
+            runs=self.runs,
+        )
+        record.machine = machine
+        return record
+
+    def status(self) -> RunStatus:
+        """Return where the run stands, without waiting for anything but the lock."""
+        machine = self.machine
+        return RunStatus(
+            run_id=self.run_id,
+            agent_id=self.agent.id,
+            phase=self.phase,
+            turns=0 if machine is None else machine.state.turns,
+            iterations=0 if machine is None else machine.state.iterations,
+            doing=self.doing,
+        )

@@ -1,0 +1,79 @@
+"""`Reply`: one answer, given once, that any number of threads can wait for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Reply(Generic[T]):
+    """A value or an error that comes once; the first writer wins.
+
+    It waits on one raw lock, held until the answer is there: a condition variable costs three times as much.
+    """
+
+    __slots__ = ("_callbacks", "_done", "_error", "_gate", "_lock", "_value")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        """Guards everything below."""
+        self._gate = threading.Lock()
+        self._gate.acquire()
+        self._done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable[[], object]] = []
+
+    def set(self, value: T) -> bool:
+        """Give the answer; False if there was one already."""
+        return self._finish(value, None)
+
+    def fail(self, error: BaseException) -> bool:
+        """Give an error; False if there was an answer already."""
+        return self._finish(None, error)
+
+    def _finish(self, value: T | None, error: BaseException | None) -> bool:
+        with self._lock:
+            if self._done:
+                return False
+            self._value, self._error = value, error
+            self._done = True
+            callbacks, self._callbacks = self._callbacks, []
+        self._gate.release()
+        for callback in callbacks:
+            callback()
+        return True
+
+    @property
+    def done(self) -> bool:
+        return self._done
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait up to `timeout` seconds; whether the answer is there."""
+        if self._done:
+            return True
+        if not self._gate.acquire(timeout=-1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX))):
+            return False
+        self._gate.release()  # for the next who waits
+        return True
+
+    def error(self) -> BaseException | None:
+        """Return the error, or None if there is a value or nothing yet."""
+        return self._error
+
+    def get(self) -> T:
+        """Return the value or raise the error; call it when done."""
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]  # set to a T before done
+
+    def when_done(self, callback: Callable[[], object]) -> None:
+        """Call `callback()` once the answer is there, on the thread that gives it; at once if it is there."""
+        with self._lock:
+            if not self._done:
+                self._callbacks.append(callback)
+                return
+        callback()

@@ -1,0 +1,246 @@
+"""The runs of a system: how they begin, pause, go on and end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Protocol
+
+from understudy.errors import MaxIterationsExceeded, RunCancelled, RunError, RunTimedOut, UnderstudyError
+from understudy.handles import RunPhase
+from understudy.messages import Part, join_text
+from understudy.orchestration.run import AgentRun
+from understudy.orchestration.steps import AwaitApproval, AwaitInput
+from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
+from understudy.scope import Scope, current_scope
+from understudy.session import RunContext
+
+from .answers import feed_answer
+from .cell import Cell
+from .driver import Driver, cancelled, model_timeout
+from .executor import timeout_result
+from .record import Record
+from .tokens import Tokens
+from .watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from understudy.orchestration import Agent
+    from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
+
+
+class Work(Protocol):
+    """Something that was given up while it ran."""
+
+    returned: bool
+    """Whether it came back after all."""
+
+
+class Runs:
+    """Keeps the runs of one system, and carries out what their drivers and the watchdog decide.
+
+    Args:
+        prefix: what run ids begin with.
+        start: has an agent's actor start a driver; `drive` is what it calls.
+    """
+
+    def __init__(self, prefix: str, start: Callable[[Record], object], ended: Callable[[Record], object]) -> None:
+        self._prefix = prefix
+        self._start = start
+        self._tell_ended = ended
+        self._numbers = count(1)
+        self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
+        self._tokens = Tokens()
+        self._lock = threading.Lock()
+        """Guards the list of what hangs."""
+        self._hung: list[Work] = []
+
+    # --- beginning and going on
+
+    def begin(self, agent: Agent[object], cell: Cell, input: str | Sequence[Part], options: RunOptions) -> Record:
+        """Make a record and start it."""
+        spec = agent.run_spec
+        history = tuple(options.history or ())
+
+        def machine(context: RunContext) -> AgentRun:
+            prompt = agent.system_prompt
+            return AgentRun(spec, input, history=history, system=prompt if isinstance(prompt, str) else prompt(context))
+
+        record = Record(
+            run_id=f"{self._prefix}-{next(self._numbers)}",
+            agent=agent,
+            machine=machine,
+            input_text=input if isinstance(input, str) else join_text(input),
+            scope=_scope(options.timeout),
+            session=options.session,
+            deps=options.deps,
+            user_id=options.user_id,
+            conversation_id=options.conversation_id,
+            runs=self,
+        )
+        self._launch(record, cell)
+        return record
+
+    def go_on(self, agent: Agent[object], token: str, answer: Answer, options: ResumeOptions) -> Record:
+        """Feed an answer to a paused run and start it again, as a record of its own with the same id."""
+        paused = self._tokens.take(token)
+        machine, cell = paused.machine, paused.cell
+        assert machine is not None and cell is not None
+        try:
+            feed_answer(paused, agent, answer, options)
+        except BaseException:
+            self._tokens.give_back(token, paused)
+            raise
+        record = paused.continued(machine, _scope(options.timeout), options.deps)
+        self._launch(record, cell)
+        return record
+
+    def _launch(self, record: Record, cell: Cell) -> None:
+        record.cell = cell
+        record.started_in = copy_context()
+        outer = current_scope()
+        if outer is not None:
+            record.detach = outer.on_cancel(lambda: self.cancel(record, "the run it was begun in ended"))
+        self._watchdog.watch(record)
+        self._start(record)
+
+    def drive(self, record: Record, epoch: int, *, last: bool = False) -> None:
+        """Start a driver for `record`, in an actor of its own."""
+        driver = Driver(self, record, epoch)
+        record.driver = driver
+        child = Cell(f"{record.agent.id}/{record.run_id}", lambda: driver)
+        child.tell(
+            None, last=last, context=record.started_in.copy(), on_lost=lambda error: self.fail(record, error, epoch)
+        )
+
+    # --- ending and pausing, called by drivers
+
+    def complete(self, record: Record, outcome: Complete[str] | Incomplete, epoch: int) -> None:
+        """End the run with its outcome."""
+        told = replace(outcome, run_id=record.run_id, session=dict(record.session))
+        if isinstance(told, Incomplete):
+            self._park(record, told, epoch)
+        else:
+            record.end(told, "complete", epoch=epoch)
+
+    def pause(self, record: Record, step: AwaitApproval | AwaitInput, epoch: int) -> None:
+        """End the run's stay here: a person is needed, and a token brings it back."""
+        machine = record.machine
+        assert machine is not None
+        state = machine.state
+        outcome: NeedsApproval | NeedsInput
+        if isinstance(step, AwaitInput):
+            why = f"it waits for an answer to: {step.question}"
+            outcome = NeedsInput(question=step.question, completion_reason=why)
+        else:
+            why = "it waits for a decision about " + ", ".join(call.name for call in step.calls)
+            outcome = NeedsApproval(calls=step.calls, completion_reason=why)
+        told = replace(
+            outcome,
+            run_id=record.run_id,
+            agent_id=record.agent.id,
+            iterations=state.iterations,
+            turns=state.turns,
+            usage=state.usage,
+            messages=machine.new_messages,
+            session=dict(record.session),
+        )
+        self._park(record, told, epoch)
+
+    def _park(self, record: Record, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
+        token = self._tokens.issue(record)
+        if not record.end(replace(outcome, token=token), outcome.status, epoch=epoch):
+            self._tokens.revoke(token)
+
+    def fail(self, record: Record, error: BaseException, epoch: int) -> None:
+        """End the run with an error; a limit gets a token with which the run goes on."""
+        token = self._tokens.issue(record) if isinstance(error, MaxIterationsExceeded) else None
+        if isinstance(error, RunError):
+            error.run_id = record.run_id
+            error.token = token
+        ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
+        if token is not None and not ended:
+            self._tokens.revoke(token)
+
+    def cancel(self, record: Record, why: str = "") -> bool:
+        """End a run early, whatever it is doing; whether this call ended it."""
+        return self._abandon(record, cancelled(record, why), "cancelled")
+
+    def cancel_all(self, why: str) -> None:
+        """Cancel every run in flight."""
+        for record in self.in_flight():
+            self.cancel(record, why)
+
+    def ended(self, record: Record) -> None:
+        """Take a run off the books; its record calls this once."""
+        record.detach()
+        self._watchdog.unwatch(record)
+        self._tell_ended(record)
+
+    # --- work that was given up
+
+    def give_up(self, work: Work) -> None:
+        """Count work that is not waited for any more, until it comes back."""
+        with self._lock:
+            self._hung.append(work)
+
+    def hung(self) -> int:
+        """Return how much work was given up and has not come back."""
+        with self._lock:
+            self._hung = [work for work in self._hung if not work.returned]
+            return len(self._hung)
+
+    def in_flight(self) -> list[Record]:
+        """Return the runs that are under way."""
+        return self._watchdog.records()
+
+    # --- deadlines, called by the watchdog
+
+    def _deadline_passed(self, record: Record) -> None:
+        error = RunTimedOut(
+            f"run {record.run_id} of agent {record.agent.id!r} passed its deadline while {record.doing or 'it began'}",
+            run_id=record.run_id,
+        )
+        self._abandon(record, error, "failed")
+
+    def _step_overdue(self, record: Record) -> None:
+        call = record.step_call
+        if call is None:
+            self._abandon(record, model_timeout(record), "failed", overdue=time.monotonic())
+            return
+        with record.lock:
+            overdue = record.step_call is call and record.step_deadline <= time.monotonic()
+            hanging, machine = record.driver, record.machine
+            epoch = record.take_over(record.epoch) if overdue else None
+            if epoch is None or machine is None:
+                return
+            tool = next(tool for tool in record.agent.tools if tool.name == call.name)
+            tried = record.attempts[call.id] = record.attempts.get(call.id, 0) + 1
+            if not (tool.idempotent and tried <= tool.retries):
+                result = timeout_result(call, tool.timeout)
+                machine.tool_results([result])
+                record.story.note((call, result))
+        if hanging is not None:
+            self.give_up(hanging)
+        self.drive(record, epoch)
+
+    def _abandon(
+        self, record: Record, error: UnderstudyError, phase: RunPhase, *, overdue: float | None = None
+    ) -> bool:
+        """End a run from outside; its driver, if it is at work, is waited for no longer."""
+        hanging = record.driver
+        if not record.end(error, phase, overdue=overdue):
+            return False
+        record.scope.cancel()
+        if hanging is not None and not hanging.returned:
+            self.give_up(hanging)
+        return True
+
+
+def _scope(timeout: float | None) -> Scope:
+    """Make a run's scope: inside of a run, its deadline and cancellation hold too."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    return Scope(deadline, time.monotonic, parent=current_scope())

@@ -1,0 +1,77 @@
+"""What the definitions' `run`, `submit` and `resume` call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from understudy.messages import Message, Part
+from understudy.orchestration import Agent
+from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
+from understudy.outcomes import Outcome
+
+from .handle import Handle
+from .system import ActorSystem, current_system
+
+
+class ThreadRuntime:
+    """Carries out runs on this process's actor systems."""
+
+    def submit(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Handle:
+        """Begin a run and return its handle."""
+        _check(input, options)
+        return Handle(_system(options.system).submit(_agent(runner), input, options))
+
+    def run(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Outcome[object]:
+        """Begin a run and wait for its outcome."""
+        return _wait(self.submit(runner, input, options))
+
+    def resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> Outcome[object]:
+        """Go on with a paused run and wait for its outcome."""
+        if not isinstance(token, str):
+            raise TypeError(f"a token is a string, got {token!r}")
+        _check_timeout(options.timeout)
+        return _wait(Handle(_system(options.system).resume(_agent(runner), token, answer, options)))
+
+
+def _wait(handle: Handle) -> Outcome[object]:
+    try:
+        return handle.result()
+    except BaseException:
+        # Ctrl-C, SystemExit, a greenlet's exit: nobody will ask for this run again. A run that is done stays done.
+        handle.cancel()
+        raise
+
+
+def _agent(runner: object) -> Agent[object]:
+    if not isinstance(runner, Agent):
+        raise TypeError(f"expected an agent, got {runner!r}")
+    return cast("Agent[object]", runner)
+
+
+def _system(given: object) -> ActorSystem:
+    if given is None:
+        return current_system()
+    if not isinstance(given, ActorSystem):
+        raise TypeError(f"system must be an ActorSystem, got {given!r}")
+    return given
+
+
+def _check(input: object, options: RunOptions) -> None:
+    """Find a caller's mistakes before anything starts."""
+    if not isinstance(input, str) and not isinstance(input, Sequence):
+        raise TypeError(f"input must be text or a sequence of parts, got {input!r}")
+    if options.session is not None and not isinstance(options.session, Mapping):
+        raise TypeError(f"session must be a SessionState or a mapping, got {options.session!r}")
+    for message in options.history or ():
+        if not isinstance(message, Message):
+            raise TypeError(f"history must hold Message objects, got {message!r}")
+    _check_timeout(options.timeout)
+
+
+def _check_timeout(timeout: float | None) -> None:
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout must be above 0 seconds, or None for no limit; got {timeout!r}")
+
+
+runtime = ThreadRuntime()

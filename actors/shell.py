@@ -1,0 +1,183 @@
+"""The only file that touches Pykka's insides: a shell is a Pykka actor whose thread is lent to one cell after another.
+
+A Pykka actor owns its thread and its inbox and dies with its first failure. Ours must outlive failures, so the mailbox
+and the behaviour live in a cell, and a shell only brings the thread: it takes a cell from its slot, runs the cell's
+messages until there are none, and parks. Of Pykka it uses the actor loop, and overrides `_create_actor_inbox` and
+`_start_actor_loop`, which Pykka documents for implementors of actor types.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from itertools import count
+from typing import Protocol
+
+import pykka
+
+IDLE_SECONDS = 10.0  # A burst's threads are kept for the next burst, not for ever.
+
+
+class Runnable(Protocol):
+    """What a shell runs: a cell."""
+
+    def run_turns(self) -> None:
+        """Handle messages until there are none; must not raise."""
+        ...
+
+
+class _Turn:
+    """What Pykka's loop takes from the inbox: an envelope that wants no reply."""
+
+    __slots__ = ("message",)
+    reply_to = None
+
+    def __init__(self) -> None:
+        self.message: Runnable | None = None
+
+
+class _Slot:
+    """A shell's inbox: room for one cell, and a lock to park on."""
+
+    __slots__ = ("gate", "given", "pool", "shell", "turn")
+
+    def __init__(self) -> None:
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.given: Runnable | None = None
+        self.turn = _Turn()
+        self.shell: Shell | None = None
+        self.pool: ShellPool | None = None
+
+    def put(self, envelope: object, /) -> None:
+        raise RuntimeError("a shell takes cells from its pool, not messages")
+
+    def empty(self) -> bool:
+        return True  # Pykka drains its inbox at the end; what waits in a cell's mailbox is not for it to drain.
+
+    def get(self) -> _Turn:
+        shell, pool, turn = self.shell, self.pool, self.turn
+        assert shell is not None and pool is not None
+        turn.message = None  # Pykka's loop holds on to the turn while we park; a parked thread keeps no cell alive
+        if shell.next is not None:
+            turn.message, shell.next = shell.next, None
+        elif pool.park(shell, self.gate):
+            turn.message, self.given = self.given, None
+        else:
+            shell.actor_stopped.set()
+        return turn
+
+
+class Shell(pykka.ThreadingActor):
+    """One thread, lent to one cell at a time.
+
+    Attributes:
+        next: a cell that this shell runs after the one it is running, without waking another thread.
+    """
+
+    use_daemon_thread = True  # A tool that hangs must not keep the process from ending.
+
+    def __init__(self, pool: ShellPool, first: Runnable) -> None:
+        super().__init__()
+        self.next: Runnable | None = first
+        self.slot.shell = self
+        self.slot.pool = pool
+
+    @property
+    def slot(self) -> _Slot:
+        slot = self.actor_inbox
+        assert isinstance(slot, _Slot)
+        return slot
+
+    @staticmethod
+    def _create_actor_inbox() -> _Slot:  # type: ignore[override]  # Pykka types its own queue here
+        return _Slot()
+
+    def begin(self, name: str) -> None:
+        """Start the thread. Raises `RuntimeError` when the system has none left."""
+        thread = threading.Thread(target=self._actor_loop, name=name, daemon=True)
+        thread.start()
+
+    def on_start(self) -> None:
+        _here.shell = self
+
+    def on_receive(self, message: object) -> None:
+        if message is not None:
+            message.run_turns()  # type: ignore[attr-defined]  # only runnables come out of the slot
+
+
+class _Here(threading.local):
+    shell: Shell | None = None
+
+
+_here = _Here()
+
+
+class ShellPool:
+    """Shells with nothing to do, last in, first out; grows on demand and shrinks after `IDLE_SECONDS`.
+
+    There is no upper limit: where concurrency costs, it is limited there, and a pool that can run out makes nested
+    work wait for itself.
+    """
+
+    def __init__(self) -> None:
+        self._idle: deque[Shell] = deque()  # append, pop and remove are each one step under the interpreter lock
+        self._numbers = count(1)
+
+    def lend(self, cell: Runnable) -> None:
+        """Have some shell run `cell`, now.
+
+        Raises:
+            RuntimeError: no shell is idle and no thread can be started.
+        """
+        try:
+            shell = self._idle.pop()
+        except IndexError:
+            Shell(self, cell).begin(f"understudy-{next(self._numbers)}")
+            return
+        shell.slot.given = cell
+        shell.slot.gate.release()
+
+    def park(self, shell: Shell, gate: threading.Lock) -> bool:
+        """Wait, on the shell's own thread, until it is lent; False if it was idle for too long and should end."""
+        self._idle.append(shell)
+        if gate.acquire(timeout=IDLE_SECONDS):
+            return True
+        try:
+            self._idle.remove(shell)
+        except ValueError:  # lent in this very moment: the cell is on its way
+            gate.acquire()
+            return True
+        return False
+
+    @property
+    def idle(self) -> int:
+        """How many shells wait."""
+        return len(self._idle)
+
+
+pool = ShellPool()
+
+
+def lend(cell: Runnable) -> None:
+    """Have some thread run `cell`, now. Raises `RuntimeError` when there is none."""
+    pool.lend(cell)
+
+
+def hand_over(cell: Runnable) -> None:
+    """Have the calling shell run `cell` when it is done with its own; another one, if it already has a next or is none.
+
+    Only for a turn that is about to end: until then the cell waits.
+    """
+    shell = _here.shell
+    if shell is None or shell.next is not None:
+        pool.lend(cell)
+    else:
+        shell.next = cell
+
+
+def forget_shells() -> None:
+    """Begin anew in a forked child, where the parent's threads do not exist."""
+    global pool
+    pool = ShellPool()
+    _here.shell = None

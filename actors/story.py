@@ -1,0 +1,89 @@
+"""What happened in a run, kept small, told as events to those who listen, however late they come."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from understudy.events import (
+    Event,
+    RunFailed,
+    RunFinished,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from understudy.messages import ModelTurn, ToolCall, ToolResult
+from understudy.outcomes import Ending, Outcome
+
+TurnBegan: TypeAlias = int
+Finished: TypeAlias = tuple[ToolCall, ToolResult]
+Fact: TypeAlias = "TurnBegan | tuple[int, ModelTurn] | ToolCall | Finished | Outcome[object] | BaseException"
+"""Told apart by type, for a run notes several and most are never told: only a listener has events built."""
+
+
+class Story:
+    """The facts of one run, in order. `note` from any thread; each listener reads at its own pace."""
+
+    __slots__ = ("_ended", "_facts", "_listeners", "_lock", "run_id")
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._lock = threading.Lock()
+        """Guards the order of the facts, the end, and the listeners."""
+        self._facts: list[Fact] = []
+        self._ended = False
+        self._listeners: list[queue.SimpleQueue[None]] = []
+
+    def note(self, fact: Fact) -> None:
+        """Add a fact; after the ending there is nothing more to tell, and it is dropped."""
+        with self._lock:
+            if self._ended:
+                return
+            self._facts.append(fact)
+            self._ended = isinstance(fact, BaseException | Ending)
+            for listener in self._listeners:
+                listener.put(None)
+
+    def events(self) -> Iterator[Event]:
+        """Iterate over the events from the first one on; waits for those to come, and ends after the terminal one."""
+        news: queue.SimpleQueue[None] = queue.SimpleQueue()
+        with self._lock:
+            self._listeners.append(news)
+        try:
+            position, seq = 0, 0
+            while True:
+                while position < len(self._facts):
+                    for event in _tell(self._facts[position], self.run_id, seq):
+                        seq += 1
+                        yield event
+                    position += 1
+                if self._ended and position == len(self._facts):
+                    return
+                news.get()
+        finally:
+            with self._lock:
+                self._listeners.remove(news)
+
+
+def _tell(fact: Fact, run_id: str, seq: int) -> Iterator[Event]:
+    match fact:
+        case int():
+            yield TurnStarted(turn=fact, run_id=run_id, seq=seq)
+        case ToolCall():
+            yield ToolStarted(call=fact, run_id=run_id, seq=seq)
+        case (int() as turn, ModelTurn() as response):
+            if response.text:
+                yield TextDelta(text=response.text, run_id=run_id, seq=seq)
+                seq += 1
+            yield TurnFinished(turn=turn, response=response, run_id=run_id, seq=seq)
+        case (ToolCall() as call, ToolResult() as result):
+            yield ToolFinished(call=call, result=result, run_id=run_id, seq=seq)
+        case BaseException():
+            yield RunFailed(error=fact, run_id=run_id, seq=seq)
+        case _:
+            yield RunFinished(outcome=fact, run_id=run_id, seq=seq)

@@ -1,0 +1,156 @@
+"""`ActorSystem`: the actors of one application part, and the default one of each process."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from understudy.errors import AgentDown
+from understudy.messages import Part
+
+from .agents import AgentActor, RunEnded, StartRun
+from .cell import Cell
+from .record import Record
+from .runs import Runs
+from .shell import forget_shells
+
+if TYPE_CHECKING:
+    from understudy.orchestration import Agent
+    from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
+
+
+class ActorSystem:
+    """Agents as actors, and their runs. Safe to use from any thread.
+
+    A run uses the system it is called inside of, else the one passed as `system=`, else the default one, which comes
+    into being at the first run of each process. Nothing needs to be stopped: all threads are daemons.
+
+    Args:
+        name: names the system in addresses and errors.
+    """
+
+    def __init__(self, name: str = "understudy") -> None:
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"a system's name must be a string that is not empty, got {name!r}")
+        self.name = name
+        self._stopped = False
+        self.start_afresh()
+        _systems.add(self)
+
+    def start_afresh(self) -> None:
+        """Make everything that holds a lock, a thread or a run; again in a forked child, where the parent's stay the parent's."""
+        self._lock = threading.Lock()
+        """Guards the directory and the end."""
+        # By object, not by id: two definitions may bear one id, and a cell goes when its definition is gone.
+        self._cells: weakref.WeakKeyDictionary[Agent[object], Cell] = weakref.WeakKeyDictionary()
+        # Ids are unique over processes without a random number per run.
+        self._runs = Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run, self._run_ended)
+
+    def submit(self, agent: Agent[object], input: str | Sequence[Part], options: RunOptions) -> Record:
+        """Begin a run; returns at once."""
+        return self._runs.begin(agent, self._cell(agent), input, options)
+
+    def resume(self, agent: Agent[object], token: str, answer: Answer, options: ResumeOptions) -> Record:
+        """Go on with a paused run; returns at once."""
+        self._refuse_if_stopped()
+        return self._runs.go_on(agent, token, answer, options)
+
+    def _cell(self, agent: Agent[object]) -> Cell:
+        cell = self._cells.get(agent)
+        if cell is not None and not self._stopped:
+            return cell
+        with self._lock:
+            self._refuse_if_stopped()
+            cell = self._cells.get(agent)
+            if cell is None:
+                cell = self._cells[agent] = Cell(f"{self.name}/{agent.id}", lambda: AgentActor(self._runs))
+            return cell
+
+    def _start_run(self, record: Record) -> None:
+        cell = record.cell
+        assert cell is not None
+        record.started_in.run(_inside.set, self)
+        # The system lane: a burst of runs is bounded by whoever sends it, not by the agent's bookkeeping.
+        cell.tell(StartRun(record), system=True, on_lost=lambda error: self._runs.fail(record, error, record.epoch))
+
+    def _run_ended(self, record: Record) -> None:
+        if record.cell is not None:
+            record.cell.tell(RunEnded(record.run_id), system=True, last=True)
+
+    def _refuse_if_stopped(self) -> None:
+        if self._stopped:
+            raise AgentDown(f"system {self.name!r} has stopped", actor=self.name)
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Refuse new runs, let those in flight end for up to `timeout` seconds, and cancel the rest. A second call does nothing."""
+        with self._lock:
+            if self._stopped:
+                return
+            self._stopped = True
+            cells = list(self._cells.values())
+        deadline = time.monotonic() + timeout
+        for record in self._runs.in_flight():
+            record.reply.wait(max(0.0, deadline - time.monotonic()))
+        self._runs.cancel_all(f"system {self.name!r} stopped")
+        for cell in cells:
+            cell.stop()
+
+    @property
+    def in_flight(self) -> int:
+        """How many runs are under way."""
+        return len(self._runs.in_flight())
+
+    @property
+    def hung(self) -> int:
+        """How many tool calls and model calls were given up and have not come back; each holds a thread."""
+        return self._runs.hung()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(0.0 if error is not None else 10.0)
+
+    def __repr__(self) -> str:
+        return f"ActorSystem({self.name!r})"
+
+
+_systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
+_default: ActorSystem | None = None
+_default_lock = threading.Lock()
+_inside: ContextVar[ActorSystem | None] = ContextVar("understudy_system", default=None)
+
+
+def current_system() -> ActorSystem:
+    """Return the system this code runs inside of, else the process's default one, made at the first call."""
+    inside = _inside.get()
+    if inside is not None:
+        return inside
+    global _default
+    if _default is None:
+        with _default_lock:
+            if _default is None:
+                _default = ActorSystem()
+    return _default
+
+
+def _begin_anew_in_child() -> None:
+    """Forget what belongs to the parent: its threads do not exist here, and its runs stay its own."""
+    global _default_lock
+    _default_lock = threading.Lock()
+    forget_shells()
+    for system in list(_systems):
+        system.start_afresh()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew_in_child)

@@ -1,0 +1,68 @@
+"""Resume tokens of this process: each stands for one paused run and works once."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from understudy.errors import TokenUsed, UnknownToken
+
+if TYPE_CHECKING:
+    from .record import Record
+
+REMEMBERED = 10_000  # Used tokens that are told apart from unknown ones; the oldest are forgotten first.
+
+
+class Tokens:
+    """Paused runs by token; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        """Guards both tables: of two who bring one token, one gets the run."""
+        self._paused: dict[str, Record] = {}
+        self._used: OrderedDict[str, None] = OrderedDict()
+
+    def issue(self, record: Record) -> str:
+        """Return a new token for `record`; whoever has it can go on with the run."""
+        token = f"{record.run_id}.{secrets.token_urlsafe(12)}"
+        with self._lock:
+            self._paused[token] = record
+        return token
+
+    def take(self, token: str) -> Record:
+        """Return the paused run and use the token up.
+
+        Raises:
+            TokenUsed: someone was first.
+            UnknownToken: no run waits in this process under this token.
+        """
+        with self._lock:
+            record = self._paused.pop(token, None)
+            if record is not None:
+                self._used[token] = None
+                if len(self._used) > REMEMBERED:
+                    self._used.popitem(last=False)
+                return record
+            used = token in self._used
+        if used:
+            raise TokenUsed("this token has been used; the outcome of the run it resumed carries the next one")
+        raise UnknownToken(
+            "no run waits here under this token: it was made by another process or another system, or was mistyped; "
+            "without a store, a token is valid only in the process that made it"
+        )
+
+    def give_back(self, token: str, record: Record) -> None:
+        """Undo `take`: the answer did not fit, and the token still stands."""
+        with self._lock:
+            self._used.pop(token, None)
+            self._paused[token] = record
+
+    def revoke(self, token: str) -> None:
+        """Forget a token that nobody was given."""
+        with self._lock:
+            self._paused.pop(token, None)
+
+    def __len__(self) -> int:
+        return len(self._paused)

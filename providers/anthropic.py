@@ -1,0 +1,83 @@
+"""Anthropic's Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from understudy.messages import JsonObject, ModelRequest, ModelTurn
+
+from . import anthropic_wire
+from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel, checked_version
+from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
+from .exchange import MAX_REPLY_BYTES
+from .retries import Timing
+
+if TYPE_CHECKING:
+    import httpx
+
+ANTHROPIC = "https://api.anthropic.com"
+API_VERSION = "2023-06-01"  # Anthropic API, Versions: the one that all models of today answer to.
+
+
+class Anthropic(HttpModel):
+    """A model behind Anthropic's Messages API.
+
+    Blocking, and safe to share between threads. Making one checks the options and needs no key. The API demands a limit on
+    tokens: without `Settings.max_tokens` it is 4,096, plus `Settings.thinking_tokens`.
+
+    Args:
+        model: such as `claude-haiku-4-5`.
+        api_key: the key, a `Secret`, or a function that returns one, called before each attempt and once more after HTTP
+            status 401; without it `ANTHROPIC_API_KEY` is read at the first call. It is in no log, error or repr.
+        base_url: the address without a version, such as `https://proxy.example`; without it `ANTHROPIC_BASE_URL` is read
+            at the first call, else Anthropic itself is asked.
+        api_version: sent in the header `anthropic-version`.
+        timeout: seconds one attempt may take, from connecting to the last byte; a run's deadline may leave less.
+        attempts: how often a request is sent at most when errors are worth a retry.
+        transport: where requests go; tests pass an `httpx.MockTransport`.
+        timing: the clock, sleep and randomness of timeouts and retries.
+        max_reply_bytes: the longest response that is read.
+    """
+
+    provider: ClassVar[str] = "anthropic"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: KeyLike | None = None,
+        base_url: str | None = None,
+        api_version: str = API_VERSION,
+        timeout: float = DEFAULT_TIMEOUT,
+        attempts: int = DEFAULT_ATTEMPTS,
+        transport: httpx.BaseTransport | None = None,
+        timing: Timing | None = None,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
+        self._given_key = checked_key(api_key, "api_key")
+        self._version = checked_version(api_version)
+        super().__init__(
+            model,
+            base_url=base_url,
+            timeout=timeout,
+            attempts=attempts,
+            transport=transport,
+            timing=timing,
+            max_reply_bytes=max_reply_bytes,
+        )
+
+    def _find_keys(self) -> KeySource:
+        return key_source(self._given_key, ("ANTHROPIC_API_KEY",), "api_key", self.provider)
+
+    def _url(self) -> str:
+        return f"{self._root(ANTHROPIC, 'ANTHROPIC_BASE_URL')}/v1/messages"
+
+    def _auth(self, key: Secret) -> Mapping[str, str]:
+        return {"x-api-key": key.reveal(), "anthropic-version": self._version}
+
+    def _encode(self, request: ModelRequest) -> JsonObject:
+        return anthropic_wire.encode(request, self.model)
+
+    def _decode(self, body: JsonObject) -> ModelTurn:
+        return anthropic_wire.decode(body)

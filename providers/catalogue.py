@@ -1,0 +1,63 @@
+"""Model strings to models: one client per provider and model and process, so that connections are shared."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable
+from typing import cast
+
+from understudy.models import Model, ModelName
+
+from .anthropic import Anthropic
+from .forks import renew_after_fork
+from .gemini import Gemini
+from .openai import OpenAI
+from .vertex import Vertex
+
+CLIENTS: dict[str, Callable[[str], Model]] = {
+    "openai": OpenAI,
+    "anthropic": Anthropic,
+    "gemini": Gemini,
+    "vertex": Vertex,
+}
+
+
+class Catalogue:
+    """The models that were asked for by name; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._models: dict[ModelName, Model] = {}
+        self.start_afresh()
+        renew_after_fork(self)
+
+    def start_afresh(self) -> None:
+        self._lock = threading.Lock()
+        """Guards the models, so that each name gets one."""
+
+    def resolve(self, name: ModelName) -> Model:
+        """Return the model of that name, the same one each time."""
+        with self._lock:
+            if name not in self._models:
+                self._models[name] = _make(name)
+            return self._models[name]
+
+
+def _make(name: ModelName) -> Model:
+    client = CLIENTS.get(name.provider)
+    if client is not None:
+        return client(name.model)
+    if name.provider == "rehearsal":
+        return cast(Model, importlib.import_module("understudy.providers.rehearsal").Rehearsal())
+    raise ValueError(f"no client for provider {name.provider!r}; expected one of {', '.join(sorted(CLIENTS))}")
+
+
+_catalogue = Catalogue()
+
+
+def resolve(name: ModelName) -> Model:
+    """Return the client for a model string, the same one each time in a process.
+
+    Loads no HTTP library and needs no key; both come with the first call.
+    """
+    return _catalogue.resolve(name)

@@ -1,0 +1,144 @@
+"""Keys: wrapped so that they show in no repr, and looked up when a call needs one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from understudy.errors import AuthenticationError
+
+from .environment import first_set
+
+
+class Secret:
+    """A key that keeps itself out of reprs, logs and pickles.
+
+    `str()` and `repr()` show stars; only `reveal()` gives the value.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        if not isinstance(value, str):
+            raise TypeError(f"a secret must be a string, got {type(value).__name__}")
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the value itself."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    def __str__(self) -> str:
+        return "***"
+
+    def __copy__(self) -> Secret:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Secret:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a Secret is not pickled; make it anew where it is needed")
+
+
+KeyLike: TypeAlias = "str | Secret | Callable[[], str | Secret]"
+"""A key, a wrapped key, or a function that returns one; it is called before each attempt."""
+
+
+class KeySource(Protocol):
+    """Where a client's key comes from."""
+
+    def current(self) -> Secret:
+        """Return the key to use now; may block."""
+        ...
+
+    def renewed(self) -> Secret | None:
+        """Return another key after this one was refused, or None when there is no other."""
+        ...
+
+
+class FixedKey:
+    """A key that was given, or stands in the environment; it cannot be renewed."""
+
+    def __init__(self, key: Secret) -> None:
+        self._key = key
+
+    def current(self) -> Secret:
+        return self._key
+
+    def renewed(self) -> None:
+        return None
+
+
+class CalledKey:
+    """A key that a function of the user's returns, asked for at each attempt and once more when it is refused."""
+
+    def __init__(self, function: Callable[[], str | Secret], provider: str) -> None:
+        self._function = function
+        self._provider = provider
+
+    def current(self) -> Secret:
+        return wrapped(self._function(), self._provider)
+
+    def renewed(self) -> Secret:
+        return self.current()
+
+
+def checked_key(key: KeyLike | None, parameter: str) -> Secret | Callable[[], str | Secret] | None:
+    """Check a key parameter without asking for the key.
+
+    Raises:
+        TypeError: it is no string, Secret or function.
+        ValueError: it is empty.
+    """
+    if key is None or isinstance(key, Secret):
+        return key
+    if isinstance(key, str):
+        if not key.strip():
+            raise ValueError(f"{parameter} must not be empty; leave it out to use the environment")
+        return Secret(key)
+    if callable(key):
+        return key
+    raise TypeError(f"{parameter} must be a string, a Secret or a function, got {type(key).__name__}")
+
+
+def key_source(
+    key: Secret | Callable[[], str | Secret] | None, variables: tuple[str, ...], parameter: str, provider: str
+) -> KeySource:
+    """Return where the key comes from: the parameter, else the first of the environment `variables` that is set.
+
+    Raises:
+        AuthenticationError: there is no key.
+    """
+    if isinstance(key, Secret):
+        return FixedKey(wrapped(key, provider))
+    if key is not None:
+        return CalledKey(key, provider)
+    found = first_set(*variables)
+    if found is None:
+        raise AuthenticationError(
+            f"no key for {provider}: set {' or '.join(variables)}, or pass {parameter}=", provider=provider
+        )
+    return FixedKey(wrapped(found, provider))
+
+
+def wrapped(key: str | Secret, provider: str) -> Secret:
+    """Wrap a key once it is known to fit into a header.
+
+    What the HTTP library would say of a key that does not fit quotes it.
+    """
+    value = key.reveal() if isinstance(key, Secret) else key
+    if not isinstance(value, str):
+        raise AuthenticationError(
+            f"the key function for {provider} must return a string, got {type(value).__name__}", provider=provider
+        )
+    value = value.strip()
+    if not value or not value.isascii() or not value.isprintable():
+        raise AuthenticationError(
+            f"the key for {provider} is empty or holds characters that no HTTP header can carry; "
+            "expected printable ASCII",
+            provider=provider,
+        )
+    return Secret(value)

@@ -1,0 +1,85 @@
+"""Google's Gemini API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import quote
+
+from understudy.messages import JsonObject, ModelRequest, ModelTurn
+
+from . import google_wire
+from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel, checked_version
+from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
+from .exchange import MAX_REPLY_BYTES
+from .retries import Timing
+
+if TYPE_CHECKING:
+    import httpx
+
+GEMINI = "https://generativelanguage.googleapis.com"
+API_VERSION = "v1beta"  # Gemini API, API versions: the one with tools, thinking and JSON Schema.
+
+
+class Gemini(HttpModel):
+    """A model behind Google's Gemini API.
+
+    Blocking, and safe to share between threads. Making one checks the options and needs no key.
+
+    Args:
+        model: such as `gemini-2.5-flash`; `models/gemini-2.5-flash` is the same.
+        api_key: the key, a `Secret`, or a function that returns one, called before each attempt and once more after HTTP
+            status 401; without it `GEMINI_API_KEY` or `GOOGLE_API_KEY` is read at the first call. It is in no log, error
+            or repr.
+        base_url: the address without a version; without it Google is asked.
+        api_version: the version in the path.
+        timeout: seconds one attempt may take, from connecting to the last byte; a run's deadline may leave less.
+        attempts: how often a request is sent at most when errors are worth a retry.
+        transport: where requests go; tests pass an `httpx.MockTransport`.
+        timing: the clock, sleep and randomness of timeouts and retries.
+        max_reply_bytes: the longest response that is read.
+    """
+
+    provider: ClassVar[str] = "gemini"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: KeyLike | None = None,
+        base_url: str | None = None,
+        api_version: str = API_VERSION,
+        timeout: float = DEFAULT_TIMEOUT,
+        attempts: int = DEFAULT_ATTEMPTS,
+        transport: httpx.BaseTransport | None = None,
+        timing: Timing | None = None,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
+        self._given_key = checked_key(api_key, "api_key")
+        self._version = checked_version(api_version)
+        super().__init__(
+            model,
+            base_url=base_url,
+            timeout=timeout,
+            attempts=attempts,
+            transport=transport,
+            timing=timing,
+            max_reply_bytes=max_reply_bytes,
+        )
+
+    def _find_keys(self) -> KeySource:
+        return key_source(self._given_key, ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "api_key", self.provider)
+
+    def _url(self) -> str:
+        # Tuned models stand in a collection of their own.
+        name = self.model if "/" in self.model else f"models/{self.model}"
+        return f"{self._root(GEMINI)}/{self._version}/{quote(name)}:generateContent"
+
+    def _auth(self, key: Secret) -> Mapping[str, str]:
+        return {"x-goog-api-key": key.reveal()}
+
+    def _encode(self, request: ModelRequest) -> JsonObject:
+        return google_wire.encode(request, self.model, provider=self.provider)
+
+    def _decode(self, body: JsonObject) -> ModelTurn:
+        return google_wire.decode(body)

@@ -1,0 +1,84 @@
+"""OpenAI's chat completions, and every server that is compatible with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import urlsplit
+
+from understudy.messages import JsonObject, ModelRequest, ModelTurn
+
+from . import openai_wire
+from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel
+from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
+from .exchange import MAX_REPLY_BYTES
+from .retries import Timing
+
+if TYPE_CHECKING:
+    import httpx
+
+OPENAI = "https://api.openai.com/v1"
+
+
+class OpenAI(HttpModel):
+    """A model behind OpenAI's chat completions API, or a compatible server's.
+
+    Blocking, and safe to share between threads. Making one checks the options and needs no key.
+
+    Args:
+        model: such as `gpt-4o`.
+        api_key: the key, a `Secret`, or a function that returns one, called before each attempt and once more after HTTP
+            status 401; without it `OPENAI_API_KEY` is read at the first call. It is in no log, error or repr.
+        base_url: the address with its version, such as `http://127.0.0.1:11434/v1`; without it `OPENAI_BASE_URL` is read
+            at the first call, else OpenAI itself is asked. Elsewhere than at OpenAI the limit on tokens is sent as
+            `max_tokens`, which compatible servers know, and not as `max_completion_tokens`.
+        timeout: seconds one attempt may take, from connecting to the last byte; a run's deadline may leave less.
+        attempts: how often a request is sent at most when errors are worth a retry.
+        transport: where requests go; tests pass an `httpx.MockTransport`.
+        timing: the clock, sleep and randomness of timeouts and retries.
+        max_reply_bytes: the longest response that is read.
+    """
+
+    provider: ClassVar[str] = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: KeyLike | None = None,
+        base_url: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        attempts: int = DEFAULT_ATTEMPTS,
+        transport: httpx.BaseTransport | None = None,
+        timing: Timing | None = None,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
+        self._given_key = checked_key(api_key, "api_key")
+        super().__init__(
+            model,
+            base_url=base_url,
+            timeout=timeout,
+            attempts=attempts,
+            transport=transport,
+            timing=timing,
+            max_reply_bytes=max_reply_bytes,
+        )
+
+    def _find_keys(self) -> KeySource:
+        return key_source(self._given_key, ("OPENAI_API_KEY",), "api_key", self.provider)
+
+    def _base(self) -> str:
+        return self._root(OPENAI, "OPENAI_BASE_URL")
+
+    def _url(self) -> str:
+        return f"{self._base()}/chat/completions"
+
+    def _auth(self, key: Secret) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {key.reveal()}"}
+
+    def _encode(self, request: ModelRequest) -> JsonObject:
+        official = urlsplit(self._base()).hostname == urlsplit(OPENAI).hostname
+        return openai_wire.encode(request, self.model, official=official)
+
+    def _decode(self, body: JsonObject) -> ModelTurn:
+        return openai_wire.decode(body)

@@ -1,0 +1,116 @@
+"""Narrowing of decoded JSON: from `object` to what a wire format says it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NoReturn, TypeGuard
+
+from understudy.messages import JsonObject, JsonValue
+
+
+class WrongShape(ValueError):
+    """JSON that is not what the API promises; says where, what was expected and what came."""
+
+
+def parse(text: str | bytes) -> JsonValue:
+    """Read JSON as RFC 8259 has it.
+
+    Raises:
+        ValueError: it is none; Python's own NaN and Infinity are none either.
+    """
+    try:
+        value: JsonValue = json.loads(text, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return value
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+def is_object(value: object) -> TypeGuard[Mapping[str, JsonValue]]:
+    """Tell whether decoded JSON is an object."""
+    return isinstance(value, Mapping)
+
+
+def is_array(value: object) -> TypeGuard[Sequence[JsonValue]]:
+    """Tell whether decoded JSON is an array."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def as_object(value: JsonValue, where: str) -> JsonObject:
+    """Return `value` if it is an object; `where` names it in the error."""
+    if not is_object(value):
+        raise WrongShape(f"{where} must be an object, got {_kind(value)}")
+    return value
+
+
+def as_text(value: JsonValue, where: str) -> str:
+    """Return `value` if it is a string; `where` names it in the error."""
+    if not isinstance(value, str):
+        raise WrongShape(f"{where} must be a string, got {_kind(value)}")
+    return value
+
+
+def items(source: JsonObject, key: str, where: str) -> Sequence[JsonValue]:
+    """Return the array under `key`; an absent or null one is empty."""
+    value = source.get(key)
+    if value is None:
+        return ()
+    if not is_array(value):
+        raise WrongShape(f"{where} must be an array, got {_kind(value)}")
+    return value
+
+
+def inner(source: JsonObject, key: str) -> JsonObject:
+    """Return the object under `key`, or an empty one where there is none."""
+    value = source.get(key)
+    return value if is_object(value) else {}
+
+
+def text(source: JsonObject, key: str) -> str:
+    """Return the string under `key`, or an empty one where there is none."""
+    value = source.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def count(source: JsonObject, key: str) -> int | None:
+    """Return the whole number under `key`, or None where there is none."""
+    value = source.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def total(*numbers: int | None) -> int | None:
+    """Add the numbers that are known; None when none is."""
+    known = [n for n in numbers if n is not None]
+    return sum(known) if known else None
+
+
+def arguments(value: JsonValue) -> tuple[JsonObject, str | None]:
+    """Read a tool call's arguments: the object, and the model's own text where it is none.
+
+    OpenAI API, Chat completions: they are JSON in a string that the model wrote, so it may be empty or broken.
+    """
+    if is_object(value):
+        return value, None
+    if value is None:
+        return {}, None
+    if not isinstance(value, str):
+        return {}, json.dumps(value)
+    if not value.strip():
+        return {}, None
+    try:
+        parsed = parse(value)
+    except ValueError:
+        return {}, value
+    return (parsed, None) if is_object(parsed) else ({}, value)
+
+
+def _kind(value: JsonValue) -> str:
+    if is_object(value):
+        return f"an object with {', '.join(sorted(value)[:8]) or 'nothing'}"
+    if is_array(value):
+        return f"an array of {len(value)}"
+    return "nothing" if value is None else repr(value)[:80]

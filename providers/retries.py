@@ -1,0 +1,101 @@
+"""Waiting and trying again, with tenacity, loaded when a first attempt has failed."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from understudy.errors import ProviderError
+from understudy.scope import current_scope
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+T = TypeVar("T")
+
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 8.0
+JITTER = 0.25  # Share of a wait that chance may take off, so that clients that failed together come back apart.
+LONGEST_HINT = 120.0  # Who must wait longer than a call may take had better know at once.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Where a client gets its time and its chance from; tests pass their own."""
+
+    clock: Callable[[], float] = time.monotonic
+    """Seconds that only grow; what timeouts are measured on."""
+    wall_clock: Callable[[], float] = time.time
+    """Seconds since the epoch, to read dates in `retry-after`."""
+    sleep: Callable[[float], None] = time.sleep
+    """Waits outside of runs; inside one its scope does."""
+    random: Callable[[], float] = random.random
+    """From 0 up to 1."""
+
+
+def keep_trying(attempt: Callable[[], T], attempts: int, timing: Timing) -> T:
+    """Return what `attempt` returns, calling it up to `attempts` times while its error is worth it.
+
+    Raises:
+        ProviderError: the last error.
+        RunCancelled, RunTimedOut: while waiting.
+    """
+    try:
+        return attempt()
+    except ProviderError as error:
+        if attempts <= 1 or not is_worth_it(error):
+            raise
+        return _again(error, attempt, attempts, timing)
+
+
+def _again(first: ProviderError, attempt: Callable[[], T], attempts: int, timing: Timing) -> T:
+    import tenacity
+
+    failed = [first]
+
+    def replayed() -> T:
+        if failed:
+            raise failed.pop()  # tenacity counts the attempt that was made before it was loaded
+        return attempt()
+
+    def pause(state: RetryCallState) -> float:
+        error = None if state.outcome is None else state.outcome.exception()
+        return wait_before(state.attempt_number + 1, error, timing.random)
+
+    retrying = tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(attempts),
+        wait=pause,
+        retry=tenacity.retry_if_exception(is_worth_it),
+        sleep=lambda seconds: _sleep(seconds, timing),
+        reraise=True,
+    )
+    return retrying(replayed)
+
+
+def wait_before(attempt: int, error: BaseException | None, chance: Callable[[], float]) -> float:
+    """Return the seconds to wait before this attempt (the first retry is attempt 2)."""
+    if isinstance(error, ProviderError) and error.retry_after is not None:
+        return error.retry_after
+    longest: float = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 2))
+    return longest * (1 - JITTER * chance())
+
+
+def is_worth_it(error: BaseException) -> bool:
+    """Tell whether another attempt may help, and the wait that was asked for fits."""
+    if not isinstance(error, ProviderError) or not error.retryable:
+        return False
+    hint = error.retry_after or 0.0
+    scope = current_scope()
+    left = None if scope is None else scope.remaining()
+    return hint <= LONGEST_HINT and (left is None or hint <= left)
+
+
+def _sleep(seconds: float, timing: Timing) -> None:
+    scope = current_scope()
+    if scope is not None:
+        scope.sleep(seconds)
+    else:
+        timing.sleep(seconds)

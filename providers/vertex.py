@@ -1,0 +1,121 @@
+"""Gemini models on Google Cloud's Vertex AI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import quote
+
+from understudy.errors import AuthenticationError
+from understudy.messages import JsonObject, ModelRequest, ModelTurn
+
+from . import google_wire
+from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel, checked_version, checked_word
+from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
+from .default_credentials import DefaultCredentials
+from .environment import first_set
+from .exchange import MAX_REPLY_BYTES
+from .retries import Timing
+
+if TYPE_CHECKING:
+    import httpx
+
+API_VERSION = "v1"
+PROJECT = "GOOGLE_CLOUD_PROJECT"
+LOCATION = "GOOGLE_CLOUD_LOCATION"
+ANYWHERE = "global"  # Vertex AI, Locations: the endpoint that has every current model and the fewest 429s.
+
+
+class Vertex(HttpModel):
+    """A Gemini model on Vertex AI.
+
+    Blocking, and safe to share between threads. Making one checks the options and needs no token.
+
+    Args:
+        model: such as `gemini-2.5-flash`.
+        access_token: the token, a `Secret`, or a function that returns one, called before each attempt and once more after
+            HTTP status 401. Without it Google's application default credentials are used, which needs the extra `vertex`;
+            they are refreshed before they end, and once after HTTP status 401.
+        project: the Google Cloud project; without it `GOOGLE_CLOUD_PROJECT` is read at the first call, else it is the
+            one of the default credentials.
+        location: the region, or `global`, `us` or `eu`; without it `GOOGLE_CLOUD_LOCATION` is read at the first call,
+            else it is `global`.
+        base_url: the address without a version; without it the location's own is asked.
+        api_version: the version in the path.
+        timeout: seconds one attempt may take, from connecting to the last byte; a run's deadline may leave less.
+        attempts: how often a request is sent at most when errors are worth a retry.
+        transport: where requests go; tests pass an `httpx.MockTransport`.
+        timing: the clock, sleep and randomness of timeouts and retries.
+        max_reply_bytes: the longest response that is read.
+    """
+
+    provider: ClassVar[str] = "vertex"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        access_token: KeyLike | None = None,
+        project: str | None = None,
+        location: str | None = None,
+        base_url: str | None = None,
+        api_version: str = API_VERSION,
+        timeout: float = DEFAULT_TIMEOUT,
+        attempts: int = DEFAULT_ATTEMPTS,
+        transport: httpx.BaseTransport | None = None,
+        timing: Timing | None = None,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
+        self._given_token = checked_key(access_token, "access_token")
+        self._given_project = None if project is None else checked_word(project, "project")
+        self._given_location = None if location is None else checked_word(location, "location")
+        self._version = checked_version(api_version)
+        self._defaults = DefaultCredentials(self.provider)
+        super().__init__(
+            model,
+            base_url=base_url,
+            timeout=timeout,
+            attempts=attempts,
+            transport=transport,
+            timing=timing,
+            max_reply_bytes=max_reply_bytes,
+        )
+
+    def _find_keys(self) -> KeySource:
+        if self._given_token is None:
+            return self._defaults
+        return key_source(self._given_token, (), "access_token", self.provider)
+
+    def _project(self) -> str:
+        project = self._given_project or first_set(PROJECT)
+        if project is None and self._given_token is None:
+            project = self._defaults.project()
+        if project is None:
+            raise AuthenticationError(f"no project for vertex: set {PROJECT}, or pass project=", provider=self.provider)
+        return checked_word(project, PROJECT)
+
+    def _url(self) -> str:
+        location = self._given_location or checked_word(first_set(LOCATION) or ANYWHERE, LOCATION)
+        place = f"projects/{self._project()}/locations/{location}"
+        model = f"publishers/google/models/{quote(self.model, safe='')}"
+        return f"{self._root(f'https://{host(location)}')}/{self._version}/{place}/{model}:generateContent"
+
+    def _auth(self, key: Secret) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {key.reveal()}"}
+
+    def _encode(self, request: ModelRequest) -> JsonObject:
+        return google_wire.encode(request, self.model, provider=self.provider)
+
+    def _decode(self, body: JsonObject) -> ModelTurn:
+        return google_wire.decode(body)
+
+
+def host(location: str) -> str:
+    """Return the host of a location (Vertex AI, Locations and endpoints)."""
+    match location:
+        case "global":
+            return "aiplatform.googleapis.com"
+        case "us" | "eu":
+            return f"aiplatform.{location}.rep.googleapis.com"
+        case _:
+            return f"{location}-aiplatform.googleapis.com"

@@ -1,0 +1,149 @@
+"""The programs that users are shown run as they stand."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.paths import ROOT, wire_folder
+from tests.support.programs import performed, program_text
+from understudy import Agent, Complete, SessionState
+from understudy.testing import ScriptedModel, calls, says
+
+PROGRAMS = Path(__file__).parent / "programs"
+FILES = {int(path.name[1:3]): path for path in sorted(PROGRAMS.glob("p*.py"))}
+
+NOT_YET = {
+    4: "runs do not stream text yet",
+    5: "there are no orchestrators yet",
+    6: "agents have no sub-agents yet",
+    7: "agents have no output type yet",
+    9: "agents have no callbacks, criteria and budgets yet",
+    10: "a system has no store and no supervisors of runners yet",
+    11: "there are no actors of the user's own yet",
+    13: "there are no orchestrators and callbacks in specs yet",
+}
+"""Programs without a file, and why."""
+
+PARTS = {8: "agents have no memory yet, so the second half is left out"}
+"""Programs whose file holds only the beginning, and why."""
+
+has_runtime = pytest.mark.skipif(
+    not hasattr(import_module("understudy.actors"), "runtime"), reason="the runtime is not there yet"
+)
+
+
+def the_document() -> Path | None:
+    """Return the API programs document, which stands beside the folder of recorded exchanges."""
+    wire = wire_folder()
+    document = None if wire is None else wire.parent / "API.md"
+    return document if document is not None and document.is_file() else None
+
+
+def shown(number: int, document: Path) -> str:
+    """Return the code of a program in the document."""
+    section = re.split(r"(?m)^## ", document.read_text())
+    (text,) = [part for part in section if part.startswith(f"{number}. ")]
+    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return textwrap.dedent(code[0]).strip("\n")
+
+
+def test_every_program_has_a_file_or_a_reason() -> None:
+    assert FILES.keys() | NOT_YET.keys() == set(range(1, 15))
+    assert FILES.keys() & NOT_YET.keys() == set()
+    assert FILES.keys() >= PARTS.keys()
+
+
+@pytest.mark.parametrize("number", FILES)
+def test_a_program_is_what_users_are_shown(number: int) -> None:
+    document = the_document()
+    if document is None:
+        pytest.skip("the API programs document is not there")
+
+    expected, text = shown(number, document), program_text(FILES[number])
+
+    if number in PARTS:
+        assert text
+        assert expected.startswith(text + "\n")
+    else:
+        assert text == expected
+
+
+@pytest.mark.parametrize("number", FILES)
+def test_a_program_needs_no_help_to_pass_type_checkers(number: int) -> None:
+    text = FILES[number].read_text()
+
+    assert re.findall(r"\bcast\(|type: ignore|pyright:|noqa|\bAny\b", text) == []
+
+
+def test_the_readme_shows_the_first_program() -> None:
+    first = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
+
+    assert first.strip("\n") == program_text(FILES[1])
+
+
+@has_runtime
+def test_an_agent_with_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
+    with performed(FILES[1]):
+        pass
+
+    assert capsys.readouterr().out == "Yes: seven. 1 the model answered None\n"
+
+
+@has_runtime
+def test_a_question_to_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    with performed(FILES[2]) as names:
+        outcome = names["outcome"]
+
+    assert isinstance(outcome, Complete)
+    assert outcome.text == "Three days in Paris: ..."
+    assert capsys.readouterr().out == "How many days?\n"
+
+
+@has_runtime
+def test_an_approval(capsys: pytest.CaptureFixture[str]) -> None:
+    with performed(FILES[3]) as names:
+        outcome = names["outcome"]
+
+    assert isinstance(outcome, Complete)
+    assert outcome.text == "Done."
+    assert outcome.messages[2].tool_results[0].content == "refunded 1200 cents of order 7"
+    assert capsys.readouterr().out == "refund {'order': '7', 'cents': 1200}\n"
+
+
+@has_runtime
+def test_what_a_tool_can_see() -> None:
+    model = ScriptedModel([calls("stock", sku="A-113"), says("Seven.")])
+    session = SessionState({"customer": "ada"})
+
+    with performed(FILES[8]) as names:
+        stock, deps = names["stock"], SimpleNamespace(db=names["db"])
+        assert callable(stock)
+        keeper = Agent("keeper", model=model, tools=[stock])
+        keeper.run("How many?", session=session, deps=deps)
+
+    assert dict(session) == {"customer": "ada", "last_sku": "A-113"}
+    assert model.requests[1].tool_results[0].content == "7"
+
+
+def test_driving_a_run_by_hand() -> None:
+    with performed(FILES[12]) as names:
+        outcome = names["outcome"]
+
+    assert isinstance(outcome, Complete)
+    assert outcome.text == "Yes: seven."
+    assert outcome.messages[2].tool_results[0].content == "7"
+
+
+@has_runtime
+def test_testing_an_application() -> None:
+    with performed(FILES[14]) as names:
+        test = names["test_clerk_looks_before_it_answers"]
+
+        assert callable(test)
+        test()

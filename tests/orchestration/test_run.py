@@ -1,0 +1,589 @@
+"""A run from its input to its answer: texts, tool rounds, usage, questions, criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from tests.support.machines import (
+    answers,
+    asked,
+    asks,
+    call,
+    completed,
+    gives,
+    make_spec,
+    messages_of,
+    model_step,
+    reloaded,
+    run_of,
+    said,
+    tool_ids,
+)
+from understudy.errors import BadReply, ProtocolViolation
+from understudy.messages import (
+    ImagePart,
+    ModelRequest,
+    ModelTurn,
+    ReasoningPart,
+    Settings,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+    calls,
+    says,
+    user_message,
+)
+from understudy.orchestration import AgentRun, AwaitInput, CallModel, CallTools, Done, RunSpec
+from understudy.outcomes import Approve, Complete, Incomplete
+
+PLAIN = make_spec("look", "find")
+
+
+# --- texts
+
+
+def test_first_step_sends_the_input_with_all_that_the_spec_says() -> None:
+    run = AgentRun(PLAIN, "Hi")
+
+    step = run.next_step()
+
+    assert step == CallModel(
+        ModelRequest([asked("Hi")], system="Be brief.", tools=PLAIN.tools, settings=Settings(), turn=1)
+    )
+
+
+def test_first_text_ends_the_run() -> None:
+    run = run_of(PLAIN, [says("Seven.", usage=Usage(3, 1))])
+
+    step = run.next_step()
+
+    assert step == Done(
+        Complete(
+            agent_id="clerk",
+            completion_reason="the model answered",
+            iterations=0,
+            turns=1,
+            usage=Usage(3, 1),
+            messages=(asked("Hi"), said(TextPart("Seven."))),
+            text="Seven.",
+            output="Seven.",
+            finish_reason="stop",
+        )
+    )
+
+
+def test_input_may_be_parts() -> None:
+    picture = ImagePart(url="https://example.org/cat.png")
+    run = AgentRun(PLAIN, [TextPart("What is this?"), picture])
+
+    assert messages_of(run) == [user_message([TextPart("What is this?"), picture])]
+
+
+def test_text_parts_are_joined_without_a_separator_and_reasoning_is_not_text() -> None:
+    run = run_of(PLAIN, [ModelTurn((ReasoningPart("Hm."), TextPart("Sev"), TextPart("en.")))])
+
+    assert completed(run).text == "Seven."
+
+
+def test_history_goes_before_the_input_and_is_not_part_of_what_the_run_added() -> None:
+    before = [asked("I am Ada."), said(TextPart("Hello, Ada."))]
+    run = AgentRun(PLAIN, "Who am I?", history=before)
+
+    request = model_step(run).request
+    run.model_response(says("Ada."))
+
+    assert request.messages == [*before, asked("Who am I?")]
+    assert messages_of(run) == [*before, asked("Who am I?"), said(TextPart("Ada."))]
+    assert completed(run).messages == (asked("Who am I?"), said(TextPart("Ada.")))
+
+
+def test_the_list_given_as_history_is_not_changed() -> None:
+    before = [asked("I am Ada.")]
+
+    AgentRun(PLAIN, "Who am I?", history=before).model_response(says("Ada."))
+
+    assert before == [asked("I am Ada.")]
+
+
+def test_a_system_prompt_made_by_a_function_replaces_the_spec_s() -> None:
+    by_function = replace(PLAIN, system=None)
+
+    assert model_step(AgentRun(by_function, "Hi", system="Be long.")).request.system == "Be long."
+    assert model_step(AgentRun(by_function, "Hi")).request.system == ""
+    assert model_step(AgentRun(PLAIN, "Hi", system="")).request.system == ""
+
+
+def test_a_request_stays_as_it_was_while_the_run_goes_on() -> None:
+    run = AgentRun(PLAIN, "Hi")
+    request = model_step(run).request
+
+    run.model_response(asks(call("a")))
+    run.next_step()
+    run.tool_results([gives("a")])
+
+    assert request.messages == [asked("Hi")]
+    assert list(request.messages) == [asked("Hi")]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param((), id="no parts"),
+        pytest.param((TextPart(""),), id="one empty text"),
+        pytest.param((TextPart(""), TextPart("")), id="two empty texts"),
+    ],
+)
+def test_an_empty_turn_is_no_message_but_ends_the_run_with_an_empty_text(parts: tuple[TextPart, ...]) -> None:
+    run = run_of(PLAIN, [ModelTurn(parts)])
+
+    assert completed(run).text == ""
+    assert messages_of(run) == [asked("Hi")]
+
+
+def test_empty_text_with_a_signature_is_kept() -> None:
+    signed = TextPart("", signature="proof")
+    run = run_of(PLAIN, [ModelTurn((signed,), dialect="google")])
+
+    assert messages_of(run) == [asked("Hi"), said(signed, dialect="google")]
+    assert completed(run).text == ""
+
+
+def test_a_refusal_is_the_text_when_there_is_no_other() -> None:
+    run = run_of(PLAIN, [ModelTurn((), refusal="I will not.", raw_finish_reason="stop")])
+
+    outcome = completed(run)
+
+    assert (outcome.text, outcome.completion_reason) == ("I will not.", "the model refused")
+
+
+def test_an_answer_that_was_cut_off_says_so() -> None:
+    run = run_of(PLAIN, [ModelTurn((TextPart("Sev"),), finish_reason="length", raw_finish_reason="max_tokens")])
+
+    outcome = completed(run)
+
+    assert outcome.text == "Sev"
+    assert outcome.completion_reason == "the model's answer was cut off at max_tokens"
+    assert outcome.finish_reason == "max_tokens"
+
+
+@pytest.mark.parametrize(
+    ("turn", "remedy"),
+    [
+        (ModelTurn((), finish_reason="length", raw_finish_reason="MAX_TOKENS"), "settings.max_tokens"),
+        (ModelTurn((ReasoningPart("Hm"),), finish_reason="length"), "settings.max_tokens"),
+        (ModelTurn((), finish_reason="blocked", raw_finish_reason="blocked:SAFETY"), "blocked:SAFETY"),
+    ],
+)
+def test_a_turn_that_was_stopped_before_it_said_anything_fails_the_run_for_good(turn: ModelTurn, remedy: str) -> None:
+    run = run_of(PLAIN, [turn])
+
+    for again in (run, run, reloaded(run)):
+        with pytest.raises(BadReply, match=remedy):
+            again.next_step()
+
+
+def test_the_same_failure_is_a_new_error_each_time() -> None:
+    run = run_of(PLAIN, [ModelTurn((), finish_reason="blocked")])
+
+    with pytest.raises(BadReply) as first:
+        run.next_step()
+    with pytest.raises(BadReply) as second:
+        run.next_step()
+
+    assert first.value is not second.value
+    assert str(first.value) == str(second.value)
+
+
+# --- rounds of tool calls
+
+
+def test_tools_run_and_their_results_go_back_to_the_model() -> None:
+    run = AgentRun(PLAIN, "Hi")
+    look, find = call("a", "look", sku="A-113"), call("b", "find")
+
+    run.model_response(asks(look, find, before="Let me see."))
+    tools = run.next_step()
+    run.tool_results([ToolResult("a", "7"), ToolResult("b", "none")])
+    again = model_step(run)
+
+    assert tools == CallTools((look, find))
+    assert again.request.turn == 2
+    assert again.request.messages == [
+        asked("Hi"),
+        said(TextPart("Let me see."), look, find),
+        answers(gives("a", "7", "look"), gives("b", "none", "find")),
+    ]
+    assert again.request.tool_results == (gives("a", "7", "look"), gives("b", "none", "find"))
+
+
+@pytest.mark.parametrize("order", list(permutations("abc")))
+def test_results_in_any_order_make_one_message_in_call_order(order: tuple[str, ...]) -> None:
+    run = run_of(PLAIN, [asks(call("a"), call("b"), call("c"))])
+
+    pending = ["a", "b", "c"]
+    for id in order:
+        assert tool_ids(run) == pending
+        run.tool_results([gives(id)])
+        pending.remove(id)
+
+    assert messages_of(run)[-1] == answers(gives("a"), gives("b"), gives("c"))
+    assert model_step(run).request.turn == 2
+
+
+def test_results_may_come_in_part_and_the_step_is_given_again_with_the_rest() -> None:
+    run = run_of(PLAIN, [asks(call("a"), call("b"), call("c"))])
+    run.next_step()
+
+    run.tool_results([gives("c"), gives("a")])
+
+    assert run.next_step() == CallTools((call("b"),))
+    assert len(run.messages) == 2
+
+
+def test_the_name_of_a_result_is_filled_in_only_where_it_is_missing() -> None:
+    run = run_of(PLAIN, [asks(call("a", "look"), call("b", "find"))])
+    run.next_step()
+
+    run.tool_results([ToolResult("a", "7"), ToolResult("b", "8", name="other")])
+
+    assert messages_of(run)[-1] == answers(gives("a", "7", "look"), gives("b", "8", "other"))
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        pytest.param([], id="none"),
+        pytest.param([gives("z")], id="unknown id"),
+        pytest.param([gives("b"), gives("z")], id="a pending and an unknown id"),
+        pytest.param([gives("b"), gives("b")], id="the same id twice"),
+        pytest.param([gives("a")], id="an id answered before"),
+    ],
+)
+def test_results_that_do_not_fit_are_refused_and_change_nothing(results: list[ToolResult]) -> None:
+    run = run_of(PLAIN, [asks(call("a"), call("b"))])
+    run.next_step()
+    run.tool_results([gives("a")])
+    before = run.to_json()
+
+    with pytest.raises(ProtocolViolation):
+        run.tool_results(results)
+
+    assert run.to_json() == before
+    run.tool_results([gives("b")])
+    assert messages_of(run)[-1] == answers(gives("a"), gives("b"))
+
+
+@pytest.mark.parametrize(
+    ("ids", "made_up"),
+    [
+        (["", ""], [True, True]),
+        (["a", "a"], [False, True]),
+        (["a", "", "a", "b"], [False, True, True, False]),
+        (["call-1-1", ""], [False, True]),
+        (["call-1-2", "", ""], [False, True, True]),
+        (["", "call-1-0"], [True, False]),
+        (["", "", "call-1-0", "call-1-1"], [True, True, False, False]),
+    ],
+)
+def test_calls_without_an_id_of_their_own_get_one(ids: list[str], made_up: list[bool]) -> None:
+    run = run_of(PLAIN, [asks(*[call(id) for id in ids])])
+
+    given = messages_of(run)[-1].tool_calls
+
+    assert len({c.id for c in given}) == len(ids)
+    assert all(c.id for c in given)
+    assert [c.made_up_id for c in given] == made_up
+    assert [c.id for c, made in zip(given, made_up, strict=True) if not made] == [
+        id for id, made in zip(ids, made_up, strict=True) if not made
+    ]
+    assert tool_ids(run) == [c.id for c in given]
+
+
+def test_made_up_ids_are_the_same_at_every_run() -> None:
+    turn = calls("look") + calls("find")
+
+    assert messages_of(run_of(PLAIN, [turn])) == messages_of(run_of(PLAIN, [turn]))
+
+
+def test_tools_run_although_the_provider_says_that_the_turn_stopped() -> None:
+    run = run_of(PLAIN, [ModelTurn((call("a"),), finish_reason="stop")])
+
+    assert tool_ids(run) == ["a"]
+
+
+def test_of_a_blocked_turn_nothing_runs_and_every_call_is_answered() -> None:
+    # Gemini, generateContent, FinishReason: UNEXPECTED_TOOL_CALL comes with the calls that it is about.
+    turn = ModelTurn((call("a"), call("b", "find")), Usage(), "blocked", "UNEXPECTED_TOOL_CALL")
+    run = run_of(make_spec("look", "find", approvals={"find": True}), [turn])
+
+    request = model_step(run).request
+
+    results = request.tool_results
+    assert [(r.call_id, r.name, r.is_error, r.error_kind) for r in results] == [
+        ("a", "look", True, "not_run"),
+        ("b", "find", True, "not_run"),
+    ]
+    assert all("UNEXPECTED_TOOL_CALL" in r.content for r in results)
+    run.model_response(says("So be it."))
+    assert completed(run).text == "So be it."
+
+
+# --- usage
+
+
+def test_usage_is_summed_over_turns_and_what_nobody_reported_stays_none() -> None:
+    first = Usage(10, 2, cached_tokens=4, raw={"prompt": 10})
+    second = Usage(20, 3, reasoning_tokens=1, raw={"prompt": 20})
+    run = run_of(PLAIN, [asks(call("a"), usage=first)])
+    run.next_step()
+    run.tool_results([gives("a")])
+    run.model_response(says("Seven.", usage=second))
+
+    usage = completed(run).usage
+
+    assert usage == Usage(30, 5, cached_tokens=4, cache_write_tokens=None, reasoning_tokens=1)
+    assert usage.raw == {}
+    assert run.usage == usage
+
+
+def test_usage_of_one_turn_is_a_sum_of_one_without_the_provider_s_own_counts() -> None:
+    run = run_of(PLAIN, [says("Seven.", usage=Usage(1, raw={"prompt": 1}))])
+
+    assert run.usage == Usage(1)
+    assert run.usage.raw == {}
+
+
+def test_usage_that_no_turn_reported_is_none_and_not_zero() -> None:
+    run = run_of(PLAIN, [says("Seven.")])
+
+    assert completed(run).usage == Usage(None, None, None, None, None)
+    assert completed(run).usage.total_tokens is None
+
+
+# --- questions to a person
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("__ask_user__: Which city?", "Which city?"),
+        ("__ask_user__:Which city?", "Which city?"),
+        ("\n  __ask_user__:  Which city? \n", "Which city?"),
+        ("__ask_user__:", ""),
+    ],
+)
+def test_a_text_that_begins_with_the_mark_is_a_question(text: str, question: str) -> None:
+    run = run_of(PLAIN, [says(text)])
+
+    assert run.next_step() == AwaitInput(question)
+
+
+def test_a_mark_in_the_middle_of_a_text_is_no_question() -> None:
+    run = run_of(PLAIN, [says("Say __ask_user__: to ask.")])
+
+    assert completed(run).text == "Say __ask_user__: to ask."
+
+
+def test_an_answer_goes_to_the_model_as_a_user_s_message() -> None:
+    run = run_of(PLAIN, [says("__ask_user__: Which city?")])
+
+    run.answer("Paris")
+
+    assert model_step(run).request.messages == [
+        asked("Hi"),
+        said(TextPart("__ask_user__: Which city?")),
+        asked("Paris"),
+    ]
+    run.model_response(says("Done."))
+    assert completed(run).text == "Done."
+
+
+def test_a_run_may_ask_more_than_once() -> None:
+    run = run_of(PLAIN, [says("__ask_user__: Which city?")])
+    run.answer("Paris")
+    run.model_response(says("__ask_user__: When?"))
+
+    assert run.next_step() == AwaitInput("When?")
+
+
+# --- criteria
+
+JUDGED = make_spec("look", criteria=True, max_continues=2)
+
+
+def test_a_text_that_meets_no_criterion_is_answered_with_the_continue_message() -> None:
+    run = run_of(JUDGED, [says("Soon.")])
+
+    assert model_step(run).request.messages == [asked("Hi"), said(TextPart("Soon.")), asked(JUDGED.continue_message)]
+
+
+def test_a_text_that_meets_a_criterion_ends_the_run_with_its_reason() -> None:
+    run = run_of(JUDGED, [says("Soon.")])
+
+    run.model_response(says("DONE"), met="keyword 'DONE' found")
+
+    outcome = completed(run)
+    assert (outcome.text, outcome.completion_reason, outcome.turns) == ("DONE", "keyword 'DONE' found", 2)
+
+
+def test_after_the_last_continue_message_the_run_is_incomplete_and_not_failed() -> None:
+    run = run_of(JUDGED, [says("One."), says("Two."), says("Three.")])
+
+    step = run.next_step()
+
+    assert isinstance(step, Done)
+    assert isinstance(step.outcome, Incomplete)
+    assert step.outcome.last_text == "Three."
+    assert step.outcome.turns == 3
+    assert [m for m in step.outcome.messages if m == asked(JUDGED.continue_message)] == [
+        asked(JUDGED.continue_message)
+    ] * 2
+    assert step.outcome.messages[-1] == said(TextPart("Three."))
+
+
+def test_without_continue_messages_the_first_text_that_meets_nothing_is_incomplete() -> None:
+    run = run_of(make_spec(criteria=True, max_continues=0), [says("One.")])
+
+    step = run.next_step()
+
+    assert isinstance(step, Done)
+    assert isinstance(step.outcome, Incomplete)
+    assert messages_of(run) == [asked("Hi"), said(TextPart("One."))]
+
+
+def test_an_incomplete_run_goes_on_when_its_limit_is_raised() -> None:
+    run = run_of(JUDGED, [says("One."), says("Two."), says("Three.")])
+
+    run.extend(max_continues=3)
+
+    assert model_step(run).request.messages[-1] == asked(JUDGED.continue_message)
+    run.model_response(says("DONE"), met="enough")
+    assert completed(run).completion_reason == "enough"
+
+
+def test_raising_another_limit_does_not_wake_an_incomplete_run() -> None:
+    run = run_of(JUDGED, [says("One."), says("Two."), says("Three.")])
+
+    run.extend(max_turns=100, max_continues=2)
+
+    assert isinstance(run.next_step(), Done)
+    with pytest.raises(ProtocolViolation):
+        run.model_response(says("Four."))
+
+
+def test_a_question_is_asked_whether_or_not_there_are_criteria() -> None:
+    run = run_of(JUDGED, [says("__ask_user__: Which city?")])
+
+    assert run.next_step() == AwaitInput("Which city?")
+
+
+# --- order
+
+TURN = asks(call("a"), call("b"))
+
+
+def fresh() -> AgentRun:
+    return AgentRun(PLAIN, "Hi")
+
+
+def with_tools() -> AgentRun:
+    run = run_of(PLAIN, [TURN])
+    run.next_step()
+    return run
+
+
+def with_half_the_results() -> AgentRun:
+    run = with_tools()
+    run.tool_results([gives("b")])
+    return run
+
+
+def with_a_round_not_begun() -> AgentRun:
+    return run_of(PLAIN, [TURN])
+
+
+def with_a_question() -> AgentRun:
+    return run_of(PLAIN, [says("__ask_user__: Which city?")])
+
+
+def with_an_approval() -> AgentRun:
+    run = run_of(make_spec("look", approvals={"look": True}), [TURN])
+    run.next_step()
+    return run
+
+
+def done() -> AgentRun:
+    return run_of(PLAIN, [says("Seven.")])
+
+
+def incomplete() -> AgentRun:
+    return run_of(make_spec(criteria=True, max_continues=0), [says("One.")])
+
+
+def failed() -> AgentRun:
+    return run_of(PLAIN, [ModelTurn((), finish_reason="blocked")])
+
+
+PHASES: dict[Callable[[], AgentRun], set[str]] = {
+    fresh: {"turn"},
+    with_a_round_not_begun: set(),
+    with_tools: {"results"},
+    with_half_the_results: {"results"},
+    with_a_question: {"answer"},
+    with_an_approval: {"decisions"},
+    done: set(),
+    incomplete: set(),
+    failed: set(),
+}
+FEEDS: dict[str, Callable[[AgentRun], None]] = {
+    "turn": lambda run: run.model_response(says("Seven.")),
+    "results": lambda run: run.tool_results([gives("a")]),
+    "decisions": lambda run: run.decisions({"a": Approve()}),
+    "answer": lambda run: run.answer("Paris"),
+}
+
+
+@pytest.mark.parametrize("feed", FEEDS)
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
+def test_only_what_is_due_is_taken_and_the_rest_changes_nothing(phase: Callable[[], AgentRun], feed: str) -> None:
+    run = phase()
+    before = run.to_json()
+
+    if feed in PHASES[phase]:
+        FEEDS[feed](run)
+        assert run.to_json() != before
+    else:
+        with pytest.raises(ProtocolViolation):
+            FEEDS[feed](run)
+        assert run.to_json() == before
+
+
+@pytest.mark.parametrize("phase", [p for p in PHASES if p is not failed], ids=lambda phase: phase.__name__)
+def test_the_same_step_is_given_until_the_machine_is_fed(phase: Callable[[], AgentRun]) -> None:
+    run = phase()
+
+    step = run.next_step()
+    before = run.to_json()
+
+    assert run.next_step() == step
+    assert reloaded(run).next_step() == step
+    assert run.to_json() == before
+
+
+def test_a_call_that_must_not_come_says_what_is_due() -> None:
+    run = AgentRun(RunSpec(agent_id="clerk"), "Hi")
+
+    with pytest.raises(ProtocolViolation, match=r"an answer came out of order.*'clerk'.*phase 'model'.*next_step"):
+        run.answer("Paris")
+
+
+def test_a_call_keeps_what_the_provider_wants_to_see_again() -> None:
+    signed = ToolCall("a", "look", {}, signature="proof")
+    run = run_of(PLAIN, [ModelTurn((signed,), dialect="google")])
+
+    assert messages_of(run)[-1] == said(signed, dialect="google")

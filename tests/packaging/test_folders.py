@@ -1,0 +1,66 @@
+"""The source folders stand at the root and are imported as `understudy.NAME`, and under no other name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import FOLDERS, ROOT
+
+
+def run_python(code: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", "-c", code], cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_every_source_package_ships_in_the_wheel() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    listed = set(config["tool"]["setuptools"]["packages"])
+
+    found = {
+        ".".join(("understudy", *init.parent.relative_to(ROOT).parts))
+        for folder in FOLDERS
+        for init in (ROOT / folder).rglob("__init__.py")
+    }
+
+    assert listed == {"understudy"} | found
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_bare_folder_name_is_no_module(folder: str, tmp_path: Path) -> None:
+    done = run_python(f"import {folder}", tmp_path)
+
+    assert done.returncode != 0
+    assert f"No module named '{folder}'" in done.stderr
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_is_a_part_of_the_package(folder: str, tmp_path: Path) -> None:
+    done = run_python(f"import understudy.{folder}", tmp_path)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_links_for_type_checkers_are_committed_as_links() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: what is committed cannot be seen")
+    paths = [f"understudy/{folder}" for folder in FOLDERS]
+
+    listing = subprocess.run(
+        ["git", "ls-files", "--stage", "--", *paths], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+    assert [(line.split()[0], line.split("\t")[1]) for line in listing.splitlines()] == [("120000", p) for p in paths]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_link_leads_to_its_folder(folder: str) -> None:
+    link = ROOT / "understudy" / folder
+
+    assert link.is_symlink()
+    assert link.readlink() == Path("..", folder)

@@ -1,0 +1,71 @@
+"""What is loaded when, seen in a fresh interpreter's `sys.modules`; a clock would only measure the machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HEAVY = {"pydantic", "httpx", "pykka", "structlog", "tenacity", "yaml"}
+
+REPORT = """
+import sys
+before = set(sys.modules)
+{code}
+print(*sorted({{name.partition(".")[0] for name in set(sys.modules) - before}}))
+"""
+
+
+def loaded_by(code: str, cwd: Path) -> set[str]:
+    """Return the top-level names that `code` loads."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", REPORT.format(code=code)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def from_elsewhere(names: set[str]) -> set[str]:
+    return names - sys.stdlib_module_names - {"understudy"}
+
+
+def test_the_front_door_loads_the_standard_library_only(tmp_path: Path) -> None:
+    assert from_elsewhere(loaded_by("import understudy", tmp_path)) == set()
+
+
+MAKE_AGENTS = """
+import understudy as us
+
+@us.tool(approval=True, timeout=10, retries=2, idempotent=True)
+def on_shelf(sku: str, shop: str = "main") -> int:
+    '''Count the units of a product on the shelf.'''
+    return 7
+
+def plain(sku: str) -> str:
+    return sku
+
+clerk = us.Agent("clerk", model="anthropic:claude-haiku-4-5", tools=[on_shelf, plain], settings=us.Settings(seed=1))
+clerk.replace(max_iterations=3)
+"""
+
+
+def test_making_agents_and_tools_loads_nothing_heavy(tmp_path: Path) -> None:
+    loaded = loaded_by(MAKE_AGENTS, tmp_path)
+
+    assert loaded & HEAVY == set()
+    assert from_elsewhere(loaded) == set()
+
+
+def test_the_measure_sees_what_is_loaded(tmp_path: Path) -> None:
+    assert "pydantic" in loaded_by("import understudy.schemas", tmp_path)
+
+
+def test_errors_and_messages_load_nothing_heavy(tmp_path: Path) -> None:
+    code = "import understudy as us; us.RateLimited, us.ModelTurn, us.Outcome, us.SessionState, us.ScriptedModel"
+
+    assert from_elsewhere(loaded_by(code, tmp_path)) == set()

@@ -1,0 +1,138 @@
+"""Every recorded exchange without a stream, over HTTP: what we make of the answer, and what we sent to get it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import pytest
+
+from tests.support import wire
+from tests.support.wire import Case, obj
+from understudy.errors import AuthenticationError, ProviderError, RateLimited
+from understudy.messages import JsonObject, JsonValue, ModelTurn
+from understudy.models import Model
+from understudy.providers import Anthropic, Gemini, OpenAI, Vertex
+
+CASES = wire.cases()
+FAILING = [case for case in CASES if case.expected["error"] is not None]
+ANSWERED = [case for case in CASES if case.expected["error"] is None]
+COUNTS = {
+    "openai": ("prompt_tokens", "completion_tokens", "prompt_tokens_details.cached_tokens"),
+    "anthropic": ("input_tokens", "output_tokens", "cache_read_input_tokens"),
+    "gemini": ("promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount"),
+    "vertex": ("promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount"),
+}
+ERRORS = {401: AuthenticationError, 429: RateLimited}
+
+pytestmark = pytest.mark.skipif(not wire.FOLDER.is_dir(), reason=wire.MISSING)
+
+
+@pytest.fixture(scope="module")
+def server() -> Generator[str]:
+    with wire.replaying() as address:
+        yield address
+
+
+def client(case: Case, server: str) -> Model:
+    base = f"{server}/{case.name}"
+    match case.provider:
+        case "anthropic":
+            return Anthropic(case.model, api_key="test-key", base_url=base, attempts=1)
+        case "gemini":
+            return Gemini(case.model, api_key="test-key", base_url=base, attempts=1)
+        case "vertex":
+            return Vertex(
+                case.model,
+                access_token="test-token",
+                project="some-project",
+                location="us-central1",
+                base_url=base,
+                api_version=case.path.split("/")[1],
+                attempts=1,
+            )
+        case _:
+            root = case.path.removesuffix("/chat/completions")
+            return OpenAI(case.model, api_key="test-key", base_url=base + root, attempts=1)
+
+
+def picked(usage: JsonObject, path: str) -> JsonValue:
+    *outer, last = path.split(".")
+    for key in outer:
+        usage = obj(usage.get(key))
+    return usage.get(last)
+
+
+def normalised(case: Case, turn: ModelTurn) -> JsonObject:
+    """Write a turn as the line of `expected.jsonl` does."""
+    names = ("input", "output", "cached")
+    return {
+        "case": case.name,
+        "text": turn.text,
+        "thinking": turn.thinking,
+        "refusal": turn.refusal,
+        "tool_calls": [{"id": c.id or None, "name": c.name, "arguments": c.arguments} for c in turn.tool_calls],
+        "finish_reason": turn.raw_finish_reason,
+        "usage": {n: picked(turn.usage.raw, p) for n, p in zip(names, COUNTS[case.provider], strict=True)},
+        "error": None,
+    }
+
+
+def test_there_are_28_recordings_without_a_stream() -> None:
+    assert len(CASES) == 28
+
+
+@pytest.mark.parametrize("case", ANSWERED, ids=lambda case: case.name)
+def test_a_recorded_answer_is_read_as_the_official_library_reads_it(case: Case, server: str) -> None:
+    turn = client(case, server).complete(case.wants)
+
+    assert normalised(case, turn) == case.expected
+
+
+@pytest.mark.parametrize("case", FAILING, ids=lambda case: case.name)
+def test_a_recorded_error_keeps_its_class_status_word_and_message(case: Case, server: str) -> None:
+    expected = obj(case.expected["error"])
+
+    with pytest.raises(ProviderError) as caught:
+        client(case, server).complete(case.wants)
+
+    assert type(caught.value) is ERRORS.get(case.status, ProviderError)
+    assert (caught.value.status, caught.value.code) == (expected["status"], expected["type"])
+    assert str(caught.value) == expected["message"]
+    assert caught.value.provider == case.provider
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_was_sent_says_what_the_recorded_request_said(case: Case, server: str) -> None:
+    try:
+        client(case, server).complete(case.wants)
+    except ProviderError:
+        assert case in FAILING
+
+    entry = wire.log_of(server)[-1]
+    assert entry["case"] == case.name
+    wire.same_request(case.provider, obj(entry["body"]), case.request)
+
+
+def test_the_wait_of_a_recorded_rate_limit_is_known(server: str) -> None:
+    case = next(c for c in CASES if c.name == "gemini-gen-error-429-a")
+
+    with pytest.raises(RateLimited) as caught:
+        client(case, server).complete(case.wants)
+
+    assert caught.value.retry_after == 48.0
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name.endswith(".1")], ids=lambda case: case.name)
+def test_a_turn_goes_back_as_the_next_request_was_recorded(case: Case, server: str) -> None:
+    second = next(c for c in CASES if c.name == case.name.replace(".1", ".2"))
+    asked = second.wants
+    turn = client(case, server).complete(case.wants)
+    history = [wire.as_history(turn, m) if m.role == "assistant" else m for m in asked.messages]
+
+    client(second, server).complete(replace(asked, messages=history))
+
+    entry = wire.log_of(server)[-1]
+    assert entry["case"] == second.name
+    wire.same_request(case.provider, obj(entry["body"]), second.request)

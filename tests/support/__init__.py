@@ -1,0 +1,1 @@
+"""Doubles and comparisons that several tests share."""
