@@ -46,7 +46,12 @@ class Toolbox:
         if colon and file.endswith(".py"):
             return self._from_file(reference, file, name)
         there = listed(sorted(self._tools), "no tools")
-        return f"no tool {reference!r} is registered; registered: {there}{did_you_mean(reference, self._tools)}"
+        near = did_you_mean(reference, self._tools)
+        if self._folder is None:
+            return f"no tool {reference!r} is registered; registered: {there}{near}"
+        return (
+            f"no tool {reference!r}; there are {there}; give more with --tools FILE.py, or name FILE.py:FUNCTION{near}"
+        )
 
     def get(self, reference: str) -> Tool[..., object]:
         """Return the tool.
