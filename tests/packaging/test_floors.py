@@ -13,7 +13,13 @@ import pytest
 from tests.support.paths import FOLDERS
 
 UPPER = ("understudy.actors", "understudy.orchestration", "understudy.providers", "understudy.specs")
-FRONT_DOOR = ("understudy.cli", "understudy.testing")
+FRONT_DOOR = (
+    "understudy.__main__",
+    "understudy.cli",
+    "understudy.report",
+    "understudy.terminal",
+    "understudy.testing",
+)
 
 PURE = {
     "__future__",
