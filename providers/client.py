@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import TracebackType
@@ -17,7 +16,7 @@ from .environment import first_set, refuse_offline
 from .exchange import Attempt, Outgoing, Reply, not_json
 from .failures import embedded_failure, failure
 from .options import checked_count, checked_model, checked_seconds, checked_url
-from .reader import WrongShape, as_object, parse
+from .reader import WrongShape, as_object, parse, written
 from .retries import Timing, keep_trying
 
 if TYPE_CHECKING:
@@ -69,7 +68,8 @@ class HttpModel(ABC):
             RunCancelled, RunTimedOut: the run that asks has ended.
         """
         refuse_offline(self.provider)
-        body = encode_json(self._encode(request))
+        # Half a surrogate pair cannot be UTF-8; written as \\udXXX it is the JSON escape of itself.
+        body = written(self._encode(request)).encode("utf-8", "backslashreplace")
         keys = self._key_source()
         outgoing = Outgoing(
             url=self._url(), body=body, headers={"content-type": "application/json"}, provider=self.provider
@@ -160,16 +160,3 @@ class HttpModel(ABC):
         except ValueError as error:
             raise not_json(outgoing, reply, f"not JSON: {error}") from None
         raise hidden
-
-
-def encode_json(body: JsonObject) -> bytes:
-    """Write a request's body as JSON."""
-    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
-    # Half a surrogate pair cannot be UTF-8; written as \\udXXX it is the JSON escape of itself.
-    return text.encode("utf-8", "backslashreplace")
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # any mapping will do
-    raise TypeError(f"a request holds a {type(value).__name__}, which is not JSON")
