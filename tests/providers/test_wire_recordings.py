@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.support import wire
+from tests.support.clients import client
 from tests.support.wire import Case, obj
 from understudy.errors import AuthenticationError, ProviderError, RateLimited
 from understudy.messages import JsonObject, JsonValue, ModelRequest, ModelTurn
-from understudy.providers import Anthropic, Gemini, OpenAI, Vertex
-from understudy.providers.client import HttpModel
 
 CASES = wire.cases()
 FAILING = [case for case in CASES if case.expected["error"] is not None]
@@ -32,28 +31,6 @@ pytestmark = pytest.mark.skipif(not wire.FOLDER.is_dir(), reason=wire.MISSING)
 def server() -> Generator[str]:
     with wire.replaying() as address:
         yield address
-
-
-def client(case: Case, server: str) -> HttpModel:
-    base = f"{server}/{case.name}"
-    match case.provider:
-        case "anthropic":
-            return Anthropic(case.model, api_key="test-key", base_url=base, attempts=1)
-        case "gemini":
-            return Gemini(case.model, api_key="test-key", base_url=base, attempts=1)
-        case "vertex":
-            return Vertex(
-                case.model,
-                access_token="test-token",
-                project="some-project",
-                location="us-central1",
-                base_url=base,
-                api_version=case.path.split("/")[1],
-                attempts=1,
-            )
-        case _:
-            root = case.path.removesuffix("/chat/completions")
-            return OpenAI(case.model, api_key="test-key", base_url=base + root, attempts=1)
 
 
 def ask(case: Case, server: str, request: ModelRequest | None = None) -> ModelTurn:
