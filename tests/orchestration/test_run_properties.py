@@ -41,7 +41,7 @@ from understudy.orchestration import (
 from understudy.orchestration.steps import Resolution
 from understudy.outcomes import Approve, Decision, Reject
 
-FAST = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+FAST = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 # --- scripts: what a model says, and what those around it do
 
@@ -345,7 +345,7 @@ def try_everything(run: AgentRun) -> AgentRun:
 
 
 @given(specs(), scripts, st.data())
-@settings(FAST, max_examples=40)
+@settings(FAST, max_examples=25)
 def test_in_every_state_what_is_due_is_taken_and_what_is_not_changes_nothing(
     spec: RunSpec, script: list[Line], data: st.DataObject
 ) -> None:
