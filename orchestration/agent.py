@@ -99,12 +99,12 @@ class Agent(Generic[T_co]):
         max_iterations: int = DEFAULT_MAX_ITERATIONS,
         max_turns: int = DEFAULT_MAX_TURNS,
     ) -> None:
-        given = settings if settings is not None else Settings()
+        given = _checked_settings(id, settings)
         values: dict[str, object] = {
             "id": _checked_id(id),
             "model": _checked_model(id, model),
             "system_prompt": _checked_prompt(id, system_prompt),
-            "description": description,
+            "description": _checked_description(id, description),
             "tools": _checked_tools(id, tools, given),
             "settings": given,
             "max_iterations": _checked_count(id, "max_iterations", max_iterations, 0),
@@ -117,6 +117,9 @@ class Agent(Generic[T_co]):
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"agent {self.id!r} does not change; make a changed copy with .replace({name}=…)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"agent {self.id!r} does not change; {name} stays")
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r})"
@@ -295,7 +298,7 @@ def _checked_model(id: str, model: ModelLike) -> ModelName | Model:
             return ModelName.parse(model)
         except ValueError as error:
             raise ValueError(f"agent {id!r}: {error}") from None
-    if not isinstance(model, Model):
+    if not isinstance(model, Model) or isinstance(model, type):
         raise TypeError(f"agent {id!r}: model must be 'PROVIDER:MODEL' or have a complete() method, got {model!r}")
     return model
 
@@ -306,7 +309,23 @@ def _checked_prompt(id: str, prompt: SystemPrompt) -> SystemPrompt:
     return prompt
 
 
+def _checked_description(id: str, description: str) -> str:
+    if not isinstance(description, str):
+        raise TypeError(f"agent {id!r}: description must be a string, got {description!r}")
+    return description
+
+
+def _checked_settings(id: str, settings: Settings | None) -> Settings:
+    if settings is None:
+        return Settings()
+    if not isinstance(settings, Settings):
+        raise TypeError(f"agent {id!r}: settings must be Settings(…), got {settings!r}")
+    return settings
+
+
 def _checked_tools(id: str, tools: Iterable[ToolLike], settings: Settings) -> tuple[Tool[..., object], ...]:
+    if isinstance(tools, (str, Tool)) or not isinstance(tools, Iterable):
+        raise TypeError(f"agent {id!r}: tools must be a list of functions or tools, got {tools!r}")
     made = tuple([as_tool(given) for given in tools])
     names = [tool.name for tool in made]
     twice = sorted({name for name in names if names.count(name) > 1})

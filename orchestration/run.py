@@ -8,50 +8,19 @@ same step again, also in another process after `to_json` and `from_json`. What i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation
-from understudy.messages import (
-    Message,
-    ModelRequest,
-    ModelTurn,
-    Part,
-    TextPart,
-    ToolResult,
-    Usage,
-    user_message,
-)
-from understudy.outcomes import Approve, Complete, Decision, Incomplete, Reject
+from understudy.messages import Message, ModelRequest, ModelTurn, Part, ToolResult, Usage, user_message
+from understudy.outcomes import Decision
 
-from .calls import (
-    calls_of,
-    error_result,
-    find_invalid,
-    open_round,
-    repair,
-    repaired,
-    unrun_results,
-    with_ids,
-)
+from .calls import find_invalid
+from .reports import new_messages, outcome_of
+from .rounds import take_decisions, take_results
 from .spec import RunSpec
-from .state import Failure, Phase, Round, RunState
-from .steps import (
-    AwaitApproval,
-    AwaitInput,
-    CallModel,
-    CallTools,
-    Done,
-    FailRun,
-    InvalidCall,
-    RepairCall,
-    Resolution,
-    RetryTurn,
-    Step,
-    StopRun,
-)
+from .state import Phase, Round, RunState
+from .steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done, InvalidCall, Resolution, Step
 from .transcript import Transcript
-
-ASK_USER = "__ask_user__:"  # A text that begins so is a question to a person, not an answer.
+from .turns import ask_to_continue, take_turn
 
 
 class AgentRun:
@@ -109,7 +78,7 @@ class AgentRun:
             return AwaitInput(state.question)
         if state.failure is not None:
             raise state.failure.to_error()
-        return Done(self._outcome())
+        return Done(outcome_of(self._spec, state))
 
     def _call_model(self) -> CallModel:
         state, spec = self._state, self._spec
@@ -155,7 +124,7 @@ class AgentRun:
             turn: a turn that has not been fed yet.
             problems: position of a call among the turn's calls -> what its schema says is wrong with its arguments.
         """
-        return find_invalid(self._allowed(), turn.tool_calls, problems or {})
+        return find_invalid(self._spec.allowed_tools(self._state.turns + 1), turn.tool_calls, problems or {})
 
     def model_response(
         self,
@@ -183,102 +152,7 @@ class AgentRun:
             raise self._violation("a model response", "model")
         if state.turns >= state.max_turns:
             raise ProtocolViolation(f"a model response beyond the run's {state.max_turns} model turns (max_turns)")
-        parts = with_ids(turn.parts, state.turns + 1)
-        calls = calls_of(parts)
-        invalid = find_invalid(self._allowed(), calls, problems or {}) if calls else ()
-        self._check_resolutions(invalid, resolutions or {})
-        state.turns += 1
-        state.usage = state.usage + turn.usage if state.turns > 1 else replace(turn.usage, raw={})
-        state.finish_reason = turn.raw_finish_reason
-        if calls:
-            self._take_calls(turn, parts, invalid, resolutions or {}, approvals or {})
-        else:
-            self._append_turn(parts, turn.dialect)
-            self._take_text(turn, met)
-
-    def _allowed(self) -> frozenset[str]:
-        return self._spec.allowed_tools(self._state.turns + 1)
-
-    def _append_turn(self, parts: tuple[Part, ...], dialect: str) -> None:
-        # An empty turn is no message: providers refuse one. Text that is empty but signed must go back.
-        if any(not (type(p) is TextPart and not p.text and p.signature is None) for p in parts):
-            self._state.messages.append(Message("assistant", parts, dialect))
-
-    def _take_calls(
-        self,
-        turn: ModelTurn,
-        parts: tuple[Part, ...],
-        invalid: tuple[InvalidCall, ...],
-        resolutions: Mapping[int, Resolution],
-        approvals: Mapping[int, bool],
-    ) -> None:
-        state = self._state
-        failure = self._failure(invalid, resolutions)
-        feedback = {p: r.feedback for p, r in resolutions.items() if isinstance(r, RetryTurn)}
-        if failure is None and not feedback:
-            # The history shows a repaired call as it runs: providers pair a call and its result by name too.
-            parts = repaired(parts, resolutions)
-            self._append_turn(parts, turn.dialect)
-            state.round = open_round(self._spec, turn, calls_of(parts), invalid, resolutions, approvals)
-            state.phase = "tools"
-            return
-        self._append_turn(parts, turn.dialect)
-        # Every call is answered, also at the end of a run, so that the history stays one a provider accepts.
-        state.messages.append(Message("user", unrun_results(calls_of(parts), invalid, feedback)))
-        if failure is not None:
-            self._fail(failure)
-        else:
-            state.invalid_retries += 1
-
-    def _failure(self, invalid: Iterable[InvalidCall], resolutions: Mapping[int, Resolution]) -> Failure | None:
-        exhausted = self._state.invalid_retries >= self._spec.max_invalid_retries
-        for bad in invalid:
-            resolution = resolutions.get(bad.position)
-            if isinstance(resolution, FailRun) or (isinstance(resolution, RetryTurn) and exhausted):
-                why = f"invalid call of {bad.call.name!r} by the model: {bad.reason}"
-                return Failure("tool", why, bad.call.name, bad.call.id)
-            if isinstance(resolution, StopRun):
-                return Failure("cancelled", resolution.reason)
-        return None
-
-    def _take_text(self, turn: ModelTurn, met: str | None) -> None:
-        state = self._state
-        text = turn.text or turn.refusal
-        state.text = text
-        if not text and turn.finish_reason in ("length", "blocked"):
-            return self._fail(Failure("bad_reply", _no_answer(turn)))
-        if text.strip().startswith(ASK_USER):
-            state.question = text.strip().removeprefix(ASK_USER).strip()
-            state.phase = "input"
-        elif not self._spec.criteria or met is not None:
-            state.completion_reason = met if met is not None else _why_text_ends(turn)
-            state.phase = "done"
-        elif state.continues < state.max_continues:
-            self._continue()
-        else:
-            state.completion_reason = f"no criterion was met after {state.continues} continue messages"
-            state.phase = "incomplete"
-        return None
-
-    def _continue(self) -> None:
-        self._state.continues += 1
-        self._state.messages.append(user_message(self._spec.continue_message))
-        self._state.phase = "model"
-
-    def _fail(self, failure: Failure) -> None:
-        self._state.failure = failure
-        self._state.phase = "failed"
-
-    def _check_resolutions(self, invalid: tuple[InvalidCall, ...], resolutions: Mapping[int, Resolution]) -> None:
-        by_position = {bad.position: bad for bad in invalid}
-        for position, resolution in resolutions.items():
-            if position not in by_position:
-                raise ProtocolViolation(f"a resolution for call {position}, which is not invalid")
-            if isinstance(resolution, RepairCall):
-                fixed = repair(by_position[position].call, resolution)
-                still = find_invalid(self._allowed(), [fixed], {})
-                if still:
-                    raise ProtocolViolation(f"the repair of call {position} is invalid too: {still[0].reason}")
+        take_turn(self._spec, state, turn, problems or {}, resolutions or {}, approvals or {}, met)
 
     # --- tools and people
 
@@ -288,21 +162,8 @@ class AgentRun:
         Raises:
             ProtocolViolation: no tools are pending, nothing was given, or an id is unknown or already answered.
         """
-        given = list(results)
         round_ = self._admitted_round("tool results")
-        pending = {call.id: call for call in round_.pending()}
-        for result in given:
-            if pending.pop(result.call_id, None) is None:
-                raise ProtocolViolation(
-                    f"a result for {result.call_id!r}, which is not a pending call or was answered twice; "
-                    f"pending: {', '.join(c.id for c in round_.pending()) or 'none'}"
-                )
-        if not given:
-            raise ProtocolViolation("no tool results were given; expected at least one")
-        names = {call.id: call.name for call in round_.calls}
-        for result in given:
-            named = result if result.name else replace(result, name=names[result.call_id])
-            round_.results[result.call_id] = named
+        take_results(round_, list(results))
         self._close_if_complete(round_)
 
     def decisions(self, decisions: Mapping[str, Decision]) -> None:
@@ -313,25 +174,7 @@ class AgentRun:
             TypeError: something is no decision.
         """
         round_ = self._admitted_round("decisions")
-        unknown = [call_id for call_id in decisions if call_id not in round_.waiting]
-        if unknown or not decisions:
-            waiting = ", ".join(round_.waiting) or "none"
-            raise ProtocolViolation(f"decisions for {unknown or 'no call'}; waiting calls: {waiting}")
-        for call_id, decision in decisions.items():
-            if not isinstance(decision, (Approve, Reject)):  # a slip such as False or Reject must not run the call
-                raise TypeError(f"call {call_id!r}: expected Approve or Reject, got {decision!r}")
-        round_.waiting = tuple([i for i in round_.waiting if i not in decisions])
-        calls = list(round_.calls)
-        for position, call in enumerate(calls):
-            match decisions.get(call.id):
-                case Reject(reason=reason):
-                    words = f"Rejected: {reason or 'a person decided that this call must not run'}"
-                    round_.results[call.id] = error_result(call, "rejected", words)
-                case Approve(arguments=arguments) if arguments is not None:
-                    calls[position] = repair(call, RepairCall(arguments=arguments))
-                case _:
-                    pass
-        round_.calls = tuple(calls)
+        take_decisions(round_, decisions)
         self._close_if_complete(round_)
 
     def answer(self, text: str) -> None:
@@ -381,7 +224,7 @@ class AgentRun:
             if value is not None:
                 setattr(state, name, value)
         if state.phase == "incomplete" and state.continues < state.max_continues:
-            self._continue()
+            ask_to_continue(self._spec, state)
 
     def at_limit(self) -> bool:
         """Whether the run can only go on after `extend`."""
@@ -407,36 +250,12 @@ class AgentRun:
     @property
     def new_messages(self) -> tuple[Message, ...]:
         """What the run added to the history, its input first."""
-        return tuple(self._state.messages[self._state.start :])
+        return new_messages(self._state)
 
     @property
     def usage(self) -> Usage:
         """Tokens of all model calls so far."""
         return self._state.usage
-
-    def _outcome(self) -> Complete[str] | Incomplete:
-        state = self._state
-        if state.phase == "incomplete":
-            return Incomplete(
-                agent_id=self._spec.agent_id,
-                completion_reason=state.completion_reason,
-                iterations=state.iterations,
-                turns=state.turns,
-                usage=state.usage,
-                messages=self.new_messages,
-                last_text=state.text,
-            )
-        return Complete(
-            agent_id=self._spec.agent_id,
-            completion_reason=state.completion_reason,
-            iterations=state.iterations,
-            turns=state.turns,
-            usage=state.usage,
-            messages=self.new_messages,
-            text=state.text,
-            output=state.text,
-            finish_reason=state.finish_reason,
-        )
 
     # --- saving and loading
 
@@ -465,16 +284,3 @@ class AgentRun:
         run._spec = spec
         run._state = load(text, spec.fingerprint(), spec.agent_id, adopt)
         return run
-
-
-def _why_text_ends(turn: ModelTurn) -> str:
-    if not turn.text and turn.refusal:
-        return "the model refused"
-    return "the model answered" if turn.finish_reason != "length" else "the model's answer was cut off at max_tokens"
-
-
-def _no_answer(turn: ModelTurn) -> str:
-    word = turn.raw_finish_reason or turn.finish_reason
-    if turn.finish_reason == "length":
-        return f"the model's turn was cut off ({word}) before it said anything; raise settings.max_tokens"
-    return f"the provider blocked the model's turn ({word}); there is no answer"

@@ -6,12 +6,17 @@ same request always gives the same turn.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 from understudy.messages import JsonObject, JsonValue, ModelRequest, ModelTurn, TextPart, ToolCall, ToolResult, Usage
 
 LONGEST_REPORT = 160  # Characters of each result in the closing text; enough to see, short enough for a terminal.
+
+
+DEEP = 4  # From here on values are as small as they may be: what a person reads is rarely deeper.
+DEEPEST = 12  # A schema that lets no value end is given up here.
 
 
 class Rehearsal:
@@ -23,7 +28,8 @@ class Rehearsal:
             return _says(_report(request))
         if not request.tools or request.settings.tool_choice == "none":
             return _says(f"(rehearsal) You said: {_short(request.text)}")
-        parts = tuple([ToolCall("", tool.name, made_arguments(tool.schema)) for tool in request.tools])
+        forced = [tool for tool in request.tools if tool.name == request.settings.tool_choice]
+        parts = tuple([ToolCall("", tool.name, made_arguments(tool.schema)) for tool in forced or request.tools])
         return ModelTurn(parts, Usage(), "tool_calls", "tool_calls", model="rehearsal")
 
     def __repr__(self) -> str:
@@ -60,10 +66,13 @@ def made_arguments(schema: JsonObject) -> dict[str, JsonValue]:
 def made_value(schema: JsonObject, root: JsonObject, depth: int = 0) -> JsonValue:
     """Make a value that fits `schema`: its default, first example or first choice, else one made up from its type.
 
+    A `pattern` and a `multipleOf` are not looked at.
+
     Args:
         schema: a JSON Schema.
         root: the schema that `$ref` refers to.
-        depth: how deep in the value this is; recursive schemas end at a depth of 8 with None.
+        depth: how deep in the value this is; below a depth of 4 values are as small as the schema lets them be, so that
+            those of recursive schemas end.
     """
     if "$ref" in schema:
         schema = {**_resolve(str(schema["$ref"]), root), **{k: v for k, v in schema.items() if k != "$ref"}}
@@ -75,29 +84,35 @@ def made_value(schema: JsonObject, root: JsonObject, depth: int = 0) -> JsonValu
             return choices[0]
     if "const" in schema:
         return schema["const"]
-    if depth > 8:
+    if depth > DEEPEST:
         return None
     for key in ("anyOf", "oneOf", "allOf"):
         options = schema.get(key)
         if isinstance(options, Sequence) and not isinstance(options, str):
-            real = [o for o in options if isinstance(o, Mapping) and o.get("type") != "null"]
-            return made_value(real[0], root, depth + 1) if real else None
+            return _made_choice([o for o in options if isinstance(o, Mapping)], root, depth)
     return _by_type(schema, root, depth)
+
+
+def _made_choice(options: Sequence[JsonObject], root: JsonObject, depth: int) -> JsonValue:
+    real = [option for option in options if option.get("type") != "null"]
+    may_be_null = len(real) < len(options)
+    if not real or (may_be_null and depth > DEEP):
+        return None
+    return made_value(real[0], root, depth + 1)
 
 
 def _by_type(schema: JsonObject, root: JsonObject, depth: int) -> JsonValue:
     match schema.get("type"):
         case "string":
             return _made_string(schema)
-        case "integer" | "number":
-            return _made_number(schema)
+        case "integer":
+            return _made_number(schema, whole=True)
+        case "number":
+            return _made_number(schema, whole=False)
         case "boolean":
             return True
         case "array":
-            items = schema.get("items")
-            least = schema.get("minItems", 1)
-            item = made_value(items, root, depth + 1) if isinstance(items, Mapping) else "text"
-            return [item] * max(1, least if isinstance(least, int) else 1)
+            return _made_array(schema, root, depth)
         case "object":
             return _made_object(schema, root, depth)
         case "null":
@@ -114,6 +129,9 @@ FORMATS = {
     "email": "ada@example.org",
     "uri": "https://example.org/",
     "uuid": "00000000-0000-4000-8000-000000000000",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "json-string": "{}",
 }
 
 
@@ -125,12 +143,51 @@ def _made_string(schema: JsonObject) -> str:
     return text[:most] if isinstance(most, int) else text
 
 
-def _made_number(schema: JsonObject) -> JsonValue:
-    for key, step in (("minimum", 0), ("exclusiveMinimum", 1), ("maximum", 0), ("exclusiveMaximum", -1)):
-        bound = schema.get(key)
-        if isinstance(bound, (int, float)):
-            return bound + step
+def _made_number(schema: JsonObject, *, whole: bool) -> JsonValue:
+    """Return 1 if it fits, else the whole number nearest to a bound, else what lies between the bounds."""
+    least, above, most, below = [_bound(schema, key) for key in BOUNDS]
+    lows = [v for v in (least, above) if v is not None]
+    highs = [v for v in (most, below) if v is not None]
+    candidates: list[int | float] = [1]
+    if lows:
+        candidates += [math.ceil(max(lows)), math.floor(max(lows)) + 1]
+    if highs:
+        candidates += [math.floor(min(highs)), math.ceil(min(highs)) - 1]
+    if lows and highs and not whole:
+        candidates.append((max(lows) + min(highs)) / 2)
+    for value in candidates:
+        if (
+            (least is None or value >= least)
+            and (above is None or value > above)
+            and (most is None or value <= most)
+            and (below is None or value < below)
+        ):
+            return value
     return 1
+
+
+BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+
+
+def _bound(schema: JsonObject, key: str) -> int | float | None:
+    value = schema.get(key)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _made_array(schema: JsonObject, root: JsonObject, depth: int) -> list[JsonValue]:
+    firsts, items = schema.get("prefixItems"), schema.get("items")
+    made = [
+        made_value(item, root, depth + 1)
+        for item in (firsts if isinstance(firsts, Sequence) and not isinstance(firsts, str) else ())
+        if isinstance(item, Mapping)
+    ]
+    least, most = schema.get("minItems", 0), schema.get("maxItems")
+    wanted = max(least if isinstance(least, int) else 0, 0 if depth > DEEP else 1)
+    if isinstance(most, int):
+        wanted = min(wanted, most)
+    while len(made) < wanted:
+        made.append(made_value(items, root, depth + 1) if isinstance(items, Mapping) else "text")
+    return made
 
 
 def _made_object(schema: JsonObject, root: JsonObject, depth: int) -> dict[str, JsonValue]:
@@ -144,6 +201,8 @@ def _made_object(schema: JsonObject, root: JsonObject, depth: int) -> dict[str, 
 
 def _resolve(reference: str, root: JsonObject) -> JsonObject:
     found: JsonValue = root
-    for step in reference.removeprefix("#/").split("/"):
-        found = found[step] if isinstance(found, Mapping) else {}
+    for step in reference.removeprefix("#").split("/")[1:]:
+        # RFC 6901, 3: a slash in a name is written ~1, a tilde ~0.
+        name = step.replace("~1", "/").replace("~0", "~")
+        found = found.get(name) if isinstance(found, Mapping) else None
     return found if isinstance(found, Mapping) else {}

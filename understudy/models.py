@@ -49,7 +49,7 @@ class ModelName:
         provider = PROVIDERS.get(prefix)
         expected = "expected 'PROVIDER:MODEL' with a provider of " + ", ".join(sorted(PROVIDERS))
         if provider is None:
-            near = get_close_matches(prefix, PROVIDERS, 1)
+            near = get_close_matches(prefix.lower(), PROVIDERS, 1)
             hint = f"; did you mean {near[0] + colon + model!r}?" if near else ""
             raise ValueError(f"unknown provider in model {text!r}: {expected}{hint}")
         if not model.strip() and provider != "rehearsal":

@@ -24,7 +24,7 @@ class Scope:
         parent: a scope whose deadline and cancellation hold here too.
     """
 
-    __slots__ = ("_callbacks", "_cancelled", "_clock", "_lock", "_parent", "_wake", "deadline")
+    __slots__ = ("_callbacks", "_cancelled", "_clock", "_lock", "_parent", "deadline")
 
     def __init__(self, deadline: float | None, clock: Clock, *, parent: Scope | None = None) -> None:
         inherited = None if parent is None else parent.deadline
@@ -34,7 +34,6 @@ class Scope:
         self._parent = parent
         self._cancelled = False
         self._callbacks: list[Callable[[], object]] = []
-        self._wake: threading.Event | None = None
         self._lock = threading.Lock()
         """Guards the callbacks and the change to cancelled."""
 
@@ -65,6 +64,9 @@ class Scope:
         Returns:
             A function that takes the callback back.
         """
+        return self._listen(callback if self._parent is None else _once(callback))
+
+    def _listen(self, callback: Callable[[], object]) -> Callable[[], None]:
         with self._lock:
             late = self._cancelled
             if not late:
@@ -72,7 +74,7 @@ class Scope:
         if late:
             callback()
             return lambda: None
-        undo = None if self._parent is None else self._parent.on_cancel(callback)
+        undo = None if self._parent is None else self._parent._listen(callback)
 
         def remove() -> None:
             with self._lock:
@@ -108,6 +110,17 @@ class Scope:
             raise RunCancelled("the run was cancelled")
         if self.remaining() == 0.0:
             raise RunTimedOut("the run's deadline has passed")
+
+
+def _once(callback: Callable[[], object]) -> Callable[[], object]:
+    """Return a function that calls `callback` the first time only: a scope and its parent may both be cancelled."""
+    first = threading.Lock()  # never released: whoever gets it calls
+
+    def call() -> None:
+        if first.acquire(blocking=False):
+            callback()
+
+    return call
 
 
 _current: contextvars.ContextVar[Scope | None] = contextvars.ContextVar("understudy_scope", default=None)

@@ -102,8 +102,8 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
         self.removed.add(key)
 
     def __iter__(self) -> Iterator[str]:
-        yield from [k for k in self._base if k not in self.removed and k not in self.changes]
-        yield from list(self.changes)
+        # Made at once, so that a tool may change the session while it goes through it.
+        return iter([k for k in self._base if k not in self.removed and k not in self.changes] + list(self.changes))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -41,7 +41,7 @@ from understudy.orchestration import (
 from understudy.orchestration.steps import Resolution
 from understudy.outcomes import Approve, Decision, Reject
 
-FAST = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+FAST = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 # --- scripts: what a model says, and what those around it do
 
@@ -59,7 +59,7 @@ class Line:
 
 
 names = st.sampled_from(["look", "refund", "rule", "lok", "lok"])
-ids = st.sampled_from(["", "a", "b", "c", "call-1-0", "call-2-1"])
+ids = st.sampled_from(["", "", "a", "b", "call-1-0", "call-1-1", "call-1-2"])
 tool_calls = st.builds(
     ToolCall,
     ids,
@@ -69,7 +69,7 @@ tool_calls = st.builds(
 )
 numbers = st.none() | st.integers(0, 50)
 usages = st.builds(Usage, numbers, numbers, numbers, numbers, numbers)
-texts = st.sampled_from(["", "Seven.", "__ask_user__: Which?", "So it is."])
+texts = st.sampled_from(["", "Seven.", "So it is.", "Soon.", "__ask_user__: Which?"])
 text_parts = st.builds(TextPart, texts, st.sampled_from([None, None, "proof"]))
 REASONS: list[FinishReason] = ["stop", "stop", "stop", "tool_calls", "length", "blocked", "other"]
 reasons = st.sampled_from(REASONS)
@@ -78,7 +78,7 @@ reasons = st.sampled_from(REASONS)
 @st.composite
 def model_turns(draw: st.DrawFn) -> ModelTurn:
     words = draw(st.lists(text_parts | st.builds(ReasoningPart, st.just("Hm.")), max_size=2))
-    calls = draw(st.lists(tool_calls, max_size=4)) if draw(st.integers(0, 3)) else []
+    calls = draw(st.lists(tool_calls, max_size=4)) if draw(st.booleans()) else []
     return ModelTurn((*words, *calls), draw(usages), draw(reasons), refusal=draw(st.sampled_from(["", "", "", "No."])))
 
 
@@ -114,7 +114,7 @@ def specs(draw: st.DrawFn) -> RunSpec:
         approvals={"refund": True, "rule": None},
         tool_choice=draw(st.sampled_from(["auto", "auto", "auto", "none", "required", "look"])),
         max_iterations=draw(st.integers(0, 4)),
-        max_turns=draw(st.integers(0, 8)),
+        max_turns=draw(st.sampled_from([0, 1, 3, 8, 8, 8])),
         criteria=draw(st.booleans()),
         max_continues=draw(st.integers(0, 2)),
         max_invalid_retries=draw(st.integers(0, 2)),
@@ -153,6 +153,7 @@ def say(run: AgentRun, line: Line) -> None:
 
 # --- drivers
 
+LONGEST = 200  # Steps: nine lines of four calls each, one result at a time, take fewer.
 Swap = Callable[[AgentRun], AgentRun]
 Pick = Callable[[int], list[int]]
 
@@ -189,7 +190,9 @@ def play(
     approved = set[str]()
     waiting = list(script)
     ending: object = None
-    while ending is None:
+    for _ in range(LONGEST):
+        if ending is not None:
+            break
         try:
             step = run.next_step()
         except UnderstudyError as error:
@@ -206,6 +209,7 @@ def play(
                 else:
                     say(run, waiting.pop(0))
             case CallTools(calls=calls):
+                assert {c.name for c in calls} <= {"look", "refund", "rule"}, "a call ran that was invalid"
                 assert {c.id for c in calls if c.name == "refund"} <= approved, "a call ran that nobody agreed to"
                 run.tool_results([result_for(calls[i]) for i in pick(len(calls))])
             case AwaitApproval(calls=calls):
@@ -217,6 +221,8 @@ def play(
             case Done(outcome=outcome):
                 ending = outcome
         run = swap(run)
+    else:
+        raise AssertionError("the run goes round in circles")
     check_invariants(run)
     return Played(list(run.messages), ending, steps)
 
@@ -344,7 +350,7 @@ def try_everything(run: AgentRun) -> AgentRun:
 
 
 @given(specs(), scripts, st.data())
-@settings(FAST, max_examples=40)
+@settings(FAST, max_examples=25)
 def test_in_every_state_what_is_due_is_taken_and_what_is_not_changes_nothing(
     spec: RunSpec, script: list[Line], data: st.DataObject
 ) -> None:

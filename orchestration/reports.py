@@ -1,0 +1,39 @@
+"""What a run came to, in the form its callers get."""
+
+from __future__ import annotations
+
+from understudy.messages import Message
+from understudy.outcomes import Complete, Incomplete
+
+from .spec import RunSpec
+from .state import RunState
+
+
+def new_messages(state: RunState) -> tuple[Message, ...]:
+    """Return what the run added to the history, its input first."""
+    return tuple(state.messages[state.start :])
+
+
+def outcome_of(spec: RunSpec, state: RunState) -> Complete[str] | Incomplete:
+    """Return the outcome of a run that is done or incomplete."""
+    if state.phase == "incomplete":
+        return Incomplete(
+            agent_id=spec.agent_id,
+            completion_reason=state.completion_reason,
+            iterations=state.iterations,
+            turns=state.turns,
+            usage=state.usage,
+            messages=new_messages(state),
+            last_text=state.text,
+        )
+    return Complete(
+        agent_id=spec.agent_id,
+        completion_reason=state.completion_reason,
+        iterations=state.iterations,
+        turns=state.turns,
+        usage=state.usage,
+        messages=new_messages(state),
+        text=state.text,
+        output=state.text,
+        finish_reason=state.finish_reason,
+    )

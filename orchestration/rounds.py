@@ -1,0 +1,63 @@
+"""What tools and people answer to the calls of a round. What does not fit is refused before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from understudy.errors import ProtocolViolation
+from understudy.messages import ToolResult
+from understudy.outcomes import Approve, Decision, Reject
+
+from .calls import error_result, repair
+from .state import Round
+from .steps import RepairCall
+
+
+def take_results(round_: Round, results: Sequence[ToolResult]) -> None:
+    """Note the results of pending calls.
+
+    Raises:
+        ProtocolViolation: nothing was given, or an id is unknown or already answered.
+    """
+    calls = {call.id: call for call in round_.pending()}
+    unanswered = dict(calls)
+    for result in results:
+        if unanswered.pop(result.call_id, None) is None:
+            raise ProtocolViolation(
+                f"a result for {result.call_id!r}, which is not a pending call or was answered twice; "
+                f"pending: {', '.join(calls) or 'none'}"
+            )
+    if not results:
+        raise ProtocolViolation("no tool results were given; expected at least one")
+    for result in results:
+        named = result if result.name else replace(result, name=calls[result.call_id].name)
+        round_.results[result.call_id] = named
+
+
+def take_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
+    """Let approved calls run and answer rejected ones.
+
+    Raises:
+        ProtocolViolation: nothing was given, or an id does not wait.
+        TypeError: something is no decision.
+    """
+    unknown = [call_id for call_id in decisions if call_id not in round_.waiting]
+    if unknown or not decisions:
+        waiting = ", ".join(round_.waiting) or "none"
+        raise ProtocolViolation(f"decisions for {unknown or 'no call'}; waiting calls: {waiting}")
+    for call_id, decision in decisions.items():
+        if not isinstance(decision, (Approve, Reject)):  # a slip such as False or Reject must not run the call
+            raise TypeError(f"call {call_id!r}: expected Approve or Reject, got {decision!r}")
+    round_.waiting = tuple([i for i in round_.waiting if i not in decisions])
+    calls = list(round_.calls)
+    for position, call in enumerate(calls):
+        match decisions.get(call.id):
+            case Reject(reason=reason):
+                words = f"Rejected: {reason or 'a person decided that this call must not run'}"
+                round_.results[call.id] = error_result(call, "rejected", words)
+            case Approve(arguments=arguments) if arguments is not None:
+                calls[position] = repair(call, RepairCall(arguments=arguments))
+            case _:
+                pass
+    round_.calls = tuple(calls)

@@ -1,0 +1,148 @@
+"""What becomes of a model's turn: a round of tools, an answer, a question, one more try, or a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from understudy.errors import ProtocolViolation
+from understudy.messages import Message, ModelTurn, Part, TextPart, user_message
+
+from .calls import calls_of, find_invalid, open_round, repair, repaired, unrun_results, with_ids
+from .spec import RunSpec
+from .state import Failure, RunState
+from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun
+
+ASK_USER = "__ask_user__:"  # A text that begins so is a question to a person, not an answer.
+
+
+def take_turn(
+    spec: RunSpec,
+    state: RunState,
+    turn: ModelTurn,
+    problems: Mapping[int, str],
+    resolutions: Mapping[int, Resolution],
+    approvals: Mapping[int, bool],
+    met: str | None,
+) -> None:
+    """Take the turn that is due; the arguments are those of `AgentRun.model_response`.
+
+    Raises:
+        ProtocolViolation: a resolution does not fit its call; nothing has changed.
+    """
+    number = state.turns + 1
+    allowed = spec.allowed_tools(number)
+    parts = with_ids(turn.parts, number)
+    calls = calls_of(parts)
+    invalid = find_invalid(allowed, calls, problems) if calls else ()
+    _check_resolutions(allowed, invalid, resolutions)
+    state.turns = number
+    state.usage = state.usage + turn.usage if number > 1 else replace(turn.usage, raw={})
+    state.finish_reason = turn.raw_finish_reason
+    if calls:
+        _take_calls(spec, state, turn, parts, invalid, resolutions, approvals)
+    else:
+        _append_turn(state, parts, turn.dialect)
+        _take_text(spec, state, turn, met)
+
+
+def ask_to_continue(spec: RunSpec, state: RunState) -> None:
+    """Answer a text that met no criterion with the continue message."""
+    state.continues += 1
+    state.messages.append(user_message(spec.continue_message))
+    state.phase = "model"
+
+
+def _check_resolutions(
+    allowed: frozenset[str], invalid: tuple[InvalidCall, ...], resolutions: Mapping[int, Resolution]
+) -> None:
+    by_position = {bad.position: bad for bad in invalid}
+    for position, resolution in resolutions.items():
+        if position not in by_position:
+            raise ProtocolViolation(f"a resolution for call {position}, which is not invalid")
+        if isinstance(resolution, RepairCall):
+            fixed = repair(by_position[position].call, resolution)
+            still = find_invalid(allowed, [fixed], {})
+            if still:
+                raise ProtocolViolation(f"the repair of call {position} is invalid too: {still[0].reason}")
+
+
+def _append_turn(state: RunState, parts: tuple[Part, ...], dialect: str) -> None:
+    # An empty turn is no message: providers refuse one. Text that is empty but signed must go back.
+    if any(not (type(p) is TextPart and not p.text and p.signature is None) for p in parts):
+        state.messages.append(Message("assistant", parts, dialect))
+
+
+def _take_calls(
+    spec: RunSpec,
+    state: RunState,
+    turn: ModelTurn,
+    parts: tuple[Part, ...],
+    invalid: tuple[InvalidCall, ...],
+    resolutions: Mapping[int, Resolution],
+    approvals: Mapping[int, bool],
+) -> None:
+    exhausted = state.invalid_retries >= spec.max_invalid_retries
+    failure = _failure(invalid, resolutions, exhausted)
+    feedback = {p: r.feedback for p, r in resolutions.items() if isinstance(r, RetryTurn)}
+    if failure is None and not feedback:
+        # The history shows a repaired call as it runs: providers pair a call and its result by name too.
+        parts = repaired(parts, resolutions)
+        _append_turn(state, parts, turn.dialect)
+        state.round = open_round(spec, turn, calls_of(parts), invalid, resolutions, approvals)
+        state.phase = "tools"
+        return
+    _append_turn(state, parts, turn.dialect)
+    # Every call is answered, also at the end of a run, so that the history stays one a provider accepts.
+    state.messages.append(Message("user", unrun_results(calls_of(parts), invalid, feedback)))
+    if failure is not None:
+        _fail(state, failure)
+    else:
+        state.invalid_retries += 1
+
+
+def _failure(invalid: Iterable[InvalidCall], resolutions: Mapping[int, Resolution], exhausted: bool) -> Failure | None:
+    for bad in invalid:
+        resolution = resolutions.get(bad.position)
+        if isinstance(resolution, FailRun) or (isinstance(resolution, RetryTurn) and exhausted):
+            why = f"invalid call of {bad.call.name!r} by the model: {bad.reason}"
+            return Failure("tool", why, bad.call.name, bad.call.id)
+        if isinstance(resolution, StopRun):
+            return Failure("cancelled", resolution.reason)
+    return None
+
+
+def _fail(state: RunState, failure: Failure) -> None:
+    state.failure = failure
+    state.phase = "failed"
+
+
+def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None) -> None:
+    text = turn.text or turn.refusal
+    state.text = text
+    if not text and turn.finish_reason in ("length", "blocked"):
+        _fail(state, Failure("bad_reply", _no_answer(turn)))
+    elif text.strip().startswith(ASK_USER):
+        state.question = text.strip().removeprefix(ASK_USER).strip()
+        state.phase = "input"
+    elif not spec.criteria or met is not None:
+        state.completion_reason = met if met is not None else _why_text_ends(turn)
+        state.phase = "done"
+    elif state.continues < state.max_continues:
+        ask_to_continue(spec, state)
+    else:
+        state.completion_reason = f"no criterion was met after {state.continues} continue messages"
+        state.phase = "incomplete"
+
+
+def _why_text_ends(turn: ModelTurn) -> str:
+    if not turn.text and turn.refusal:
+        return "the model refused"
+    return "the model answered" if turn.finish_reason != "length" else "the model's answer was cut off at max_tokens"
+
+
+def _no_answer(turn: ModelTurn) -> str:
+    word = turn.raw_finish_reason or turn.finish_reason
+    if turn.finish_reason == "length":
+        return f"the model's turn was cut off ({word}) before it said anything; raise settings.max_tokens"
+    return f"the provider blocked the model's turn ({word}); there is no answer"

@@ -1,0 +1,104 @@
+"""Errors: one tree, and attributes that survive a copy and another process."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from understudy import errors
+from understudy.errors import (
+    ActorError,
+    MailboxFull,
+    MaxIterationsExceeded,
+    ProviderError,
+    RunError,
+    SpecChanged,
+    SpecError,
+    TokenUsed,
+    ToolError,
+    UnderstudyError,
+    UnknownToken,
+)
+
+CLASSES = [
+    found
+    for found in vars(errors).values()
+    if inspect.isclass(found) and issubclass(found, UnderstudyError) and found.__module__ == errors.__name__
+]
+
+
+def filled(cls: type[UnderstudyError]) -> UnderstudyError:
+    """Make an error with something else than the default in every attribute."""
+    given: dict[str, object] = {}
+    has_own = any("__init__" in vars(base) for base in cls.__mro__ if base.__module__ == errors.__name__)
+    for name, parameter in inspect.signature(cls).parameters.items() if has_own else ():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            is_number = name in ("limit", "status")
+            given[name] = 7 if is_number else 1.5 if name == "retry_after" else True if name == "retryable" else "some"
+    make: Callable[..., UnderstudyError] = cls
+    return make("what happened", **given)
+
+
+def copied(error: UnderstudyError) -> object:
+    return copy.copy(error)
+
+
+def copied_deeply(error: UnderstudyError) -> object:
+    return copy.deepcopy(error)
+
+
+def pickled(error: UnderstudyError) -> object:
+    return pickle.loads(pickle.dumps(error))
+
+
+@pytest.mark.parametrize("way", [copied, copied_deeply, pickled])
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_an_error_survives_with_its_message_and_attributes(
+    cls: type[UnderstudyError], way: Callable[[UnderstudyError], object]
+) -> None:
+    error = filled(cls)
+    error.add_note("in the second turn")
+
+    again = way(error)
+
+    assert type(again) is cls
+    assert isinstance(again, UnderstudyError)
+    assert again is not error
+    assert str(again) == "what happened"
+    assert vars(again) == vars(error)
+    assert again.args == error.args
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_an_error_needs_no_more_than_a_message(cls: type[UnderstudyError]) -> None:
+    assert str(cls("what happened")) == "what happened"
+
+
+def test_there_is_a_class_for_each_name_in_the_tree_and_no_other() -> None:
+    tree = (errors.__doc__ or "").split("UnderstudyError", 1)[1].split("Every argument")[0]
+
+    assert all(f" {cls.__name__}" in tree for cls in CLASSES if cls is not UnderstudyError)
+    assert len([line for line in tree.splitlines() if "──" in line]) == len(CLASSES) - 1
+
+
+@pytest.mark.parametrize("cls", [SpecError, SpecChanged, UnknownToken, TokenUsed])
+def test_what_is_a_caller_s_mistake_is_a_value_error_too(cls: type[Exception]) -> None:
+    assert issubclass(cls, ValueError)
+
+
+def test_attributes_have_defaults_that_say_unknown() -> None:
+    provider = ProviderError("x")
+    run = RunError("x")
+    limit = MaxIterationsExceeded("x")
+    tool = ToolError("x")
+
+    assert (provider.provider, provider.status, provider.code, provider.retry_after) == ("", None, "", None)
+    assert provider.retryable is False
+    assert (run.run_id, run.token) == ("", None)
+    assert (limit.limit, limit.what) == (0, "max_iterations")
+    assert (tool.tool, tool.call_id) == ("", "")
+    assert (ActorError("x").actor, ActorError("x").retryable, MailboxFull("x").retryable) == ("", False, True)

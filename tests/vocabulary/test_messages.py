@@ -1,0 +1,129 @@
+"""Messages, model turns, usage and settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.messages import (
+    Message,
+    ModelRequest,
+    ModelTurn,
+    ReasoningPart,
+    Settings,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+    calls,
+    says,
+    user_message,
+)
+
+CALL = ToolCall("a", "look", {"sku": "A-113"})
+RESULT = ToolResult("a", "7")
+
+
+def test_a_message_s_text_is_its_text_parts_and_nothing_else() -> None:
+    message = Message("assistant", (ReasoningPart("Hm."), TextPart("Sev"), CALL, TextPart("en.")))
+
+    assert message.text == "Seven."
+    assert message.tool_calls == (CALL,)
+    assert message.tool_results == ()
+
+
+def test_a_user_s_message_is_made_from_text_or_from_parts() -> None:
+    assert user_message("Hi") == Message("user", (TextPart("Hi"),))
+    assert user_message([TextPart("Hi"), RESULT]) == Message("user", (TextPart("Hi"), RESULT))
+
+
+def test_a_request_brings_the_results_and_the_text_of_its_last_message() -> None:
+    first, last = user_message("Hi"), Message("user", (RESULT, TextPart("So?")))
+
+    assert ModelRequest([first, last]).tool_results == (RESULT,)
+    assert ModelRequest([first, last]).text == "So?"
+    assert ModelRequest([last, first]).tool_results == ()
+    assert (ModelRequest([]).text, ModelRequest([]).tool_results) == ("", ())
+
+
+# --- turns
+
+
+def test_says_makes_a_turn_of_text() -> None:
+    assert says("Seven.", usage=Usage(1, 2)) == ModelTurn((TextPart("Seven."),), Usage(1, 2), "stop", "stop")
+
+
+def test_calls_makes_a_turn_of_one_call_without_an_id() -> None:
+    assert calls("look", sku="A-113", name="x") == ModelTurn(
+        (ToolCall("", "look", {"sku": "A-113", "name": "x"}),), Usage(), "tool_calls", "tool_calls"
+    )
+
+
+def test_turns_add_up_to_one() -> None:
+    turn = says("Let me look.", usage=Usage(1)) + calls("look") + calls("find")
+
+    assert turn.parts == (TextPart("Let me look."), ToolCall("", "look"), ToolCall("", "find"))
+    assert (turn.usage, turn.finish_reason) == (Usage(1), "tool_calls")
+    assert (says("a") + says("b")).finish_reason == "stop"
+    assert (calls("look") + says("b")).finish_reason == "tool_calls"
+
+
+def test_thinking_is_not_text() -> None:
+    turn = ModelTurn((ReasoningPart("H"), TextPart("Seven."), ReasoningPart("m.")))
+
+    assert (turn.thinking, turn.text, turn.tool_calls) == ("Hm.", "Seven.", ())
+
+
+# --- usage
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (Usage(), Usage(), Usage()),
+        (Usage(1, 2, 3, 4, 5), Usage(10, 20, 30, 40, 50), Usage(11, 22, 33, 44, 55)),
+        (Usage(1), Usage(None, 2), Usage(1, 2)),
+        (Usage(0), Usage(None), Usage(0)),
+    ],
+)
+def test_usage_adds_field_by_field_and_what_nobody_reported_stays_none(one: Usage, other: Usage, both: Usage) -> None:
+    assert one + other == both
+    assert other + one == both
+
+
+def test_a_sum_has_no_counts_of_a_provider_s_own() -> None:
+    assert (Usage(1, raw={"prompt": 1}) + Usage(1, raw={"prompt": 1})).raw == {}
+
+
+@pytest.mark.parametrize(
+    ("usage", "total"),
+    [(Usage(), None), (Usage(3), 3), (Usage(None, 4), 4), (Usage(3, 4, 2, 1, 1), 7), (Usage(0, 0), 0)],
+)
+def test_the_total_is_input_and_output_and_counts_no_token_twice(usage: Usage, total: int | None) -> None:
+    assert usage.total_tokens == total
+
+
+# --- settings
+
+
+def test_settings_leave_everything_to_the_provider() -> None:
+    settings = Settings()
+
+    assert (settings.temperature, settings.max_tokens, settings.top_p, settings.seed) == (None, None, None, None)
+    assert (settings.stop, settings.tool_choice, settings.parallel_tool_calls) == ((), "auto", None)
+
+
+@pytest.mark.parametrize("max_tokens", [0, -1])
+def test_max_tokens_must_be_at_least_one(max_tokens: int) -> None:
+    with pytest.raises(ValueError, match=f"max_tokens must be at least 1, got {max_tokens}"):
+        Settings(max_tokens=max_tokens)
+
+
+def test_a_temperature_of_zero_is_one_and_a_negative_one_is_not() -> None:
+    assert Settings(temperature=0.0).temperature == 0.0
+    with pytest.raises(ValueError, match="temperature must not be negative"):
+        Settings(temperature=-0.1)
+
+
+def test_one_string_is_not_taken_for_a_list_of_letters() -> None:
+    with pytest.raises(TypeError, match="stop must be a tuple of strings"):
+        Settings(stop="END")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake is the point

@@ -1,0 +1,56 @@
+"""Model strings."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.models import Model, ModelName
+from understudy.providers import Rehearsal
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("openai:gpt-4o", ModelName("openai", "gpt-4o")),
+        ("anthropic:claude-haiku-4-5", ModelName("anthropic", "claude-haiku-4-5")),
+        ("gemini:gemini-2.5-flash", ModelName("gemini", "gemini-2.5-flash")),
+        ("google:gemini-2.5-flash", ModelName("gemini", "gemini-2.5-flash")),
+        ("vertex:gemini-2.5-flash", ModelName("vertex", "gemini-2.5-flash")),
+        ("openai:org/model:free", ModelName("openai", "org/model:free")),
+        ("rehearsal", ModelName("rehearsal", "")),
+        ("rehearsal:", ModelName("rehearsal", "")),
+    ],
+)
+def test_a_model_string_is_taken_apart_at_the_first_colon(text: str, name: ModelName) -> None:
+    assert ModelName.parse(text) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("opnai:gpt-4o", "unknown provider in model 'opnai:gpt-4o'.*did you mean 'openai:gpt-4o'"),
+        ("OpenAI:gpt-4o", "did you mean 'openai:gpt-4o'"),
+        ("rehersal", "did you mean 'rehearsal'"),
+        ("gpt-4o", "unknown provider in model 'gpt-4o': expected 'PROVIDER:MODEL' with a provider of anthropic, gem"),
+        ("", "unknown provider in model ''"),
+        (":gpt-4o", "unknown provider"),
+        ("openai", "no model named in 'openai'"),
+        ("openai:", "no model named in 'openai:'"),
+        ("openai:  ", "no model named"),
+    ],
+)
+def test_a_model_string_that_names_no_model_says_what_was_expected(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        ModelName.parse(text)
+
+
+def test_a_name_like_no_provider_s_gets_no_guess() -> None:
+    with pytest.raises(ValueError) as caught:
+        ModelName.parse("zzz:gpt-4o")
+
+    assert "did you mean" not in str(caught.value)
+
+
+def test_a_model_is_whatever_completes_requests() -> None:
+    assert isinstance(Rehearsal(), Model)
+    assert not isinstance(object(), Model)

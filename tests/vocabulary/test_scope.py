@@ -1,0 +1,273 @@
+"""Deadlines and cancellation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from understudy.errors import RunCancelled, RunTimedOut
+from understudy.scope import Scope, current_scope, enter_scope, leave_scope
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# --- deadlines
+
+
+def test_the_time_left_runs_with_the_clock_and_never_below_zero() -> None:
+    clock = Clock()
+    scope = Scope(107.0, clock)
+
+    left = [scope.remaining()]
+    clock.now = 106.5
+    left.append(scope.remaining())
+    clock.now = 120.0
+    left.append(scope.remaining())
+
+    assert left == [7.0, 0.5, 0.0]
+
+
+def test_without_a_deadline_there_is_no_time_left_to_count() -> None:
+    scope = Scope(None, Clock())
+
+    assert scope.remaining() is None
+    scope.check()
+
+
+@pytest.mark.parametrize(
+    ("parent", "own", "deadline"),
+    [(None, None, None), (None, 105.0, 105.0), (105.0, None, 105.0), (105.0, 109.0, 105.0), (105.0, 103.0, 103.0)],
+)
+def test_a_deadline_only_shrinks_from_parent_to_child(
+    parent: float | None, own: float | None, deadline: float | None
+) -> None:
+    clock = Clock()
+
+    assert Scope(own, clock, parent=Scope(parent, clock)).deadline == deadline
+
+
+def test_check_raises_when_the_deadline_has_passed() -> None:
+    clock = Clock()
+    scope = Scope(101.0, clock)
+    scope.check()
+
+    clock.now = 101.0
+
+    with pytest.raises(RunTimedOut):
+        scope.check()
+
+
+# --- cancelling
+
+
+def test_cancelling_a_parent_cancels_its_children_and_not_the_other_way_round() -> None:
+    parent = Scope(None, Clock())
+    child, other = Scope(None, Clock(), parent=parent), Scope(None, Clock(), parent=parent)
+
+    child.cancel()
+    assert (parent.cancelled, child.cancelled, other.cancelled) == (False, True, False)
+
+    parent.cancel()
+    assert (parent.cancelled, other.cancelled) == (True, True)
+    with pytest.raises(RunCancelled):
+        other.check()
+
+
+def test_a_cancelled_scope_that_is_late_too_counts_as_cancelled() -> None:
+    scope = Scope(1.0, Clock())
+
+    scope.cancel()
+
+    with pytest.raises(RunCancelled):
+        scope.check()
+
+
+def cancel_child_then_parent(parent: Scope, child: Scope) -> None:
+    child.cancel()
+    parent.cancel()
+
+
+def cancel_parent_then_child(parent: Scope, child: Scope) -> None:
+    parent.cancel()
+    child.cancel()
+
+
+def cancel_each_twice(parent: Scope, child: Scope) -> None:
+    for scope in (parent, child, parent, child):
+        scope.cancel()
+
+
+@pytest.mark.parametrize("cancel", [cancel_child_then_parent, cancel_parent_then_child, cancel_each_twice])
+@pytest.mark.parametrize("cancelled_before", [False, True])
+def test_a_callback_is_called_once_whoever_is_cancelled(
+    cancel: Callable[[Scope, Scope], None], cancelled_before: bool
+) -> None:
+    parent = Scope(None, Clock())
+    child = Scope(None, Clock(), parent=parent)
+    called: list[str] = []
+    if cancelled_before:
+        parent.cancel()
+
+    child.on_cancel(lambda: called.append("child"))
+    cancel(parent, child)
+
+    assert called == ["child"]
+
+
+def test_a_callback_that_comes_too_late_is_called_at_once() -> None:
+    scope = Scope(None, Clock())
+    scope.cancel()
+    called: list[str] = []
+
+    remove = scope.on_cancel(lambda: called.append("late"))
+
+    assert called == ["late"]
+    remove()
+
+
+def test_a_callback_that_was_taken_back_is_not_called() -> None:
+    parent = Scope(None, Clock())
+    child = Scope(None, Clock(), parent=parent)
+    called: list[str] = []
+    remove = child.on_cancel(lambda: called.append("gone"))
+    child.on_cancel(lambda: called.append("stays"))
+
+    remove()
+    remove()
+    child.cancel()
+    parent.cancel()
+
+    assert called == ["stays"]
+
+
+def test_callbacks_run_in_the_order_in_which_they_were_added() -> None:
+    scope = Scope(None, Clock())
+    called: list[int] = []
+    for i in range(3):
+        scope.on_cancel(lambda i=i: called.append(i))  # type: ignore[misc]  # mypy cannot infer such a lambda
+
+    scope.cancel()
+
+    assert called == [0, 1, 2]
+
+
+def test_many_threads_may_cancel_and_a_callback_is_still_called_once() -> None:
+    parent = Scope(None, Clock())
+    child = Scope(None, Clock(), parent=parent)
+    called: list[int] = []
+    child.on_cancel(lambda: called.append(1))
+    start = threading.Barrier(8, timeout=10)
+
+    def work(scope: Scope) -> None:
+        start.wait()
+        scope.cancel()
+
+    threads = [
+        threading.Thread(target=work, args=(scope,), name="canceller", daemon=True) for scope in [parent, child] * 4
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+
+    assert called == [1]
+
+
+# --- sleeping
+
+
+def test_a_wait_that_does_not_fit_is_refused_before_it_begins() -> None:
+    scope = Scope(105.0, Clock())
+
+    with pytest.raises(RunTimedOut, match=r"a wait of 60 s does not fit into the 5 s left"):
+        scope.sleep(60.0)
+
+
+def test_a_short_wait_comes_to_its_end() -> None:
+    Scope(None, Clock()).sleep(0.0)
+    Scope(105.0, Clock()).sleep(0.001)
+
+
+def test_a_cancelled_scope_does_not_wait() -> None:
+    scope = Scope(None, Clock())
+    scope.cancel()
+
+    with pytest.raises(RunCancelled):
+        scope.sleep(60.0)
+
+
+@pytest.mark.parametrize("through_parent", [False, True])
+def test_cancelling_wakes_who_sleeps(through_parent: bool) -> None:
+    parent = Scope(None, Clock())
+    scope = Scope(None, Clock(), parent=parent)
+    woken = threading.Event()
+    asleep = threading.Event()
+    ends: list[type[BaseException]] = []
+
+    class Watched(Scope):
+        def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
+            remove = super().on_cancel(callback)
+            asleep.set()  # from here on a cancel reaches the sleeper, whether it waits already or not
+            return remove
+
+    sleeper_scope = Watched(None, Clock(), parent=scope)
+
+    def work() -> None:
+        try:
+            sleeper_scope.sleep(60.0)
+        except RunCancelled as error:
+            ends.append(type(error))
+        woken.set()
+
+    threading.Thread(target=work, name="sleeper", daemon=True).start()
+    assert asleep.wait(10)
+    (parent if through_parent else scope).cancel()
+
+    assert woken.wait(10)
+    assert ends == [RunCancelled]
+
+
+def test_a_sleep_leaves_nothing_behind_with_its_scope() -> None:
+    parent = Scope(None, Clock())
+    scope = Scope(None, Clock(), parent=parent)
+
+    for _ in range(3):
+        scope.sleep(0.0)
+
+    assert parent._callbacks == []  # pyright: ignore[reportPrivateUsage]  # a leak shows nowhere else
+    assert scope._callbacks == []  # pyright: ignore[reportPrivateUsage]  # as above
+
+
+# --- the current one
+
+
+def test_outside_of_runs_there_is_no_scope() -> None:
+    assert current_scope() is None
+
+
+def test_scopes_nest_in_their_context_and_other_threads_have_their_own() -> None:
+    outer, inner = Scope(None, Clock()), Scope(None, Clock())
+    seen: list[Scope | None] = []
+
+    first = enter_scope(outer)
+    second = enter_scope(inner)
+    thread = threading.Thread(target=lambda: seen.append(current_scope()), name="other", daemon=True)
+    thread.start()
+    thread.join(10)
+    seen.append(current_scope())
+    leave_scope(second)
+    seen.append(current_scope())
+    leave_scope(first)
+
+    assert seen == [None, inner, outer]
+    assert current_scope() is None

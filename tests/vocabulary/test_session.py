@@ -1,0 +1,210 @@
+"""Sessions, and a tool call's own view of one."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from understudy.messages import JsonValue
+from understudy.session import SessionOverlay, SessionState
+
+# --- sessions
+
+
+def test_a_session_is_a_mapping() -> None:
+    session = SessionState({"customer": "ada", "n": 1})
+
+    session["n"] = 2
+    session["user:name"] = "Ada"
+    del session["customer"]
+
+    assert dict(session) == {"n": 2, "user:name": "Ada"}
+    assert (len(session), "n" in session, session.get("nobody", 3)) == (2, True, 3)
+    assert session == {"n": 2, "user:name": "Ada"}
+
+
+def test_a_session_does_not_share_the_mapping_it_was_made_from() -> None:
+    given: dict[str, JsonValue] = {"n": 1}
+    session = SessionState(given)
+
+    session["n"] = 2
+
+    assert given == {"n": 1}
+
+
+def test_a_missing_key_is_a_key_error() -> None:
+    session = SessionState()
+
+    with pytest.raises(KeyError):
+        session["n"]
+    with pytest.raises(KeyError):
+        del session["n"]
+
+
+@pytest.mark.parametrize("key", ["__", "__x", "__ask__"])
+def test_keys_of_the_runtime_are_refused_to_users(key: str) -> None:
+    session = SessionState()
+    overlay = SessionOverlay({})
+
+    for values in (session, overlay):
+        with pytest.raises(ValueError, match="belong to the runtime"):
+            values[key] = 1
+        with pytest.raises(ValueError, match="belong to the runtime"):
+            del values[key]
+        with pytest.raises(ValueError, match="belong to the runtime"):
+            values.setdefault(key, 1)
+    with pytest.raises(ValueError, match="belong to the runtime"):
+        SessionState({key: 1})
+
+
+def test_one_underscore_is_a_user_s_own() -> None:
+    assert SessionState({"_x": 1})["_x"] == 1
+
+
+def test_keys_are_strings() -> None:
+    session = SessionState()
+
+    with pytest.raises(TypeError, match="session keys are strings, got 3"):
+        session[3] = 1  # type: ignore[index]  # pyright: ignore[reportArgumentType]  # the mistake is the point
+
+
+def test_values_stay_out_of_the_repr() -> None:
+    assert repr(SessionState({"card": "4111"})) == "SessionState(['card'])"
+    assert repr(SessionOverlay({"card": "4111"})) == "SessionOverlay(['card'])"
+
+
+def test_a_session_may_change_while_someone_goes_through_it() -> None:
+    session = SessionState({"a": 1, "b": 2})
+
+    for key in session:
+        session[key + key] = 0
+        del session[key]
+
+    assert session == {"aa": 0, "bb": 0}
+
+
+def test_a_snapshot_stays_as_it_was() -> None:
+    session = SessionState({"a": 1})
+    snapshot = session.snapshot()
+
+    session["a"] = 2
+
+    assert snapshot == {"a": 1}
+
+
+def test_several_changes_are_applied_at_once_and_removing_what_is_gone_is_no_error() -> None:
+    session = SessionState({"a": 1, "b": 2})
+
+    session.apply({"a": 3, "c": 4}, frozenset(["b", "gone"]))
+
+    assert session == {"a": 3, "c": 4}
+
+
+def test_many_threads_may_write_and_go_through_a_session() -> None:
+    session = SessionState()
+    start = threading.Barrier(4, timeout=10)
+    failures: list[Exception] = []
+
+    def work(name: str) -> None:
+        try:
+            start.wait()
+            for i in range(300):
+                session[f"{name}{i}"] = i
+                assert sum(1 for _ in session) > 0
+                if i % 3 == 0:
+                    del session[f"{name}{i}"]
+        except Exception as error:  # noqa: BLE001  # shown by the assertion below
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,), name=f"writer-{name}", daemon=True) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+
+    assert failures == []
+    assert len(session) == 4 * 200
+
+
+# --- a tool call's view
+
+
+def test_reads_fall_through_and_writes_stay() -> None:
+    base = SessionState({"a": 1})
+    view = SessionOverlay(base)
+
+    view["b"] = 2
+    view["a"] = 3
+    base["c"] = 4
+
+    assert view == {"a": 3, "b": 2, "c": 4}
+    assert base == {"a": 1, "c": 4}
+    assert (view.changes, view.removed) == ({"b": 2, "a": 3}, set())
+
+
+def test_a_removed_key_is_gone_from_the_view_only() -> None:
+    base = SessionState({"a": 1, "b": 2})
+    view = SessionOverlay(base)
+
+    del view["a"]
+
+    assert view == {"b": 2}
+    assert ("a" in view, len(view), list(view)) == (False, 1, ["b"])
+    assert base == {"a": 1, "b": 2}
+    with pytest.raises(KeyError):
+        del view["a"]
+    with pytest.raises(KeyError):
+        view["a"]
+
+
+def test_a_key_that_was_removed_may_be_set_again() -> None:
+    view = SessionOverlay({"a": 1})
+
+    del view["a"]
+    view["a"] = 2
+
+    assert view == {"a": 2}
+    assert (view.changes, view.removed) == ({"a": 2}, set())
+
+
+def test_a_key_of_the_view_s_own_may_be_removed() -> None:
+    view = SessionOverlay({"a": 1})
+
+    view["b"] = 2
+    del view["b"]
+
+    assert view == {"a": 1}
+    assert view.changes == {}
+
+
+def test_changes_of_a_view_carry_over_to_the_session() -> None:
+    base = SessionState({"a": 1, "b": 2})
+    view = SessionOverlay(base)
+    view["c"] = 3
+    del view["a"]
+
+    base.apply(view.changes, frozenset(view.removed))
+
+    assert base == view == {"b": 2, "c": 3}
+
+
+def test_each_key_is_seen_once() -> None:
+    view = SessionOverlay({"a": 1, "b": 2})
+
+    view["a"] = 5
+    view["c"] = 6
+
+    assert sorted(view) == ["a", "b", "c"]
+    assert len(view) == 3
+
+
+def test_a_view_may_change_while_someone_goes_through_it() -> None:
+    view = SessionOverlay({"a": 1, "b": 2})
+    view["c"] = 3
+
+    for key in view:
+        del view[key]
+        view[key + key] = 0
+
+    assert view == {"aa": 0, "bb": 0, "cc": 0}
