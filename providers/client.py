@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 from urllib.parse import urlsplit
 
-from understudy.errors import ProviderError
+from understudy.errors import AuthenticationError, ProviderError
 from understudy.messages import JsonObject, ModelRequest, ModelTurn
 
 from .connections import Connections
@@ -129,23 +129,22 @@ class HttpModel(ABC):
         return self._keys
 
     def _attempt(self, outgoing: Outgoing, keys: KeySource) -> ModelTurn:
-        key = keys.current()
-        reply = self._send(outgoing, key)
-        if reply.status == 401:
-            renewed = keys.renewed()
-            if renewed is not None:
-                key = renewed
-                reply = self._send(outgoing, key)
         try:
-            return self._turn(outgoing, reply)
+            return self._asked(outgoing, keys.current())
+        except AuthenticationError as error:
+            renewed = keys.renewed() if error.status == 401 else None
+            if renewed is None:
+                raise
+        return self._asked(outgoing, renewed)
+
+    def _asked(self, outgoing: Outgoing, key: Secret) -> ModelTurn:
+        attempt = Attempt(outgoing, timeout=self._timeout, max_bytes=self._max_bytes, clock=self._timing.clock)
+        try:
+            return self._turn(outgoing, attempt.send(self._connections, self._auth(key)))
         except ProviderError as error:
             # Servers have been seen to quote the key that they refuse.
-            error.args = (str(error).replace(key.reveal(), "***"),)
+            error.args = (key.out_of(str(error)),)
             raise
-
-    def _send(self, outgoing: Outgoing, key: Secret) -> Reply:
-        attempt = Attempt(outgoing, timeout=self._timeout, max_bytes=self._max_bytes, clock=self._timing.clock)
-        return attempt.send(self._connections, self._auth(key))
 
     def _turn(self, outgoing: Outgoing, reply: Reply) -> ModelTurn:
         if not 200 <= reply.status < 300:

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from understudy.providers import Anthropic, FunctionModel, Gemini, OpenAI, Rehearsal, ScriptedModel, Secret, Vertex
     from understudy.scope import Scope, current_scope
     from understudy.session import RunContext, SessionState, ToolContext
+    from understudy.specs import LoadedSpec, SpecLoader, load_spec, load_spec_text
     from understudy.tools import Tool, ToolLike, tool
 else:
     _HOMES = {
@@ -193,6 +194,12 @@ else:
             "SessionState",
             "ToolContext",
         ),
+        "understudy.specs": (
+            "LoadedSpec",
+            "SpecLoader",
+            "load_spec",
+            "load_spec_text",
+        ),
         "understudy.tools": (
             "Tool",
             "ToolLike",
@@ -243,6 +250,7 @@ __all__ = [
     "InvalidCall",
     "JsonObject",
     "JsonValue",
+    "LoadedSpec",
     "MailboxFull",
     "MaxIterationsExceeded",
     "Message",
@@ -281,6 +289,7 @@ __all__ = [
     "SkipCall",
     "SpecChanged",
     "SpecError",
+    "SpecLoader",
     "StopRun",
     "TextDelta",
     "TextPart",
@@ -305,6 +314,8 @@ __all__ = [
     "Vertex",
     "calls",
     "current_scope",
+    "load_spec",
+    "load_spec_text",
     "says",
     "tool",
 ]

@@ -1,0 +1,83 @@
+"""Tools out of a Python file, for the command line: it runs the file, as `python FILE.py` would."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from understudy.errors import SpecError
+from understudy.tools import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFile:
+    """What a file offers.
+
+    Attributes:
+        tools: by the names the model calls them.
+        unusable: public functions that cannot be tools, with the reason.
+    """
+
+    tools: dict[str, Tool[..., object]] = field(default_factory=dict[str, Tool[..., object]])
+    unusable: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def load_tool_file(path: str | Path) -> ToolFile:
+    """Run a Python file and return its tools: what `@tool` made, and its own public functions with full annotations.
+
+    A file is run once in a process. Its folder is added to the end of `sys.path`, for what it imports from beside it.
+
+    Raises:
+        SpecError: the file is missing, is not Python, or raises; the message names the line.
+    """
+    module = _load(Path(path))
+    made = ToolFile()
+    for name, value in vars(module).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, Tool):
+            tool = cast("Tool[..., object]", value)  # narrowing loses the parameters
+            made.tools[tool.name] = tool
+        elif inspect.isfunction(value) and value.__module__ == module.__name__:
+            try:
+                made.tools[name] = Tool(value)
+            except (TypeError, ValueError) as error:
+                made.unusable[name] = str(error)
+    return made
+
+
+def _load(path: Path) -> ModuleType:
+    where = path.resolve()
+    if not where.is_file():
+        raise SpecError(f"{path}: there is no such file; expected a Python file with tools")
+    name = f"_understudy_tools_{hashlib.sha256(str(where).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, where)
+    if spec is None or spec.loader is None:
+        raise SpecError(f"{path}: expected a Python file, whose name ends in .py")
+    if str(where.parent) not in sys.path:
+        sys.path.append(str(where.parent))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # before it runs: dataclasses and pydantic look annotations up there
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise SpecError(f"{path}:{_line(error, where)}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _line(error: BaseException, path: Path) -> int:
+    """Return the line of the file that the error came through last."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno or 1
+    lines = [frame.lineno or 1 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return lines[-1] if lines else 1

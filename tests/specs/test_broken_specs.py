@@ -1,0 +1,206 @@
+"""What is wrong with a spec is told with its place; every problem in one error."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from understudy import SpecError, load_spec, load_spec_text, tool
+
+
+@tool
+def web_search(query: str) -> str:
+    """Search the web."""
+    return query
+
+
+class Broken(NamedTuple):
+    name: str
+    text: str
+    line: int
+    column: int
+    says: str
+
+
+AGENT = "agents:\n  - id: clerk\n    model: rehearsal\n"
+
+BROKEN = [
+    Broken("empty", "", 1, 1, "there is no spec here"),
+    Broken("only a comment", "# nothing\n", 1, 1, "there is no spec here"),
+    Broken("a list at the top", "- id: clerk\n", 1, 1, "a spec must be a mapping, got a list"),
+    Broken("no agents", "{}\n", 1, 1, "'agents' is missing"),
+    Broken("agents empty", "agents: []\n", 1, 9, "'agents' must hold at least one agent"),
+    Broken("agents nothing", "agents:\n", 1, 8, "'agents' must be a list, got nothing"),
+    Broken("agents a mapping", "agents:\n  clerk: {}\n", 2, 3, "'agents' must be a list, got a mapping"),
+    Broken("an agent a string", "agents:\n  - clerk\n", 2, 5, "must be a mapping, got the text 'clerk'"),
+    Broken("unknown key at the top", AGENT + "agent: []\n", 4, 1, "no key 'agent'; expected agents; did you mean"),
+    Broken("unknown key", AGENT + "    sytem_prompt: x\n", 4, 5, "did you mean 'system_prompt'?"),
+    Broken("id missing", "agents:\n  - model: rehearsal\n", 2, 5, "agents[0]: 'id' is missing"),
+    Broken("id a number", "agents:\n  - id: 7\n    model: rehearsal\n", 2, 9, "reads as a number; put it in quotes"),
+    Broken(
+        "id a boolean", "agents:\n  - id: on\n    model: rehearsal\n", 2, 9, "got on, which YAML reads as true or false"
+    ),
+    Broken("id with space", "agents:\n  - id: ' a'\n    model: rehearsal\n", 2, 9, "without edges of space; got ' a'"),
+    Broken("id twice", AGENT + "  - id: clerk\n    model: rehearsal\n", 4, 9, "stands twice, first in line 2"),
+    Broken("model missing", "agents:\n  - id: clerk\n", 2, 5, "'model' is missing; expected model: PROVIDER:MODEL"),
+    Broken("model without provider", "agents:\n  - {id: a, model: gpt-4o}\n", 2, 20, "no provider for 'gpt-4o'"),
+    Broken("provider without model", "agents:\n  - {id: a, provider: openai}\n", 2, 5, "no model named in 'openai'"),
+    Broken("unknown provider", "agents:\n  - {id: a, provider: opnai, model: m}\n", 2, 23, "did you mean 'openai'?"),
+    Broken("unknown prefix", "agents:\n  - {id: a, model: opnai:m}\n", 2, 20, "did you mean 'openai:m'?"),
+    Broken("provider twice", "agents:\n  - {id: a, provider: openai, model: openai:m}\n", 2, 38, "write model: m"),
+    Broken("prompt nothing", AGENT + "    system_prompt:\n", 4, 19, "'system_prompt' must be text, got nothing"),
+    Broken("prompt a list", AGENT + "    system_prompt: [a]\n", 4, 20, "must be text, got a list"),
+    Broken("limit as text", AGENT + "    max_iterations: '3'\n", 4, 21, "must be a whole number, got the text '3'"),
+    Broken("limit a fraction", AGENT + "    max_iterations: 2.5\n", 4, 21, "must be a whole number, got 2.5"),
+    Broken("limit a boolean", AGENT + "    max_turns: yes\n", 4, 16, "must be a whole number, got yes"),
+    Broken("limit too small", AGENT + "    max_turns: 0\n", 4, 16, "'max_turns' must be at least 1, got 0"),
+    Broken("unknown setting", AGENT + "    settings: {temprature: 1}\n", 4, 16, "did you mean 'temperature'?"),
+    Broken(
+        "setting out of range", AGENT + "    settings: {top_p: 2}\n", 4, 23, "'settings.top_p' must be at most 1, got 2"
+    ),
+    Broken("setting not finite", AGENT + "    settings: {temperature: .nan}\n", 4, 29, ".nan is not a finite number"),
+    Broken(
+        "choice of no tool", AGENT + "    settings: {tool_choice: find}\n", 4, 29, "must be one of auto, none, required"
+    ),
+    Broken("choice without tools", AGENT + "    settings: {tool_choice: required}\n", 4, 29, "the agent has no tools"),
+    Broken("unknown tool", AGENT + "    tools: [web_serch]\n", 4, 13, "did you mean 'web_search'?"),
+    Broken("unknown tool by name", AGENT + "    tools:\n      - name: find\n", 5, 9, "no tool 'find' is registered"),
+    Broken("tool twice", AGENT + "    tools: [web_search, web_search]\n", 4, 25, "stands twice, first in line 4"),
+    Broken("tool a number", AGENT + "    tools: [3]\n", 4, 13, "must be a tool's name, or 'name: NAME'"),
+    Broken("tool with more", AGENT + "    tools: [{name: web_search, x: 1}]\n", 4, 13, "'name: NAME' and nothing else"),
+    Broken("tools a string", AGENT + "    tools: web_search\n", 4, 12, "'tools' must be a list, got the text"),
+    Broken("tool in a file", AGENT + "    tools: ['t.py:find']\n", 4, 13, "which only the command line loads"),
+    Broken("memory", AGENT + "    memory:\n      type: windowed\n", 4, 5, "'memory' is not supported yet"),
+    Broken("criteria", AGENT + "    criteria: [{type: keyword}]\n", 4, 5, "'criteria' is not supported yet"),
+    Broken("callbacks", AGENT + "    callbacks: [{type: logging}]\n", 4, 5, "'callbacks' is not supported yet"),
+    Broken("workflows", AGENT + "workflows: [{id: x}]\n", 4, 1, "'workflows' is not supported yet"),
+    Broken("key twice", AGENT + "    model: rehearsal\n", 4, 5, "the key 'model' stands twice, first in line 3"),
+    Broken("key a list", AGENT + "    ? [a]\n    : b\n", 4, 7, "a key must be text"),
+    Broken("tab", "agents:\n\t- id: clerk\n", 2, 1, "a tab cannot indent YAML; use spaces"),
+    Broken("open bracket", "agents: [\n", 2, 1, "this is not YAML"),
+    Broken(
+        "open quote", "agents:\n  - id: 'clerk\n", 3, 1, "unexpected end of stream (while scanning a quoted scalar)"
+    ),
+    Broken("control character", "agents:\n  - id: a\x07b\n", 2, 10, "the character U+0007 is not allowed"),
+    Broken("two documents", AGENT + "---\n" + AGENT, 4, 1, "but found another document"),
+    Broken("unknown alias", "agents: *nobody\n", 1, 9, "found undefined alias 'nobody'"),
+    Broken("python tag", "agents: !!python/name:os.system x\n", 1, 9, "the tag !!python/name:os.system is not allowed"),
+    Broken("own tag", "agents: !env KEY\n", 1, 9, "the tag !env is not allowed"),
+    Broken("endless alias", "agents: &a [*a]\n", 1, 9, "would never end"),
+    Broken("false tag", AGENT + "    max_turns: !!int x\n", 4, 16, "'x' is not what its tag says"),
+    Broken("merge of a scalar", AGENT + "    <<: 7\n", 4, 9, "'<<' takes a mapping"),
+    Broken("deep", "agents: " + "[" * 1000, 1, 57, "nested more than 50 levels deep"),
+    Broken("huge", "agents: [" + "a" * 5_000_000, 1, 1, "expected at most 5,000,000"),
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=[broken.name for broken in BROKEN])
+def test_a_broken_spec_is_told_with_its_place(broken: Broken) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_spec_text(broken.text, tools={"web_search": web_search})
+
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith(f"<text>:{broken.line}:{broken.column}: "), lines
+    assert broken.says in lines[0]
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_text() -> None:
+    text = """\
+agents:
+  - id: clerk
+    model: rehearsal
+    tools: [nothing]
+    max_turns: 0
+  - id: clerk
+    provider: opnai
+    colour: red
+    colour: blue
+workflows: [{}]
+"""
+
+    with pytest.raises(SpecError) as caught:
+        load_spec_text(text)
+
+    places = [re.match(r"<text>:(\d+):(\d+): ", line) for line in str(caught.value).splitlines()]
+    assert [place and (int(place[1]), int(place[2])) for place in places] == [
+        (4, 13),
+        (5, 16),
+        (6, 9),
+        (7, 15),
+        (8, 5),
+        (9, 5),
+        (10, 1),
+    ]
+
+
+def test_aliases_that_expand_without_end_are_refused() -> None:
+    levels = [f"    k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 10)}]" for n in range(1, 10)]
+    text = AGENT + "    k0: &k0 [x]\n" + "\n".join(levels)
+
+    with pytest.raises(SpecError, match="aliases expanded"):
+        load_spec_text(text)
+
+
+def test_more_values_than_any_spec_needs_are_refused() -> None:
+    with pytest.raises(SpecError, match="beyond 100,000 values"):
+        load_spec_text("agents:\n" + "- a\n" * 200_000)
+
+
+def test_the_error_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(AGENT + "    max_turns: 0\n")
+
+    with pytest.raises(SpecError) as caught:
+        load_spec(file)
+
+    assert str(caught.value) == f"{file}:4:16: agent 'clerk': 'max_turns' must be at least 1, got 0"
+
+
+def test_a_missing_file_suggests_the_near_one(tmp_path: Path) -> None:
+    (tmp_path / "newsroom.yaml").write_text(AGENT)
+
+    with pytest.raises(SpecError, match="there is no such file; did you mean 'newsroom.yaml'"):
+        load_spec(tmp_path / "newsrom.yaml")
+
+
+def test_a_folder_is_no_spec(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="this is a folder; expected a YAML file"):
+        load_spec(tmp_path)
+
+
+def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None:
+    file = tmp_path / "large.yaml"
+    with file.open("wb") as stream:
+        stream.truncate(2**33)
+
+    with pytest.raises(SpecError, match="too large; expected at most 5,000,000 bytes"):
+        load_spec(file)
+
+
+def test_bytes_that_are_no_utf8_have_a_place(tmp_path: Path) -> None:
+    file = tmp_path / "latin.yaml"
+    file.write_bytes("agents:\n  - id: café\n".encode("latin-1"))
+
+    with pytest.raises(SpecError, match=r"latin\.yaml:2:12: byte 0xe9 is not UTF-8"):
+        load_spec(file)
+
+
+def test_a_utf16_file_is_told_so(tmp_path: Path) -> None:
+    file = tmp_path / "wide.yaml"
+    file.write_bytes(codecs.BOM_UTF16_LE + AGENT.encode("utf-16-le"))
+
+    with pytest.raises(SpecError, match="wide.yaml:1:1: byte 0xff is not UTF-8; save the file as UTF-8"):
+        load_spec(file)
+
+
+def test_a_key_in_the_wrong_place_is_not_in_the_error_text() -> None:
+    with pytest.raises(SpecError) as caught:
+        load_spec_text(AGENT + "    api_key: sk-secret\n")
+
+    assert "sk-secret" not in str(caught.value)
+    assert "no key 'api_key'" in str(caught.value)

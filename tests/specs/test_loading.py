@@ -1,0 +1,258 @@
+"""A spec makes the agents that Python code would have made."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from understudy import Agent, LoadedSpec, Settings, SpecError, SpecLoader, load_spec, load_spec_text, tool
+from understudy.specs import load_tool_file
+
+
+@tool
+def web_search(query: str) -> str:
+    """Search the web."""
+    return query
+
+
+FULL = """\
+agents:
+  - id: clerk
+    provider: anthropic
+    model: claude-haiku-4-5
+    system_prompt: |
+      You answer stock questions.
+    description: Answers questions about stock.
+    tools:
+      - web_search
+    settings:
+      temperature: 0
+      max_tokens: 500
+      stop: [END]
+      tool_choice: web_search
+      extra: {metadata: {user_id: u-1}}
+    max_iterations: 5
+    max_turns: 7
+    memory:
+    criteria: []
+    callbacks: []
+workflows: []
+"""
+
+
+def test_a_spec_makes_the_agent_that_python_makes() -> None:
+    made = load_spec_text(FULL, tools={"web_search": web_search}).agent("clerk")
+
+    same = Agent(
+        "clerk",
+        model="anthropic:claude-haiku-4-5",
+        system_prompt="You answer stock questions.\n",
+        description="Answers questions about stock.",
+        tools=[web_search],
+        settings=Settings(
+            temperature=0.0,
+            max_tokens=500,
+            stop=("END",),
+            tool_choice="web_search",
+            extra={"metadata": {"user_id": "u-1"}},
+        ),
+        max_iterations=5,
+        max_turns=7,
+    )
+    assert made.tools == same.tools
+    assert made.settings == same.settings
+    assert (made.id, made.model, made.description) == (same.id, same.model, same.description)
+    assert (made.max_iterations, made.max_turns) == (same.max_iterations, same.max_turns)
+    assert made.run_spec.fingerprint() == same.run_spec.fingerprint()
+
+
+def test_what_a_spec_leaves_out_is_what_python_leaves_out() -> None:
+    made = load_spec_text("agents: [{id: clerk, model: rehearsal}]").agent("clerk")
+
+    same = Agent("clerk", model="rehearsal")
+    assert made.run_spec.fingerprint() == same.run_spec.fingerprint()
+    assert (made.max_iterations, made.max_turns) == (same.max_iterations, same.max_turns)
+
+
+def test_the_provider_may_stand_in_the_model() -> None:
+    apart = load_spec_text("agents: [{id: a, provider: openai, model: 'ft:gpt-4o:acme'}]").agent("a")
+    together = load_spec_text("agents: [{id: a, model: 'openai:ft:gpt-4o:acme'}]").agent("a")
+
+    assert apart.model == together.model
+
+
+def test_an_assistant_with_empty_workflows_loads() -> None:
+    loaded = load_spec_text(
+        """
+agents:
+  - id: assistant
+    provider: openai
+    model: gpt-4o
+    system_prompt: "You are a helpful assistant."
+    max_iterations: 1
+workflows: []
+"""
+    )
+
+    assert loaded.agent("assistant").system_prompt == "You are a helpful assistant."
+    assert loaded.agent("assistant").max_iterations == 1
+
+
+def test_agents_keep_the_order_of_the_text() -> None:
+    loaded = load_spec_text("agents: [{id: b, model: rehearsal}, {id: a, model: rehearsal}]")
+
+    assert list(loaded.agents) == ["b", "a"]
+
+
+def test_an_agent_that_is_not_there_is_told_with_those_that_are() -> None:
+    loaded = load_spec_text("agents: [{id: clerk, model: rehearsal}, {id: boss, model: rehearsal}]")
+
+    with pytest.raises(SpecError, match="<text>: no agent 'clark'; it has clerk, boss; did you mean 'clerk'"):
+        loaded.agent("clark")
+
+
+def test_what_was_loaded_does_not_change() -> None:
+    loaded = LoadedSpec("x", {"a": Agent("a", model="rehearsal")})
+
+    assert not hasattr(loaded.agents, "__setitem__")
+
+
+def test_a_byte_order_mark_is_fine(tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text("\ufeffagents: [{id: clerk, model: rehearsal}]", encoding="utf-8")
+
+    assert load_spec(file).agent("clerk").id == "clerk"
+    assert load_spec_text(file.read_text(encoding="utf-8")).agent("clerk").id == "clerk"
+
+
+def test_agents_may_share_what_an_anchor_holds() -> None:
+    loaded = load_spec_text(
+        """
+agents:
+  - &clerk
+    id: clerk
+    model: rehearsal
+    settings: &brief {max_tokens: 100}
+    max_turns: 3
+  - <<: *clerk
+    id: boss
+    max_turns: 4
+  - {id: cook, model: rehearsal, settings: *brief}
+"""
+    )
+
+    assert [(a.id, a.settings.max_tokens, a.max_turns) for a in loaded.agents.values()] == [
+        ("clerk", 100, 3),
+        ("boss", 100, 4),
+        ("cook", 100, 50),
+    ]
+
+
+def test_a_registered_function_gets_the_name_it_was_registered_under() -> None:
+    def search(query: str) -> str:
+        return query
+
+    loader = SpecLoader().register_tool("find", search).register_tool("look", web_search)
+    agent = loader.load_text("agents: [{id: a, model: rehearsal, tools: [find, {name: look}]}]").agent("a")
+
+    assert [tool.name for tool in agent.tools] == ["find", "web_search"]
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(ValueError, match="already registered as 'find'"):
+        SpecLoader(tools={"find": web_search}).register_tool("find", web_search)
+
+
+def test_two_tools_that_the_model_could_not_tell_apart_are_refused() -> None:
+    with pytest.raises(SpecError, match="<text>:1:10: agent 'a': two tools are named 'web_search'"):
+        load_spec_text("agents: [{id: a, model: rehearsal, tools: [x, y]}]", tools={"x": web_search, "y": web_search})
+
+
+def test_a_spec_names_tools_in_files_where_that_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("def find(word: str) -> str:\n    return word\n")
+    spec = tmp_path / "shop.yaml"
+    spec.write_text("agents: [{id: a, model: rehearsal, tools: ['tools.py:find']}]")
+
+    agent = SpecLoader(tool_files=True).load_file(spec).agent("a")
+
+    assert [tool.name for tool in agent.tools] == ["find"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        ("tools.py:fnd", "tools.py has no tool 'fnd'; it has find; did you mean 'find'?"),
+        ("tools.py:loose", "'loose' in tools.py cannot be a tool: tool 'loose': parameter 'word' has no type"),
+        ("gone.py:find", "there is no such file; expected a Python file with tools"),
+        ("bad.py:find", "bad.py:2: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_file_without_the_tool_is_told_at_its_place_in_the_spec(tmp_path: Path, reference: str, says: str) -> None:
+    (tmp_path / "tools.py").write_text("def find(word: str) -> str:\n    return word\ndef loose(word): ...\n")
+    (tmp_path / "bad.py").write_text("x = 0\nx = 1 / x\n")
+    spec = tmp_path / "shop.yaml"
+    spec.write_text(f"agents: [{{id: a, model: rehearsal, tools: ['{reference}']}}]")
+
+    with pytest.raises(SpecError) as caught:
+        SpecLoader(tool_files=True).load_file(spec)
+
+    assert str(caught.value).startswith(f"{spec}:1:44: agent 'a': ")
+    assert says in str(caught.value)
+
+
+def test_a_tool_file_offers_its_tools_and_typed_functions(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("def helper(x: int) -> int:\n    return x\n")
+    file = tmp_path / "tools.py"
+    file.write_text(
+        "from __future__ import annotations\n"
+        "import understudy as us\n"
+        "from beside import helper\n"
+        "from pathlib import Path\n"
+        "@us.tool(name='find-it')\n"
+        "def find(word: str) -> str: return word\n"
+        "def count(words: list[str]) -> int: return helper(len(words))\n"
+        "def loose(word): ...\n"
+        "def _hidden(word: str) -> str: return word\n"
+        "class Shelf: ...\n"
+    )
+
+    found = load_tool_file(file)
+
+    assert list(found.tools) == ["find-it", "count"]
+    assert list(found.unusable) == ["loose"]
+    assert load_tool_file(file).tools["find-it"] is found.tools["find-it"]
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("def f(:\n", "tools.py:1: SyntaxError: "),
+        ("import nowhere_at_all\n", "tools.py:1: ModuleNotFoundError: No module named 'nowhere_at_all'"),
+        ("\nimport sys\nsys.exit(4)\n", "tools.py:3: SystemExit: 4"),
+        ("def f():\n    raise KeyError('k')\nf()\n", "tools.py:2: KeyError: 'k'"),
+    ],
+)
+def test_a_tool_file_that_raises_is_told_with_its_line(tmp_path: Path, code: str, says: str) -> None:
+    file = tmp_path / "tools.py"
+    file.write_text(code)
+
+    with pytest.raises(SpecError) as caught:
+        load_tool_file(file)
+
+    assert says in str(caught.value)
+
+
+def test_yaml_and_pydantic_are_loaded_by_the_first_spec() -> None:
+    code = (
+        "import sys, understudy as us; us.SpecLoader; us.load_spec; us.LoadedSpec\n"
+        "print([n for n in ('yaml', 'pydantic') if n in sys.modules])\n"
+        "us.load_spec_text('agents: [{id: a, model: rehearsal}]')\n"
+        "print([n for n in ('yaml', 'pydantic') if n in sys.modules])"
+    )
+
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert printed.stdout.splitlines() == ["[]", "['yaml', 'pydantic']"]
