@@ -149,10 +149,13 @@ class Attempt:
     def _too_slow(self, error: Exception | None = None) -> NoReturn:
         if self._scope is not None:
             self._scope.check()
-        what = "did not finish its answer" if self._answered else "did not answer"
+        what, within = "did not answer", self._timeout
+        if self._answered:
+            what = "did not finish its answer"
+        elif type(error).__name__ == "ConnectTimeout":
+            what, within = "could not be reached", min(self._timeout, CONNECT_TIMEOUT)
         raise ProviderTimeout(
-            f"{self._outgoing.provider} at {self._outgoing.host} {what} within {self._timeout:g} s"
-            + (" (no connection)" if type(error).__name__ == "ConnectTimeout" else ""),
+            f"{self._outgoing.provider} at {self._outgoing.host} {what} within {within:g} s",
             provider=self._outgoing.provider,
             retryable=not self._answered,
         ) from error

@@ -87,16 +87,21 @@ def test_a_key_is_in_no_log_of_a_real_request(
     assert "canary" not in caplog.text
 
 
-def model(address: str, *, timeout: float = 30.0, attempts: int = 1) -> OpenAI:
-    return OpenAI("m", api_key="k", base_url=f"{address}/v1", timeout=timeout, attempts=attempts)
+def model(address: str, *, timeout: float = 30.0) -> OpenAI:
+    return OpenAI("m", api_key="k", base_url=f"{address}/v1", timeout=timeout, attempts=1)
 
 
-def within(scope: Scope, client: OpenAI) -> ModelTurn:
-    """Complete a request inside a scope, on a context of its own."""
+def ask(address: str, *, timeout: float = 30.0) -> ModelTurn:
+    with model(address, timeout=timeout) as client:
+        return client.complete(HELLO)
+
+
+def within(scope: Scope, address: str) -> ModelTurn:
+    """Ask inside a scope, on a context of its own."""
 
     def run() -> ModelTurn:
         enter_scope(scope)
-        return client.complete(HELLO)
+        return ask(address)
 
     return contextvars.copy_context().run(run)
 
@@ -111,7 +116,7 @@ def test_a_body_that_drips_ends_with_the_attempts_time() -> None:
         drip(connection, over, itertools.repeat(b" "), 0.05)
 
     with speaking(script) as address, pytest.raises(ProviderTimeout, match="did not finish"):
-        model(address, timeout=0.4).complete(HELLO)
+        ask(address, timeout=0.4)
 
 
 def test_headers_that_drip_end_with_the_attempts_time() -> None:
@@ -120,7 +125,7 @@ def test_headers_that_drip_end_with_the_attempts_time() -> None:
         drip(connection, over, itertools.chain([b"HTTP/1.1 200 OK\r\nx: "], itertools.repeat(b"y")), 0.05)
 
     with speaking(script) as address, pytest.raises(ProviderTimeout, match="did not answer") as caught:
-        model(address, timeout=0.4).complete(HELLO)
+        ask(address, timeout=0.4)
 
     assert caught.value.retryable
 
@@ -135,7 +140,7 @@ def test_a_run_that_is_cancelled_wakes_a_call_that_waits() -> None:
         over.wait(30)
 
     with speaking(script) as address, ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(within, scope, model(address, attempts=3))
+        waiting = pool.submit(within, scope, address)
         assert asked.wait(10)
         scope.cancel()
         error = waiting.exception(timeout=5)
@@ -150,7 +155,7 @@ def test_a_run_whose_deadline_passes_ends_the_call_as_timed_out() -> None:
 
     scope = Scope(time.monotonic() + 0.3, time.monotonic)
     with speaking(script) as address, pytest.raises(RunTimedOut):
-        within(scope, model(address))
+        within(scope, address)
 
 
 def test_every_operation_gets_what_is_left_of_the_attempt() -> None:
@@ -206,7 +211,7 @@ def test_a_body_that_is_cut_off_is_a_bad_reply_worth_a_retry() -> None:
         connection.sendall(HEAD + REPLY[:20])
 
     with speaking(script) as address, pytest.raises(BadReply, match="cut off.*choices") as caught:
-        model(address).complete(HELLO)
+        ask(address)
 
     assert caught.value.retryable
 
@@ -216,7 +221,7 @@ def test_a_server_that_hangs_up_without_a_word_is_worth_a_retry() -> None:
         read_request(connection)
 
     with speaking(script) as address, pytest.raises(ProviderError, match=r"127\.0\.0\.1") as caught:
-        model(address).complete(HELLO)
+        ask(address)
 
     assert caught.value.retryable
     assert not isinstance(caught.value, BadReply)
@@ -229,8 +234,12 @@ def test_an_endless_body_is_read_to_the_limit_and_no_further() -> None:
         piece = b"%x\r\n%s\r\n" % (65536, b" " * 65536)
         drip(connection, over, itertools.repeat(piece), 0.0)
 
-    with speaking(script) as address, pytest.raises(BadReply, match="longer than 1000000 bytes"):
-        OpenAI("m", api_key="k", base_url=address, max_reply_bytes=1_000_000).complete(HELLO)
+    with (
+        speaking(script) as address,
+        OpenAI("m", api_key="k", base_url=address, max_reply_bytes=1_000_000) as client,
+        pytest.raises(BadReply, match="longer than 1000000 bytes"),
+    ):
+        client.complete(HELLO)
 
 
 def test_what_is_no_http_at_all_is_a_provider_error() -> None:
@@ -239,7 +248,7 @@ def test_what_is_no_http_at_all_is_a_provider_error() -> None:
         connection.sendall(b"220 smtp.test ESMTP\r\n")
 
     with speaking(script) as address, pytest.raises(ProviderError):
-        model(address).complete(HELLO)
+        ask(address)
 
 
 # Connections
@@ -372,11 +381,16 @@ def faulty(replay: str, faults: str, *, attempts: int = 3) -> tuple[Anthropic, l
     return Anthropic("claude-haiku-4-5-20251001", api_key="k", base_url=base, attempts=attempts, timing=timing), waits
 
 
+def answer(client: Anthropic) -> str:
+    with client:
+        return client.complete(HELLO).text
+
+
 @pytest.mark.parametrize("status", [429, 503, 529, 0])
 def test_two_failures_of_a_kind_are_survived(replay: str, status: int) -> None:
     client, waits = faulty(replay, f"fail_first=2,status={status},run=survived{status}")
 
-    assert client.complete(HELLO).text.startswith("The weather in Berlin")
+    assert answer(client).startswith("The weather in Berlin")
     assert waits == [0.5, 1.0]
 
 
@@ -384,7 +398,7 @@ def test_three_failures_are_one_too_many(replay: str) -> None:
     client, waits = faulty(replay, "fail_first=3,status=429,retry_after=2,run=many")
 
     with pytest.raises(RateLimited) as caught:
-        client.complete(HELLO)
+        answer(client)
 
     assert (caught.value.retry_after, caught.value.code) == (2.0, "rate_limit_error")
     assert waits == [2.0, 2.0]
@@ -397,7 +411,7 @@ def test_three_failures_are_one_too_many(replay: str) -> None:
 def test_a_servers_wait_is_obeyed_in_each_of_its_forms(replay: str, hint: str, low: float, high: float) -> None:
     client, waits = faulty(replay, f"fail_first=1,status=429,{hint},run=hint")
 
-    client.complete(HELLO)
+    answer(client)
 
     assert len(waits) == 1
     assert low <= waits[0] <= high
@@ -406,7 +420,7 @@ def test_a_servers_wait_is_obeyed_in_each_of_its_forms(replay: str, hint: str, l
 def test_a_connection_that_drops_in_the_body_is_tried_again(replay: str) -> None:
     client, waits = faulty(replay, "drop=100,times=1,run=drop")
 
-    assert client.complete(HELLO).text.startswith("The weather in Berlin")
+    assert answer(client).startswith("The weather in Berlin")
     assert waits == [0.5]
 
 
@@ -414,10 +428,10 @@ def test_a_body_that_ends_early_is_a_bad_reply(replay: str) -> None:
     client, _ = faulty(replay, "truncate=100,run=truncate")
 
     with pytest.raises(BadReply, match="claude-haiku"):
-        client.complete(HELLO)
+        answer(client)
 
 
 def test_a_body_in_small_pieces_is_read_whole(replay: str) -> None:
     client, _ = faulty(replay, "chunk=3,run=chunk")
 
-    assert "15°C" in client.complete(HELLO).text
+    assert "15°C" in answer(client)

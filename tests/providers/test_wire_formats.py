@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+from types import MappingProxyType
 
+import httpx
 import pytest
 
-from tests.support.http import HELLO
+from tests.support.http import HELLO, MAKERS, OPENAI_REPLY, Answers
 from tests.support.wire import obj, objs
 from understudy.messages import (
     FilePart,
@@ -29,7 +31,6 @@ from understudy.messages import (
     user_message,
 )
 from understudy.providers import anthropic_wire, google_wire, openai_wire
-from understudy.providers.client import encode_json
 
 LOOK = ToolSpec("look", "Look at a shelf.", {"type": "object", "properties": {"sku": {"type": "string"}}})
 DIALECTS = ("openai", "anthropic", "google")
@@ -617,6 +618,23 @@ def test_text_and_calls_cross_from_every_dialect_to_every_other(made_by: str, to
             assert [(c["name"], c["args"]) for c in calls] == [("look", {"sku": "A"})]
 
 
+def test_arguments_that_were_no_json_go_back_where_the_model_can_see_them() -> None:
+    call = ToolCall("c", "look", {}, '{"sku": ')
+    history = ModelRequest([Message("assistant", (call,), "openai"), user_message([ToolResult("c", "?", name="look")])])
+
+    def openai(official: bool) -> JsonValue:
+        sent = objs(openai_wire.encode(history, "m", official=official)["messages"])[0]
+        return obj(objs(sent["tool_calls"])[0]["function"])["arguments"]
+
+    assert openai(True) == '{"sku": '
+    assert json.loads(str(openai(False))) == {"INVALID_JSON": '{"sku": '}
+    assert objs(obj(said("anthropic", call, made_by="openai")[0])["content"])[0]["input"] == {
+        "INVALID_JSON": '{"sku": '
+    }
+    part = objs(obj(said("google", call, made_by="openai")[0])["parts"])[0]
+    assert obj(part["functionCall"])["args"] == {"INVALID_JSON": '{"sku": '}
+
+
 @pytest.mark.parametrize("to", DIALECTS)
 def test_reasoning_without_a_signature_is_dropped_from_a_message_of_no_dialect(to: str) -> None:
     assert "Hm." not in json.dumps(said(to, ReasoningPart("Hm."), TextPart("x"), made_by=""))
@@ -635,14 +653,30 @@ def test_a_users_opaque_part_is_sent_as_it_is() -> None:
     assert objs(body["messages"])[0]["content"] == [part.data]
 
 
-def test_half_a_surrogate_pair_goes_out_as_a_json_escape() -> None:
-    body = encode("openai", ModelRequest([user_message("a\ud83d b")]))
+def test_letters_that_are_hard_to_send_arrive_as_they_were() -> None:
+    words = "日本\u2028\u0085\U0001f600 a\ud83d b"
+    answers = Answers(httpx.Response(200, json=OPENAI_REPLY))
 
-    assert json.loads(encode_json(body))["messages"][0]["content"] == "a\ud83d b"
+    MAKERS["openai"](answers, "test-key").complete(ModelRequest([user_message(words)]))
+
+    assert answers.body()["messages"] == [{"role": "user", "content": words}]
 
 
-def test_line_separators_and_other_letters_go_out_unharmed() -> None:
-    words = "日本\u2028\u0085\U0001f600"
-    body = encode("openai", ModelRequest([user_message(words)]))
+def test_arguments_may_be_any_mapping() -> None:
+    call = ToolCall("c", "look", MappingProxyType({"where": MappingProxyType({"shelf": 7})}))
 
-    assert json.loads(encode_json(body).decode())["messages"][0]["content"] == words
+    [sent] = said("openai", call, made_by="openai")
+
+    function = obj(objs(obj(sent)["tool_calls"])[0]["function"])
+    assert json.loads(str(function["arguments"])) == {"where": {"shelf": 7}}
+
+
+def test_a_number_that_json_lacks_is_refused_before_anything_is_sent() -> None:
+    answers = Answers(httpx.Response(200, json=OPENAI_REPLY))
+
+    with pytest.raises(ValueError, match="JSON"):
+        MAKERS["openai"](answers, "test-key").complete(
+            ModelRequest(HELLO.messages, settings=Settings(extra={"weight": float("nan")}))
+        )
+
+    assert answers.requests == []
