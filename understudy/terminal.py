@@ -85,7 +85,8 @@ class Plain:
         """Do nothing: lines stay."""
 
     def _line(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        self._stream.write(f"{text}\n")  # at once: tools print to the same stream, from their threads
+        self._stream.flush()
 
 
 class Live:
