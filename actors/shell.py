@@ -2,8 +2,8 @@
 
 A Pykka actor owns its thread and its inbox and dies with its first failure. Ours must outlive failures, so the mailbox
 and the behaviour live in a cell, and a shell only brings the thread: it takes a cell from its slot, runs the cell's
-messages until there are none, and parks. Of Pykka it uses the actor loop, and overrides `_create_actor_inbox` and
-`_start_actor_loop`, which Pykka documents for implementors of actor types.
+messages until there are none, and parks. Of Pykka it uses `_actor_loop`, and it overrides `_create_actor_inbox`, which
+Pykka documents for implementors of actor types; a test holds both to the shape that is used here.
 """
 
 from __future__ import annotations

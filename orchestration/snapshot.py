@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from dataclasses import dataclass
 from functools import cache
+from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from understudy.errors import SpecChanged
 
@@ -29,8 +33,14 @@ def _adapter() -> TypeAdapter[Snapshot]:
 
 
 def dump(state: RunState, fingerprint: str) -> str:
-    """Return the state as JSON."""
-    return _adapter().dump_json(Snapshot(FORMAT, fingerprint, state), warnings=False).decode()
+    """Return the state as JSON. Half a surrogate pair, which UTF-8 cannot carry, becomes a question mark."""
+    snapshot = Snapshot(FORMAT, fingerprint, state)
+    try:
+        return _adapter().dump_json(snapshot, warnings=False).decode()
+    except PydanticSerializationError:
+        # Models write such text when their tokens are cut, and file names that are no UTF-8 hold it too.
+        data = _adapter().dump_python(snapshot, warnings=False)
+        return json.dumps(data, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def load(text: str, fingerprint: str, agent_id: str, adopt: bool) -> RunState:
@@ -43,14 +53,49 @@ def load(text: str, fingerprint: str, agent_id: str, adopt: bool) -> RunState:
     try:
         saved = _adapter().validate_json(text)
     except ValidationError as error:
+        _check_format(_format_of(text))
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"]) or "the text"
         raise ValueError(f"not a saved run: {where}: {first['msg']} ({error.error_count()} problems)") from None
-    if saved.format != FORMAT:
-        raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
+    _check_format(saved.format)
+    contradiction = _contradiction(saved.state)
+    if contradiction:
+        raise ValueError(f"not a saved run: {contradiction}")
     if saved.fingerprint != fingerprint and not adopt:
         raise SpecChanged(
             f"the run was saved with another definition of agent {agent_id!r} "
             f"({saved.fingerprint}, now {fingerprint}); pass adopt=True to go on with the one at hand"
         )
     return saved.state
+
+
+def _check_format(number: int) -> None:
+    if number != FORMAT:
+        raise ValueError(f"a saved run of format {number}; this version reads format {FORMAT}")
+
+
+def _format_of(text: str) -> int:
+    """Return the format that a text of unknown shape claims, or ours if it claims none."""
+    with contextlib.suppress(ValueError, RecursionError):
+        data = json.loads(text)
+        if isinstance(data, dict):
+            number = cast("dict[str, object]", data).get("format")
+            if type(number) is int:
+                return number
+    return FORMAT
+
+
+def _contradiction(state: RunState) -> str:
+    """Say what in the state cannot be; empty if all fits together."""
+    if not 0 <= state.start < len(state.messages):
+        return f"the run begins at message {state.start} of {len(state.messages)}"
+    if (state.phase == "failed") != (state.failure is not None):
+        return f"phase {state.phase!r} with failure {state.failure!r}"
+    if (state.phase == "tools") != (state.round is not None):
+        return f"phase {state.phase!r} {'without' if state.round is None else 'with'} a round of tool calls"
+    if state.round is not None:
+        ids = [call.id for call in state.round.calls]
+        strange = sorted({*state.round.waiting, *state.round.results}.difference(ids))
+        if strange or len(set(ids)) < len(ids):
+            return f"a round of calls {ids} with answers for {strange}"
+    return ""

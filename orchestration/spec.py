@@ -78,7 +78,10 @@ class RunSpec:
         Limits are left out: a saved run keeps those it began with, and they may be raised.
         """
         tools = [(t.name, t.description, t.schema, self.approvals.get(t.name, False)) for t in self.tools]
-        settings = {name: getattr(self.settings, name) for name in self.settings.__slots__}
+        usual = Settings()
+        given = {name: getattr(self.settings, name) for name in usual.__slots__}
+        # Only what was chosen: a setting that a later version adds must not refuse the runs of this one.
+        settings = {name: value for name, value in given.items() if value != getattr(usual, name)}
         parts = [self.agent_id, self.model, self.system, tools, settings, self.criteria]
         text = json.dumps(parts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

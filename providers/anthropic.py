@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 from understudy.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import anthropic_wire
-from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel, checked_version
+from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
 from .exchange import MAX_REPLY_BYTES
+from .options import checked_version
 from .retries import Timing
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from understudy.messages import (
     Usage,
 )
 
-from .reader import WrongShape, arguments, as_object, as_text, count, inner, items, text, total
+from .reader import WrongShape, arguments, as_object, as_text, count, inner, items, sendable, text, total
 from .settings import lay_over, refuse
 
 DIALECT = "anthropic"
@@ -173,7 +173,7 @@ def _said(part: Part, ours: bool) -> JsonObject | None:
         case TextPart(text=words):
             return {"type": "text", "text": words} if words else None
         case ToolCall():
-            return {"type": "tool_use", "id": _fitting(part.id), "name": part.name, "input": part.arguments}
+            return {"type": "tool_use", "id": _fitting(part.id), "name": part.name, "input": sendable(part)}
         case ReasoningPart(redacted=str(data)) if ours:
             return {"type": "redacted_thinking", "data": data}
         case ReasoningPart(signature=str(signature)) if ours:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Callable
-from typing import cast
 
 from understudy.models import Model, ModelName
 
@@ -13,6 +11,7 @@ from .anthropic import Anthropic
 from .forks import renew_after_fork
 from .gemini import Gemini
 from .openai import OpenAI
+from .rehearsal import Rehearsal
 from .vertex import Vertex
 
 CLIENTS: dict[str, Callable[[str], Model]] = {
@@ -48,7 +47,7 @@ def _make(name: ModelName) -> Model:
     if client is not None:
         return client(name.model)
     if name.provider == "rehearsal":
-        return cast(Model, importlib.import_module("understudy.providers.rehearsal").Rehearsal())
+        return Rehearsal()
     raise ValueError(f"no client for provider {name.provider!r}; expected one of {', '.join(sorted(CLIENTS))}")
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
-from urllib.parse import urlsplit
 
-from understudy.errors import ProviderError
+from understudy.errors import AuthenticationError, ProviderError
 from understudy.messages import JsonObject, ModelRequest, ModelTurn
 
 from .connections import Connections
@@ -17,7 +15,8 @@ from .credentials import KeySource, Secret
 from .environment import first_set, refuse_offline
 from .exchange import Attempt, Outgoing, Reply, not_json
 from .failures import embedded_failure, failure
-from .reader import WrongShape, as_object, parse
+from .options import checked_count, checked_model, checked_seconds, checked_url
+from .reader import WrongShape, as_object, parse, written
 from .retries import Timing, keep_trying
 
 if TYPE_CHECKING:
@@ -43,11 +42,11 @@ class HttpModel(ABC):
         timing: Timing | None,
         max_reply_bytes: int,
     ) -> None:
-        self.model = _checked_model(model)
-        self.base_url = None if base_url is None else _checked_url(base_url)
-        self._timeout = _positive(timeout, "timeout")
-        self._attempts = _whole(attempts, "attempts")
-        self._max_bytes = _whole(max_reply_bytes, "max_reply_bytes")
+        self.model = checked_model(model)
+        self.base_url = None if base_url is None else checked_url(base_url)
+        self._timeout = checked_seconds(timeout, "timeout")
+        self._attempts = checked_count(attempts, "attempts")
+        self._max_bytes = checked_count(max_reply_bytes, "max_reply_bytes")
         self._timing = Timing() if timing is None else timing
         self._connections = Connections(transport, clock=self._timing.clock)
         self._keys: KeySource | None = None
@@ -69,7 +68,8 @@ class HttpModel(ABC):
             RunCancelled, RunTimedOut: the run that asks has ended.
         """
         refuse_offline(self.provider)
-        body = encode_json(self._encode(request))
+        # Half a surrogate pair cannot be UTF-8; written as \\udXXX it is the JSON escape of itself.
+        body = written(self._encode(request)).encode("utf-8", "backslashreplace")
         keys = self._key_source()
         outgoing = Outgoing(
             url=self._url(), body=body, headers={"content-type": "application/json"}, provider=self.provider
@@ -119,7 +119,7 @@ class HttpModel(ABC):
         """Return the address that requests start with: the parameter, else the environment's, else `otherwise`."""
         if self._address is None:
             found = first_set(variable) if self.base_url is None and variable else None
-            self._address = self.base_url or (_checked_url(found, variable) if found else otherwise)
+            self._address = self.base_url or (checked_url(found, variable) if found else otherwise)
         return self._address
 
     def _key_source(self) -> KeySource:
@@ -129,23 +129,22 @@ class HttpModel(ABC):
         return self._keys
 
     def _attempt(self, outgoing: Outgoing, keys: KeySource) -> ModelTurn:
-        key = keys.current()
-        reply = self._send(outgoing, key)
-        if reply.status == 401:
-            renewed = keys.renewed()
-            if renewed is not None:
-                key = renewed
-                reply = self._send(outgoing, key)
         try:
-            return self._turn(outgoing, reply)
+            return self._asked(outgoing, keys.current())
+        except AuthenticationError as error:
+            renewed = keys.renewed() if error.status == 401 else None
+            if renewed is None:
+                raise
+        return self._asked(outgoing, renewed)
+
+    def _asked(self, outgoing: Outgoing, key: Secret) -> ModelTurn:
+        attempt = Attempt(outgoing, timeout=self._timeout, max_bytes=self._max_bytes, clock=self._timing.clock)
+        try:
+            return self._turn(outgoing, attempt.send(self._connections, self._auth(key)))
         except ProviderError as error:
             # Servers have been seen to quote the key that they refuse.
-            error.args = (str(error).replace(key.reveal(), "***"),)
+            error.args = (key.out_of(str(error)),)
             raise
-
-    def _send(self, outgoing: Outgoing, key: Secret) -> Reply:
-        attempt = Attempt(outgoing, timeout=self._timeout, max_bytes=self._max_bytes, clock=self._timing.clock)
-        return attempt.send(self._connections, self._auth(key))
 
     def _turn(self, outgoing: Outgoing, reply: Reply) -> ModelTurn:
         if not 200 <= reply.status < 300:
@@ -161,69 +160,3 @@ class HttpModel(ABC):
         except ValueError as error:
             raise not_json(outgoing, reply, f"not JSON: {error}") from None
         raise hidden
-
-
-def encode_json(body: JsonObject) -> bytes:
-    """Write a request's body as JSON."""
-    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
-    # Half a surrogate pair cannot be UTF-8; written as \\udXXX it is the JSON escape of itself.
-    return text.encode("utf-8", "backslashreplace")
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # any mapping will do
-    raise TypeError(f"a request holds a {type(value).__name__}, which is not JSON")
-
-
-def _checked_model(model: str) -> str:
-    if not isinstance(model, str):
-        raise TypeError(f"model must be a string, got {type(model).__name__}")
-    if not model.strip() or not model.isprintable():
-        raise ValueError(f"model must be the name of a model, got {model!r}")
-    return model.strip()
-
-
-def _checked_url(url: str, name: str = "base_url") -> str:
-    if not isinstance(url, str):
-        raise TypeError(f"{name} must be a string, got {type(url).__name__}")
-    parts = urlsplit(url)
-    if parts.username is not None or parts.password is not None:
-        raise ValueError(f"{name} must not hold a user or password; pass the key by its own parameter")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError(f"{name} must look like https://host/path, got {url!r}")
-    return url.rstrip("/")
-
-
-def _positive(value: float, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{name} must be above 0 and finite, got {value}")
-    return float(value)
-
-
-def _whole(value: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-    return value
-
-
-def checked_version(version: str) -> str:
-    """Return an `api_version` that can stand in a path or header."""
-    if not isinstance(version, str):
-        raise TypeError(f"api_version must be a string, got {type(version).__name__}")
-    if not version or not all(c.isascii() and (c.isalnum() or c in "-._") for c in version):
-        raise ValueError(f"api_version must be a word such as 'v1' or '2023-06-01', got {version!r}")
-    return version
-
-
-def checked_word(word: str, name: str) -> str:
-    """Return a project or location that can stand in a path."""
-    if not isinstance(word, str):
-        raise TypeError(f"{name} must be a string, got {type(word).__name__}")
-    if not word or not all(c.isascii() and (c.isalnum() or c in "-._:") for c in word):
-        raise ValueError(f"{name} must be an id of Google Cloud's, got {word!r}")
-    return word

@@ -9,6 +9,8 @@ from understudy.errors import AuthenticationError
 
 from .environment import first_set
 
+SHORTEST_KEY = 8  # What is shorter is a placeholder such as `none`, and may be part of an honest sentence.
+
 
 class Secret:
     """A key that keeps itself out of reprs, logs and pickles.
@@ -26,6 +28,10 @@ class Secret:
     def reveal(self) -> str:
         """Return the value itself."""
         return self._value
+
+    def out_of(self, text: str) -> str:
+        """Return `text` with stars in place of the value; words too short to be a key stay."""
+        return text.replace(self._value, "***") if len(self._value) >= SHORTEST_KEY else text
 
     def __repr__(self) -> str:
         return "Secret('***')"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from understudy.errors import AuthenticationError, ProviderError
+from understudy.scope import current_scope
 
 from .credentials import Secret, wrapped
 from .forks import renew_after_fork
@@ -130,7 +131,9 @@ def fetch(
     import httpx
 
     problems = importlib.import_module("google.auth.exceptions")
-    limit = TOKEN_TIMEOUT if timeout is None else timeout
+    scope = current_scope()
+    left = None if scope is None else scope.remaining()
+    limit = min(x for x in (timeout, left, TOKEN_TIMEOUT) if x is not None)
     try:
         response = httpx.request(method, url, content=body, headers=headers, timeout=limit)
     except httpx.HTTPError as error:

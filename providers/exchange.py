@@ -61,7 +61,9 @@ class Attempt:
         self._max_bytes = max_bytes
         self._clock = clock
         self._scope = current_scope()
+        self._deadline = 0.0
         self._answered = False
+        self._pieces: list[bytes] = []
 
     def send(self, connections: Connections, auth: Mapping[str, str]) -> Reply:
         """Send the request with the `auth` headers and return the answer, whatever its status.
@@ -110,7 +112,6 @@ class Attempt:
         return Reply(response.status_code, {k.lower(): v for k, v in response.headers.items()}, body)
 
     def _read(self, response: httpx.Response) -> bytes:
-        pieces: list[bytes] = []
         size = 0
         for piece in response.iter_bytes():
             size += len(piece)
@@ -118,8 +119,8 @@ class Attempt:
                 raise self._bad(f"an answer longer than {self._max_bytes} bytes, which is the most that is read")
             if self._clock() >= self._deadline:
                 self._too_slow()
-            pieces.append(piece)
-        return b"".join(pieces)
+            self._pieces.append(piece)
+        return b"".join(self._pieces)
 
     def _explain(self, error: httpx.HTTPError | httpx.InvalidURL) -> NoReturn:
         """Raise our own error for one of httpx's."""
@@ -135,7 +136,8 @@ class Attempt:
         if isinstance(error, httpx.DecodingError):
             raise self._bad(f"an answer that does not decompress ({error})") from error
         if self._answered and isinstance(error, httpx.RemoteProtocolError):
-            raise self._bad(f"an answer that was cut off ({error})", retryable=True) from error
+            came = quoted(b"".join(self._pieces))
+            raise self._bad(f"an answer that was cut off ({error}): {came}", retryable=True) from error
         raise ProviderError(
             f"{self._outgoing.provider} at {self._outgoing.host} "
             + ("hung up while it answered" if self._answered else "could not be reached")
@@ -147,10 +149,13 @@ class Attempt:
     def _too_slow(self, error: Exception | None = None) -> NoReturn:
         if self._scope is not None:
             self._scope.check()
-        what = "did not finish its answer" if self._answered else "did not answer"
+        what, within = "did not answer", self._timeout
+        if self._answered:
+            what = "did not finish its answer"
+        elif type(error).__name__ == "ConnectTimeout":
+            what, within = "could not be reached", min(self._timeout, CONNECT_TIMEOUT)
         raise ProviderTimeout(
-            f"{self._outgoing.provider} at {self._outgoing.host} {what} within {self._timeout:g} s"
-            + (" (no connection)" if type(error).__name__ == "ConnectTimeout" else ""),
+            f"{self._outgoing.provider} at {self._outgoing.host} {what} within {within:g} s",
             provider=self._outgoing.provider,
             retryable=not self._answered,
         ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import math
 from collections.abc import Mapping
 
@@ -51,11 +50,15 @@ def retry_after(headers: Mapping[str, str], said: JsonObject, now: float) -> flo
     seconds = _number(header)
     if seconds is not None:
         return seconds
-    # RFC 9110, 10.2.3: Retry-After is seconds or a date.
-    date = email.utils.parsedate_tz(header) if header else None
-    if date is not None:
-        return max(0.0, email.utils.mktime_tz(date) - now)
-    return _retry_info(said)
+    return _until(header, now) if header else _retry_info(said)
+
+
+def _until(header: str, now: float) -> float | None:
+    """RFC 9110, 10.2.3: Retry-After is seconds or a date."""
+    import email.utils  # loads sockets and calendars, for a form that hardly anyone sends
+
+    date = email.utils.parsedate_tz(header)
+    return None if date is None else max(0.0, email.utils.mktime_tz(date) - now)
 
 
 def _retry_info(said: JsonObject) -> float | None:

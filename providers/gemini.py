@@ -9,9 +9,10 @@ from urllib.parse import quote
 from understudy.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import google_wire
-from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel, checked_version
+from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
 from .exchange import MAX_REPLY_BYTES
+from .options import checked_version
 from .retries import Timing
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from understudy.messages import (
     Usage,
 )
 
-from .reader import WrongShape, arguments, as_object, as_text, count, inner, is_object, items, text, total
+from .reader import WrongShape, arguments, as_object, as_text, count, inner, is_object, items, sendable, text, total
 from .settings import lay_over, refuse
 
 DIALECT = "google"
@@ -157,7 +157,7 @@ def _model(message: Message, signed: bool) -> list[JsonValue]:
                 sent.append(_signed({"text": part.text, "thought": True}, signature))
             case ToolCall(signature=signature):
                 given: dict[str, JsonValue] = {"id": part.id} if _echoes(message, part) else {}
-                call: JsonObject = {**given, "name": part.name, "args": part.arguments}
+                call: JsonObject = {**given, "name": part.name, "args": sendable(part)}
                 sent.append(_signed({"functionCall": call}, signature if ours else stand_in))
                 stand_in = None  # of parallel calls only the first one is signed
             case OpaquePart() if ours:

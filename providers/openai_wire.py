@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from understudy.messages import (
@@ -24,7 +23,20 @@ from understudy.messages import (
     Usage,
 )
 
-from .reader import WrongShape, arguments, as_object, as_text, count, inner, is_array, is_object, items, text
+from .reader import (
+    WrongShape,
+    arguments,
+    as_object,
+    as_text,
+    count,
+    inner,
+    is_array,
+    is_object,
+    items,
+    sendable,
+    text,
+    written,
+)
 from .settings import lay_over, refuse
 
 DIALECT = "openai"
@@ -160,7 +172,7 @@ def _assistant(message: Message, official: bool) -> list[JsonValue]:
     # Without parts of its own kind the content is a plain string, which every compatible server reads.
     content: JsonValue = message.text if all(_is_text(b) for b in blocks) else blocks
     if message.tool_calls:
-        fields["tool_calls"] = [_call(call) for call in message.tool_calls]
+        fields["tool_calls"] = [_call(call, official) for call in message.tool_calls]
         if ours and not official:
             fields.update(_echo(message.parts))
     if not content and not fields:
@@ -172,9 +184,11 @@ def _is_text(block: JsonValue) -> bool:
     return is_object(block) and block.get("type") == "text"
 
 
-def _call(call: ToolCall) -> JsonObject:
-    written = json.dumps(call.arguments, ensure_ascii=False) if call.bad_arguments is None else call.bad_arguments
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": written}}
+def _call(call: ToolCall, official: bool) -> JsonObject:
+    # OpenAI itself takes back whatever its model wrote.
+    as_it_was = call.bad_arguments if official else None
+    arguments_text = written(sendable(call)) if as_it_was is None else as_it_was
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_text}}
 
 
 def _echo(parts: Sequence[Part]) -> dict[str, JsonValue]:

@@ -1,4 +1,4 @@
-"""Narrowing of decoded JSON: from `object` to what a wire format says it is."""
+"""JSON, read and written, and its narrowing to what a wire format says it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NoReturn, TypeGuard
 
-from understudy.messages import JsonObject, JsonValue
+from understudy.messages import JsonObject, JsonValue, ToolCall
+
+UNREADABLE = "INVALID_JSON"
+"""Name under which a model sees what it wrote instead of arguments."""
 
 
 class WrongShape(ValueError):
@@ -28,6 +31,22 @@ def parse(text: str | bytes) -> JsonValue:
 
 def _no_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
+
+
+def written(value: JsonValue) -> str:
+    """Write JSON, without spaces.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+        TypeError: something is not JSON.
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # any mapping will do
+    raise TypeError(f"a request holds a {type(value).__name__}, which is not JSON")
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, JsonValue]]:
@@ -106,6 +125,15 @@ def arguments(value: JsonValue) -> tuple[JsonObject, str | None]:
     except ValueError:
         return {}, value
     return (parsed, None) if is_object(parsed) else ({}, value)
+
+
+def sendable(call: ToolCall) -> JsonObject:
+    """Return a call's arguments as an object that every API takes back, with the model's own text where it wrote none.
+
+    The model must see what it wrote to write it better, and some servers answer arguments that do not parse with an error
+    for the whole request (vLLM, OpenAI-compatible server, reads them to fill its chat template).
+    """
+    return call.arguments if call.bad_arguments is None else {UNREADABLE: call.bad_arguments}
 
 
 def _kind(value: JsonValue) -> str:

@@ -10,11 +10,12 @@ from understudy.errors import AuthenticationError
 from understudy.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import google_wire
-from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel, checked_version, checked_word
+from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
 from .default_credentials import DefaultCredentials
 from .environment import first_set
 from .exchange import MAX_REPLY_BYTES
+from .options import checked_version, checked_word
 from .retries import Timing
 
 if TYPE_CHECKING:

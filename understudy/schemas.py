@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import docstring_parser
@@ -12,6 +13,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
 
 from understudy.messages import JsonObject, JsonValue, ToolSpec
+from understudy.tools import module_names
 
 if TYPE_CHECKING:
     from understudy.tools import Signature
@@ -19,14 +21,14 @@ if TYPE_CHECKING:
 PREFIX = "arg_"  # Parameters may be called `copy` or `_x`; fields of a pydantic model may not.
 
 
-def arguments_model(signature: Signature, name: str) -> type[BaseModel]:
-    """Build the model that checks a tool's arguments.
+def arguments_model(signature: Signature, name: str) -> tuple[type[BaseModel], JsonObject]:
+    """Build the model that checks a tool's arguments, and its JSON Schema.
 
     Raises:
         TypeError: a parameter's annotation cannot be resolved, or has no JSON Schema.
     """
     documented = _documented(signature.function)
-    hints = _hints(signature.function, name)
+    hints = _hints(signature, name)
     fields: dict[str, Any] = {}
     for parameter in signature.parameters:
         default: object = ... if parameter.default is parameter.empty else parameter.default
@@ -37,10 +39,11 @@ def arguments_model(signature: Signature, name: str) -> type[BaseModel]:
     config = ConfigDict(extra="forbid", alias_generator=lambda field: field.removeprefix(PREFIX))
     try:
         model: type[BaseModel] = create_model(name, __config__=config, **fields)
-        model.model_json_schema()
+        schema: JsonObject = model.model_json_schema()
     except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
         raise TypeError(_blame(signature, name, hints, error)) from error
-    return model
+    cleaned = {k: v for k, v in _without_titles(schema).items() if k != "description"}
+    return model, {"type": "object", "properties": {}, **cleaned}
 
 
 def _blame(signature: Signature, name: str, hints: Mapping[str, Any], error: Exception) -> str:
@@ -48,8 +51,10 @@ def _blame(signature: Signature, name: str, hints: Mapping[str, Any], error: Exc
     for parameter in signature.parameters:
         try:
             TypeAdapter(hints[parameter.name]).json_schema()
-        except (PydanticUserError, PydanticInvalidForJsonSchema):
+        except (PydanticUserError, PydanticInvalidForJsonSchema) as found:
             kind = inspect.formatannotation(hints[parameter.name])
+            if found.code == "typed-dict-version":
+                return f"tool {name!r}: parameter {parameter.name!r} is of type {kind}: {found.message}"
             return (
                 f"tool {name!r}: parameter {parameter.name!r} is of type {kind}, which has no JSON Schema; "
                 "expected a type that JSON can carry, such as str, int, list[str], a dataclass or a pydantic model"
@@ -57,12 +62,20 @@ def _blame(signature: Signature, name: str, hints: Mapping[str, Any], error: Exc
     return f"tool {name!r}: its parameters have no JSON Schema: {error}"
 
 
-def _hints(function: Callable[..., object], name: str) -> dict[str, Any]:
-    inner = inspect.unwrap(function)
-    try:
-        return get_type_hints(inner, include_extras=True)
-    except NameError as error:
-        raise TypeError(f"tool {name!r}: an annotation names something that is not defined: {error}") from error
+def _hints(signature: Signature, name: str) -> dict[str, Any]:
+    """Return the parameters' types. The others' stay unread: they are often imported for type checkers only."""
+    scope = module_names(signature.function)
+    hints: dict[str, Any] = {}
+    for parameter in signature.parameters:
+        holder = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+        try:
+            hints |= get_type_hints(holder, scope, include_extras=True)
+        except NameError as error:
+            raise TypeError(
+                f"tool {name!r}: parameter {parameter.name!r} is annotated {parameter.annotation!r}, but {error}; "
+                "its types must be defined at the module's top level when the tool is first used"
+            ) from error
+    return hints
 
 
 def _documented(function: Callable[..., object]) -> dict[str, str]:
@@ -79,12 +92,8 @@ def _description(function: Callable[..., object]) -> str:
 
 def tool_spec(signature: Signature, name: str, description: str | None) -> ToolSpec:
     """Build what a model is told of a tool."""
-    schema: JsonObject = signature.arguments_model(name).model_json_schema()
     words = _description(signature.function) if description is None else description
-    cleaned = _without_titles(schema)
-    return ToolSpec(
-        name, words, {"type": "object", "properties": {}, **{k: v for k, v in cleaned.items() if k != "description"}}
-    )
+    return ToolSpec(name, words, signature.schema(name))
 
 
 def _without_titles(schema: JsonObject) -> dict[str, JsonValue]:

@@ -12,10 +12,23 @@ import importlib
 import inspect
 import re
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, cast, get_origin, overload
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    overload,
+)
 
-from understudy.messages import ToolCall, ToolSpec
+from understudy.messages import JsonObject, ToolCall, ToolSpec
 from understudy.session import RunContext, ToolContext
 
 if TYPE_CHECKING:
@@ -36,24 +49,30 @@ ApprovalRule: TypeAlias = "bool | Callable[[ToolCall, RunContext], bool]"
 class Signature:
     """What is known of a tool's function without pydantic, and the validator built with it on first use."""
 
-    __slots__ = ("_lock", "_model", "context_parameter", "function", "is_async", "parameters")
+    __slots__ = ("_lock", "_made", "context_parameter", "function", "is_async", "parameters", "receiver")
 
-    def __init__(self, function: Callable[..., object], name: str) -> None:
+    def __init__(self, function: Callable[..., object], name: str, bound: bool = False) -> None:
         self.function = function
+        self.receiver: str | None = None
+        """The parameter of a method that stands for its instance; None for a function."""
         self.is_async = inspect.iscoroutinefunction(function)
         self.context_parameter: str | None = None
         self.parameters: list[inspect.Parameter] = []
         self._lock = threading.Lock()
-        """Guards the building of the model."""
-        self._model: type[BaseModel] | None = None
-        for parameter in inspect.signature(function).parameters.values():
-            self._take(parameter, name)
+        """Guards the building of the model and the schema."""
+        self._made: tuple[type[BaseModel], JsonObject] | None = None
+        parameters = list(inspect.signature(function).parameters.values())
+        names = module_names(function)
+        if parameters and (bound or _is_receiver(parameters[0])):
+            self.receiver = parameters.pop(0).name
+        for parameter in parameters:
+            self._take(parameter, name, names)
 
-    def _take(self, parameter: inspect.Parameter, name: str) -> None:
+    def _take(self, parameter: inspect.Parameter, name: str, names: Mapping[str, object]) -> None:
         where = f"tool {name!r}: parameter {parameter.name!r}"
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise TypeError(f"{where} is {parameter.kind.description}; a model passes arguments by name only")
-        if _is_context(parameter.annotation):
+        if _is_context(parameter.annotation, names):
             if self.context_parameter is not None:
                 raise TypeError(f"{where} is a second ToolContext; one is enough")
             self.context_parameter = parameter.name
@@ -68,29 +87,65 @@ class Signature:
         Raises:
             TypeError: a parameter's type has no JSON Schema.
         """
-        if self._model is None:
+        return self._build(name)[0]
+
+    def schema(self, name: str) -> JsonObject:
+        """Return the JSON Schema of the arguments; built on first use, with the model."""
+        return self._build(name)[1]
+
+    def _build(self, name: str) -> tuple[type[BaseModel], JsonObject]:
+        if self._made is None:
             with self._lock:
-                if self._model is None:
+                if self._made is None:
                     from understudy.schemas import arguments_model
 
-                    self._model = arguments_model(self, name)
-        return self._model
+                    self._made = arguments_model(self, name)
+        return self._made
 
 
-def _is_context(annotation: object) -> bool:
+def _is_receiver(parameter: inspect.Parameter) -> bool:
+    # A decorator inside a class sees a plain function; only the name tells that it is a method.
+    return parameter.name in ("self", "cls") and parameter.annotation is parameter.empty
+
+
+def _is_context(annotation: object, names: Mapping[str, object]) -> bool:
     if isinstance(annotation, str):  # from __future__ import annotations
-        return re.match(r"(\w+\.)*ToolContext\b", annotation.strip("'\" ")) is not None
-    return annotation is ToolContext or get_origin(annotation) is ToolContext
+        return any(_names_context(word, names) for word in re.findall(r"[^\W\d][\w.]*", annotation))
+    if annotation is ToolContext or get_origin(annotation) is ToolContext:
+        return True
+    return get_origin(annotation) in (Union, UnionType) and any(_is_context(a, names) for a in get_args(annotation))
+
+
+def _names_context(word: str, names: Mapping[str, object]) -> bool:
+    first, *rest = word.split(".")
+    if (rest or [first])[-1] == "ToolContext":
+        return True  # also where it is imported for type checkers only
+    found = names.get(first)
+    for name in rest:
+        found = getattr(found, name, None)
+    return not isinstance(found, str) and _is_context(found, names)
+
+
+def module_names(function: Callable[..., object]) -> dict[str, object]:
+    """Return the names of the module where the function's annotations were written."""
+    inner = inspect.unwrap(function)
+    if isinstance(inner, functools.partial):
+        inner = inspect.unwrap(inner.func)
+    if not inspect.isroutine(inner):  # an object that can be called
+        inner = inspect.unwrap(inner.__call__)
+    return getattr(inner, "__globals__", {})
 
 
 def _signature(function: Callable[..., object], name: str) -> Signature:
     """Return the function's one `Signature`, whichever tools and agents share it."""
-    known = getattr(function, _KEPT, None)
-    if isinstance(known, Signature) and known.function is function:
+    bound = inspect.ismethod(function)
+    inner: Callable[..., object] = function.__func__ if inspect.ismethod(function) else function
+    known = getattr(inner, _KEPT, None)
+    if isinstance(known, Signature) and known.function is inner and (known.receiver is not None or not bound):
         return known
-    made = Signature(function, name)
-    with contextlib.suppress(AttributeError):  # a bound method takes no attributes, and is made anew each time
-        setattr(function, _KEPT, made)
+    made = Signature(inner, name, bound)
+    with contextlib.suppress(AttributeError):  # builtins and some callable objects take no attributes
+        setattr(inner, _KEPT, made)
     return made
 
 
@@ -143,6 +198,11 @@ class Tool(Generic[P, R_co]):
         return self._function(*args, **kwargs)
 
     @property
+    def is_bound(self) -> bool:
+        """Whether this is the tool of an instance."""
+        return inspect.ismethod(self._function)
+
+    @property
     def spec(self) -> ToolSpec:
         """What a model is told of the tool: name, description and JSON Schema; built on first use.
 
@@ -160,14 +220,25 @@ class Tool(Generic[P, R_co]):
     @overload
     def __get__(
         self: Tool[Concatenate[Owner, Rest], R_co], instance: Owner, owner: type | None = None
-    ) -> Callable[Rest, R_co]: ...
-    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., object]:
+    ) -> Tool[Rest, R_co]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Tool[..., object]:
+        """Return the tool of one instance, with the same options: the approval that a method needs goes with it."""
         if instance is None:
-            return self
+            return cast("Tool[..., object]", self)
         method: Callable[..., object] = self._function.__get__(instance, owner)
-        return method
+        return Tool(
+            method,
+            name=self.name,
+            description=self._description,
+            timeout=self.timeout,
+            retries=self.retries,
+            idempotent=self.idempotent,
+            approval=self.approval,
+        )
 
     def __reduce__(self) -> str | tuple[object, ...]:
+        if inspect.ismethod(self._function):
+            return (getattr, (self._function.__self__, self._function.__name__))
         # By name, as functions are: the other process imports the module and finds the same tool.
         return (_find, (self.__module__, self.__qualname__))
 
@@ -239,7 +310,13 @@ def tool(
 
 
 def as_tool(given: ToolLike) -> Tool[..., object]:
-    """Return `given` if it is a tool, else a tool made from the function with the defaults."""
-    if isinstance(given, Tool):
-        return cast("Tool[..., object]", given)  # narrowing loses the parameter
-    return Tool(given)
+    """Return `given` if it is a tool, else a tool made from the function with the defaults.
+
+    Raises:
+        TypeError: it is a method that belongs to no instance, or its signature cannot be called by name.
+    """
+    # narrowing loses the parameter
+    made = cast("Tool[..., object]", given) if isinstance(given, Tool) else Tool(given)
+    if made.signature.receiver is not None and not made.is_bound:
+        raise TypeError(f"tool {made.name!r} is a method; list it as one of an instance: tools=[thing.{made.name}]")
+    return made

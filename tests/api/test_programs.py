@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import textwrap
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from tests.support.paths import ROOT, wire_folder
-from tests.support.programs import performed, program_text
+from tests.support.programs import MARKER, performed, program_text
 from understudy import Agent, Complete, SessionState
 from understudy.testing import ScriptedModel, calls, says
 
@@ -33,10 +32,6 @@ NOT_YET = {
 PARTS = {8: "agents have no memory yet, so the second half is left out"}
 """Programs whose file holds only the beginning, and why."""
 
-has_runtime = pytest.mark.skipif(
-    not hasattr(import_module("understudy.actors"), "runtime"), reason="the runtime is not there yet"
-)
-
 
 def the_document() -> Path | None:
     """Return the API programs document, which stands beside the folder of recorded exchanges."""
@@ -51,6 +46,11 @@ def shown(number: int, document: Path) -> str:
     (text,) = [part for part in section if part.startswith(f"{number}. ")]
     code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     return textwrap.dedent(code[0]).strip("\n")
+
+
+def code_in_readme() -> list[str]:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return [block.strip("\n") for block in blocks]
 
 
 def test_every_program_has_a_file_or_a_reason() -> None:
@@ -81,13 +81,27 @@ def test_a_program_needs_no_help_to_pass_type_checkers(number: int) -> None:
     assert re.findall(r"\bcast\(|type: ignore|pyright:|noqa|\bAny\b", text) == []
 
 
-def test_the_readme_shows_the_first_program() -> None:
-    first = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
-
-    assert first.strip("\n") == program_text(FILES[1])
+def test_the_readme_shows_the_first_program_and_the_twelfth() -> None:
+    assert [code_in_readme()[0], code_in_readme()[2]] == [program_text(FILES[1]), program_text(FILES[12])]
 
 
-@has_runtime
+def test_errors_are_caught_as_the_readme_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prelude = """
+from tests.support.programs import Models
+from understudy import RateLimited
+from understudy.testing import ScriptedModel, says
+
+MODELS = Models({"clerk": ScriptedModel([says("Yes."), RateLimited("slow down", retry_after=7.0)])})
+"""
+    program = tmp_path / "readme.py"
+    program.write_text("\n".join([prelude, MARKER, *code_in_readme()[:2]]))
+
+    with performed(program):
+        pass
+
+    assert capsys.readouterr().out.splitlines()[1] == "try again in 7.0 seconds"
+
+
 def test_an_agent_with_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
     with performed(FILES[1]):
         pass
@@ -95,7 +109,6 @@ def test_an_agent_with_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "Yes: seven. 1 the model answered None\n"
 
 
-@has_runtime
 def test_a_question_to_a_person(capsys: pytest.CaptureFixture[str]) -> None:
     with performed(FILES[2]) as names:
         outcome = names["outcome"]
@@ -105,7 +118,6 @@ def test_a_question_to_a_person(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "How many days?\n"
 
 
-@has_runtime
 def test_an_approval(capsys: pytest.CaptureFixture[str]) -> None:
     with performed(FILES[3]) as names:
         outcome = names["outcome"]
@@ -116,7 +128,6 @@ def test_an_approval(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "refund {'order': '7', 'cents': 1200}\n"
 
 
-@has_runtime
 def test_what_a_tool_can_see() -> None:
     model = ScriptedModel([calls("stock", sku="A-113"), says("Seven.")])
     session = SessionState({"customer": "ada"})
@@ -140,7 +151,6 @@ def test_driving_a_run_by_hand() -> None:
     assert outcome.messages[2].tool_results[0].content == "7"
 
 
-@has_runtime
 def test_testing_an_application() -> None:
     with performed(FILES[14]) as names:
         test = names["test_clerk_looks_before_it_answers"]

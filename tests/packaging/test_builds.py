@@ -65,9 +65,14 @@ def sdist(clean_copy: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel_names(clean_copy: Path, sdist: Path) -> set[str]:
+def wheel(clean_copy: Path, sdist: Path) -> Path:
     # After the source distribution, which must not see what building a wheel leaves behind.
-    return names_in_wheel(build("wheel", clean_copy, clean_copy.parent / "wheel"))
+    return build("wheel", clean_copy, clean_copy.parent / "wheel")
+
+
+@pytest.fixture(scope="module")
+def wheel_names(wheel: Path) -> set[str]:
+    return names_in_wheel(wheel)
 
 
 def test_the_wheel_holds_every_module_and_nothing_else(clean_copy: Path, wheel_names: set[str]) -> None:
@@ -98,6 +103,28 @@ def test_the_wheel_ships_the_data_of_the_packages(clean_copy: Path, wheel_names:
             data.add(f"understudy/{path.relative_to(clean_copy).as_posix()}")
 
     assert {name for name in wheel_names if name.endswith(".json")} == data
+
+
+def test_every_public_name_can_be_imported_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import understudy\n"
+        "for name in understudy.__all__: getattr(understudy, name)\n"
+        "print(*sorted({m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'understudy'}), sep='\\n')"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, str(tmp_path / "site")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert all(Path(file).is_relative_to(tmp_path / "site") for file in done.stdout.splitlines())
 
 
 def test_the_source_distribution_holds_no_part_of_the_tests(sdist: Path) -> None:

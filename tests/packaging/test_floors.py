@@ -5,21 +5,18 @@ A contract can name what is forbidden, but not say "nothing else", so the allow-
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable
 
 import grimp
 import pytest
 
-from tests.support.paths import FOLDERS
+from tests.support.paths import FOLDERS, ROOT
 
-UPPER = ("understudy.actors", "understudy.orchestration", "understudy.providers", "understudy.specs")
-FRONT_DOOR = (
-    "understudy.__main__",
-    "understudy.cli",
-    "understudy.report",
-    "understudy.terminal",
-    "understudy.testing",
-)
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+LAYERS = next(contract["layers"] for contract in CONTRACTS if contract["type"] == "layers")
+VOCABULARY = [f"understudy.{module}" for module in LAYERS[-1].split(" : ")]
+"""The lowest layer; the contract is exhaustive, so each module stands in one."""
 
 PURE = {
     "__future__",
@@ -45,10 +42,10 @@ PURE = {
 }
 """What needs no thread, clock, randomness, file or network."""
 
-VOCABULARY = PURE | {"contextvars", "importlib", "threading"}
+SHARED = PURE | {"contextvars", "importlib", "threading"}
 """Values that are shared between threads have locks, scopes travel in context variables, tools are found by name."""
 
-SCHEMAS = {"pydantic", "docstring_parser"}
+SCHEMAS = {"docstring_parser", "pydantic", "pydantic_core"}
 LOADED_LATE = {"understudy.schemas", "understudy.orchestration.snapshot"}
 """The modules that may use `SCHEMAS`. The tests of the import cost see to it that they are loaded late."""
 
@@ -68,17 +65,11 @@ def is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
 
-def vocabulary(graph: grimp.ImportGraph) -> Iterator[str]:
-    for module in sorted(graph.modules):
-        if module.startswith("understudy.") and not any(is_in(module, p) for p in (*UPPER, *FRONT_DOOR)):
-            yield module
+def orchestration(graph: grimp.ImportGraph) -> list[str]:
+    return [module for module in sorted(graph.modules) if is_in(module, "understudy.orchestration")]
 
 
-def orchestration(graph: grimp.ImportGraph) -> Iterator[str]:
-    return (module for module in sorted(graph.modules) if is_in(module, "understudy.orchestration"))
-
-
-def strays(graph: grimp.ImportGraph, modules: Iterator[str], allowed: set[str]) -> list[str]:
+def strays(graph: grimp.ImportGraph, modules: Iterable[str], allowed: set[str]) -> list[str]:
     """Return imports from outside the package that are not allowed, as `importer -> imported`."""
     return [
         f"{module} -> {imported}"
@@ -94,17 +85,17 @@ def test_orchestration_uses_no_thread_clock_randomness_file_or_network(graph: gr
 
 
 def test_the_vocabulary_uses_nothing_but_locks_and_context(graph: grimp.ImportGraph) -> None:
-    assert strays(graph, vocabulary(graph), VOCABULARY) == []
+    assert strays(graph, VOCABULARY, SHARED) == []
 
 
 def test_the_port_is_the_only_way_up_from_the_two_lowest_floors(graph: grimp.ImportGraph) -> None:
-    above = ("understudy.actors", "understudy.providers", "understudy.specs", *FRONT_DOOR)
-
     upward = {
         (module, imported)
-        for module in (*vocabulary(graph), *orchestration(graph))
+        for module in (*VOCABULARY, *orchestration(graph))
         for imported in graph.find_modules_directly_imported_by(module)
-        if any(is_in(imported, package) for package in above)
+        if is_in(imported, "understudy")
+        and imported not in VOCABULARY
+        and not (is_in(imported, "understudy.orchestration") and is_in(module, "understudy.orchestration"))
     }
 
     assert {module for module, _ in upward} <= {PORT[0]}

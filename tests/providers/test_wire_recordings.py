@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.support import wire
+from tests.support.clients import client
 from tests.support.wire import Case, obj
 from understudy.errors import AuthenticationError, ProviderError, RateLimited
-from understudy.messages import JsonObject, JsonValue, ModelTurn
-from understudy.models import Model
-from understudy.providers import Anthropic, Gemini, OpenAI, Vertex
+from understudy.messages import JsonObject, JsonValue, ModelRequest, ModelTurn
 
 CASES = wire.cases()
 FAILING = [case for case in CASES if case.expected["error"] is not None]
@@ -34,26 +33,9 @@ def server() -> Generator[str]:
         yield address
 
 
-def client(case: Case, server: str) -> Model:
-    base = f"{server}/{case.name}"
-    match case.provider:
-        case "anthropic":
-            return Anthropic(case.model, api_key="test-key", base_url=base, attempts=1)
-        case "gemini":
-            return Gemini(case.model, api_key="test-key", base_url=base, attempts=1)
-        case "vertex":
-            return Vertex(
-                case.model,
-                access_token="test-token",
-                project="some-project",
-                location="us-central1",
-                base_url=base,
-                api_version=case.path.split("/")[1],
-                attempts=1,
-            )
-        case _:
-            root = case.path.removesuffix("/chat/completions")
-            return OpenAI(case.model, api_key="test-key", base_url=base + root, attempts=1)
+def ask(case: Case, server: str, request: ModelRequest | None = None) -> ModelTurn:
+    with client(case, server) as model:
+        return model.complete(case.wants if request is None else request)
 
 
 def picked(usage: JsonObject, path: str) -> JsonValue:
@@ -84,7 +66,7 @@ def test_there_are_28_recordings_without_a_stream() -> None:
 
 @pytest.mark.parametrize("case", ANSWERED, ids=lambda case: case.name)
 def test_a_recorded_answer_is_read_as_the_official_library_reads_it(case: Case, server: str) -> None:
-    turn = client(case, server).complete(case.wants)
+    turn = ask(case, server)
 
     assert normalised(case, turn) == case.expected
 
@@ -94,7 +76,7 @@ def test_a_recorded_error_keeps_its_class_status_word_and_message(case: Case, se
     expected = obj(case.expected["error"])
 
     with pytest.raises(ProviderError) as caught:
-        client(case, server).complete(case.wants)
+        ask(case, server)
 
     assert type(caught.value) is ERRORS.get(case.status, ProviderError)
     assert (caught.value.status, caught.value.code) == (expected["status"], expected["type"])
@@ -105,7 +87,7 @@ def test_a_recorded_error_keeps_its_class_status_word_and_message(case: Case, se
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_was_sent_says_what_the_recorded_request_said(case: Case, server: str) -> None:
     try:
-        client(case, server).complete(case.wants)
+        ask(case, server)
     except ProviderError:
         assert case in FAILING
 
@@ -118,7 +100,7 @@ def test_the_wait_of_a_recorded_rate_limit_is_known(server: str) -> None:
     case = next(c for c in CASES if c.name == "gemini-gen-error-429-a")
 
     with pytest.raises(RateLimited) as caught:
-        client(case, server).complete(case.wants)
+        ask(case, server)
 
     assert caught.value.retry_after == 48.0
     assert caught.value.retryable
@@ -128,10 +110,10 @@ def test_the_wait_of_a_recorded_rate_limit_is_known(server: str) -> None:
 def test_a_turn_goes_back_as_the_next_request_was_recorded(case: Case, server: str) -> None:
     second = next(c for c in CASES if c.name == case.name.replace(".1", ".2"))
     asked = second.wants
-    turn = client(case, server).complete(case.wants)
+    turn = ask(case, server)
     history = [wire.as_history(turn, m) if m.role == "assistant" else m for m in asked.messages]
 
-    client(second, server).complete(replace(asked, messages=history))
+    ask(second, server, replace(asked, messages=history))
 
     entry = wire.log_of(server)[-1]
     assert entry["case"] == second.name

@@ -11,9 +11,6 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("actors", "orchestration", "providers", "specs")
 """The source folders at the root; each is imported as `understudy.NAME`."""
 
-NO_WIRE = "the recorded exchanges are not there; UNDERSTUDY_WIRE names their folder"
-"""Why a test is skipped that needs `wire_folder`. CI fails on this reason when the folder is there."""
-
 
 def wire_folder() -> Path | None:
     """Return the folder of recorded exchanges: `$UNDERSTUDY_WIRE`, else `../shared/wire`; None if there is none.

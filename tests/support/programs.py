@@ -36,7 +36,7 @@ def performed(path: Path) -> Generator[dict[str, object]]:
         given: set[int] = set()
         for statement in ast.parse(path.read_text(), path.name).body:
             # One statement at a time, as a line of the text may use the agent that the line before has made.
-            exec(compile(ast.Module([statement], []), str(path), "exec"), names)  # noqa: S102 (it is our own file)
+            exec(compile(ast.Module([statement], []), str(path), "exec", dont_inherit=True), names)  # noqa: S102 (it is our own file)
             for agent in _agents(names):
                 if id(agent) not in given:
                     given.add(id(agent))

@@ -1,0 +1,51 @@
+"""Samples of one thing, and how they are taken: in rounds that go around, so that noise hits every side alike."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some samples taken one right after another."""
+
+    wall: tuple[float, ...]
+    """Seconds each took by the clock on the wall."""
+    cpu: float
+    """Seconds of processor time one took on average, over all threads of the process."""
+    threads: int = 0
+    """Threads that were added while it ran; 0 where nobody looked."""
+
+
+Round: TypeAlias = Callable[[int], Mapping[str, Batch]]
+"""Takes one batch of every side; the argument is the round's number, from 0. Side's label -> its batch."""
+
+Sampler: TypeAlias = Callable[[], Batch]
+
+
+def timed(action: Callable[[], object], calls: int) -> Batch:
+    """Call `action` `calls` times; each call is a sample."""
+    wall: list[float] = []
+    gc.collect()  # what an earlier batch left behind is not for this one to sweep
+    cpu = time.process_time()
+    for _ in range(calls):
+        began = time.perf_counter()
+        action()
+        wall.append(time.perf_counter() - began)
+    return Batch(tuple(wall), (time.process_time() - cpu) / calls)
+
+
+def taking_turns(sides: Mapping[str, Sampler]) -> Round:
+    """Return a round that takes a batch of each side; every second round goes backwards."""
+
+    def one_round(number: int) -> dict[str, Batch]:
+        order = list(sides.items())
+        if number % 2 == 1:
+            order.reverse()
+        return {label: sampler() for label, sampler in order}
+
+    return one_round

@@ -1,0 +1,103 @@
+"""Many things at once, all of them blocking: as many threads, and what starting and waking them costs.
+
+Each round is a process of its own, for only a new process has no threads to reuse; see `burst_process`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from typing import cast
+
+from .batch import Batch, Round
+from .fresh import run_python
+from .measure import Measure, Side
+from .sizes import Sizes
+
+COLD = "cold: no thread is there yet"
+WARM = "warm: threads of the burst before"
+THREADS = "raw threads that sleep as long, always cold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """What one burst process does."""
+
+    runs: int
+    """How many runs begin at once."""
+    tool_calls: int
+    """How many tools each of them calls in one turn."""
+    nap: float
+    """Seconds each tool call blocks."""
+    model_nap: float
+    """Seconds each of a run's two model calls blocks."""
+    repeats: int
+    """How often the burst is repeated with the threads of the first one."""
+
+
+def to_arguments(burst: Burst, threads_first: bool) -> str:
+    """Return what a burst process is told."""
+    return json.dumps([asdict(burst), threads_first])
+
+
+def from_arguments(text: str) -> tuple[Burst, bool]:
+    """Read what `to_arguments` made."""
+    fields, threads_first = json.loads(text)
+    return Burst(**fields), bool(threads_first)
+
+
+@contextmanager
+def _in_processes(burst: Burst) -> Generator[Round]:
+    def one_round(number: int) -> dict[str, Batch]:
+        printed = run_python("-m", "bench.burst_process", to_arguments(burst, number % 2 == 1))
+        batches = cast("dict[str, tuple[list[float], float, int]]", json.loads(printed))
+        return {label: Batch(tuple(wall), cpu, threads) for label, (wall, cpu, threads) in batches.items()}
+
+    yield one_round
+
+
+def _runs(count: Callable[[Sizes], int]) -> Callable[[Sizes], AbstractContextManager[Round]]:
+    def prepare(sizes: Sizes) -> AbstractContextManager[Round]:
+        return _in_processes(
+            Burst(runs=count(sizes), tool_calls=1, nap=sizes.nap, model_nap=sizes.nap, repeats=sizes.repeats)
+        )
+
+    return prepare
+
+
+def _tools(sizes: Sizes) -> AbstractContextManager[Round]:
+    return _in_processes(
+        Burst(runs=1, tool_calls=sizes.tool_calls, nap=sizes.nap, model_nap=0.0, repeats=sizes.repeats)
+    )
+
+
+def _runs_title(runs: int, sizes: Sizes) -> str:
+    nap = f"{sizes.nap * 1000:g} ms"
+    return f"{runs:,} runs at once: model {nap}, tool {nap}, model {nap}, all blocking"
+
+
+FEW_RUNS = Measure(
+    name="runs-100",
+    title=lambda sizes: _runs_title(sizes.few_runs, sizes),
+    ours=(Side(label=COLD, target=0.170), Side(label=WARM, target=0.170)),
+    references=(Side(label=THREADS),),
+    prepare=_runs(lambda sizes: sizes.few_runs),
+)
+
+MANY_RUNS = Measure(
+    name="runs-1000",
+    title=lambda sizes: _runs_title(sizes.many_runs, sizes),
+    ours=(Side(label=COLD, target_ratio=1.5), Side(label=WARM, target_ratio=1.5)),
+    references=(Side(label=THREADS),),
+    prepare=_runs(lambda sizes: sizes.many_runs),
+)
+
+TOOLS = Measure(
+    name="tools-50",
+    title=lambda sizes: f"one turn with {sizes.tool_calls} tool calls that block {sizes.nap * 1000:g} ms each",
+    ours=(Side(label=COLD, target=0.060), Side(label=WARM, target=0.060)),
+    references=(Side(label=THREADS),),
+    prepare=_tools,
+)

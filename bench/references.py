@@ -1,0 +1,97 @@
+"""The least that each piece of work can cost: bare Pykka actors, bare threads, plain Python."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Self
+
+import pykka
+
+from .fakes import ANSWER, noop
+
+
+class Echo(pykka.ThreadingActor):
+    """Replies with what it is sent."""
+
+    def on_receive(self, message: object) -> object:
+        return message
+
+
+class HandWritten(pykka.ThreadingActor):
+    """The loop an agent goes through, written by hand: a history of dictionaries, a table of functions, no checks."""
+
+    def on_receive(self, message: object) -> object:
+        rounds = message if isinstance(message, int) else 0
+        history: list[dict[str, object]] = [{"role": "user", "content": "go"}]
+        for turn in range(1, rounds + 1):
+            call = {"id": f"call-{turn}", "name": "noop", "arguments": {"x": turn}}
+            history.append({"role": "assistant", "calls": [call]})
+            history.append({"role": "tool", "id": call["id"], "content": noop(turn)})
+        history.append({"role": "assistant", "content": ANSWER})
+        return history[-1]["content"]
+
+
+@contextmanager
+def started(kind: type[pykka.ThreadingActor]) -> Generator[pykka.ActorRef[pykka.ThreadingActor]]:
+    """Start a Pykka actor, and stop it at the end of the block."""
+    reference = kind.start()
+    try:
+        yield reference
+    finally:
+        reference.stop()
+
+
+class BareThread:
+    """One thread that echoes what comes through a queue: about the least a request and its reply can be."""
+
+    def __init__(self) -> None:
+        self._requests: queue.SimpleQueue[tuple[object, queue.SimpleQueue[object]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="bench-bare", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while (request := self._requests.get()) is not None:
+            message, reply = request
+            reply.put(message)
+
+    def ask(self, message: object) -> object:
+        """Send `message` over and wait for it to come back."""
+        reply: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._requests.put((message, reply))
+        return reply.get()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._requests.put(None)
+        self._thread.join()
+
+
+@dataclass(frozen=True)
+class PlainTool:
+    """A dataclass as plain as they come, with a tool's fields."""
+
+    name: str
+    function: object
+    timeout: float = 60.0
+    retries: int = 0
+
+
+def sleeping_threads(threads: int, naps: int, nap: float) -> None:
+    """Start `threads` threads that each sleep `naps` times, and join them all."""
+
+    def sleep() -> None:
+        for _ in range(naps):
+            time.sleep(nap)
+
+    started = [threading.Thread(target=sleep, daemon=True) for _ in range(threads)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()

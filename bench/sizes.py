@@ -1,0 +1,33 @@
+"""How much is measured: the full sizes, for which the targets hold, and tiny ones that only show that all of it works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How often, how many, how long."""
+
+    quick: bool
+    rounds: int
+    """How often each measure goes around all its sides."""
+    processes: int
+    """Fresh processes a side, in each round of an import measure."""
+    calls: int
+    """Samples a side, in each round of what takes microseconds."""
+    few_runs: int
+    many_runs: int
+    """How many runs the two bursts begin at once."""
+    tool_calls: int
+    """How many tools one turn calls at once."""
+    repeats: int
+    """How often a burst is repeated with the threads of the first one."""
+    nap: float
+    """Seconds that a blocking model or tool blocks."""
+
+
+FULL = Sizes(
+    quick=False, rounds=7, processes=2, calls=150, few_runs=100, many_runs=1000, tool_calls=50, repeats=2, nap=0.05
+)
+QUICK = Sizes(quick=True, rounds=1, processes=1, calls=3, few_runs=4, many_runs=8, tool_calls=3, repeats=1, nap=0.005)

@@ -1,0 +1,62 @@
+"""Checks of what users pass to a client when they make it. Each raises TypeError or ValueError, naming the option."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+
+def checked_model(model: str) -> str:
+    """Return the name of a model; raises TypeError or ValueError for what cannot be one."""
+    if not isinstance(model, str):
+        raise TypeError(f"model must be a string, got {type(model).__name__}")
+    if not model.strip() or not model.isprintable():
+        raise ValueError(f"model must be the name of a model, got {model!r}")
+    return model.strip()
+
+
+def checked_url(url: str, name: str = "base_url") -> str:
+    """Return an address without its last slash; `name` is what the error calls it."""
+    if not isinstance(url, str):
+        raise TypeError(f"{name} must be a string, got {type(url).__name__}")
+    parts = urlsplit(url)
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(f"{name} must not hold a user or password; pass the key by its own parameter")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError(f"{name} must look like https://host/path, got {url!r}")
+    return url.rstrip("/")
+
+
+def checked_seconds(value: float, name: str) -> float:
+    """Return a time span above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name} must be above 0 and finite, got {value}")
+    return float(value)
+
+
+def checked_count(value: int, name: str) -> int:
+    """Return a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+    return value
+
+
+def checked_version(version: str) -> str:
+    """Return an `api_version` that can stand in a path or header."""
+    if not isinstance(version, str):
+        raise TypeError(f"api_version must be a string, got {type(version).__name__}")
+    if not version or not all(c.isascii() and (c.isalnum() or c in "-._") for c in version):
+        raise ValueError(f"api_version must be a word such as 'v1' or '2023-06-01', got {version!r}")
+    return version
+
+
+def checked_word(word: str, name: str) -> str:
+    """Return a project or location that can stand in a path."""
+    if not isinstance(word, str):
+        raise TypeError(f"{name} must be a string, got {type(word).__name__}")
+    if not word or not all(c.isascii() and (c.isalnum() or c in "-._:") for c in word):
+        raise ValueError(f"{name} must be an id of Google Cloud's, got {word!r}")
+    return word

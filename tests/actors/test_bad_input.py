@@ -1,0 +1,54 @@
+"""A caller's mistakes: found before anything starts, and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import scripted
+from understudy.testing import says
+
+
+def agent() -> us.Agent:
+    return scripted(says("ok"))
+
+
+class Thing:
+    """A type without JSON Schema."""
+
+
+def look() -> str:
+    return "x"
+
+
+def takes_a_thing(thing: Thing) -> str:
+    return "x"
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "words"),
+    [
+        (lambda: us.Agent("a", model="claude"), ValueError, "agent 'a': unknown provider in model 'claude'"),
+        (lambda: us.Agent("a", model="openia:gpt-4o"), ValueError, "did you mean 'openai:gpt-4o'"),
+        (lambda: us.Agent("a", model="openai:"), ValueError, "no model named in 'openai:'"),
+        (lambda: us.Agent("a"), TypeError, "model"),  # type: ignore[call-arg]  # the mistake under test
+        (lambda: us.Agent("a", model="rehearsal", tools=[look, look]), ValueError, "two tools are named 'look'"),
+        (lambda: us.Agent("a", model="rehearsal", tools=[len]), TypeError, "tool 'len': parameter 'obj' is positional"),
+        (lambda: agent().run(7), TypeError, "input must be text"),  # type: ignore[arg-type]  # the mistake under test
+        (lambda: agent().run("x", timeout=0), ValueError, "timeout must be above 0"),
+        (lambda: agent().run("x", session=7), TypeError, "session must be"),  # type: ignore[arg-type]  # the mistake
+        (lambda: agent().run("x", system="shop"), TypeError, "system must be an ActorSystem"),
+        (lambda: agent().run("x", history=["hi"]), TypeError, "history must hold Message"),  # type: ignore[list-item]
+        (lambda: us.ActorSystem(" "), ValueError, "name"),
+        (
+            lambda: us.Agent("a", model="rehearsal", tools=[takes_a_thing]).run("x"),
+            TypeError,
+            "tool 'takes_a_thing': parameter 'thing' is of type .*Thing, which has no JSON Schema",
+        ),
+    ],
+)
+def test_a_mistake_is_named(mistake: Callable[[], object], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        mistake()

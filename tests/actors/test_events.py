@@ -1,0 +1,104 @@
+"""The events of a run: gapless, from the first on, with one terminal event that equals the outcome."""
+
+from __future__ import annotations
+
+import threading
+
+import understudy as us
+from tests.support.scripts import WAIT, scripted
+from understudy.testing import FunctionModel, calls, says
+
+
+def look(word: str) -> str:
+    return f"saw {word}"
+
+
+def names(events: list[us.Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def test_the_events_of_a_run_tell_its_story_in_order() -> None:
+    handle = scripted(calls("look", word="x"), says("ok"), tools=[look]).submit("go")
+
+    events = list(handle.events())
+
+    assert names(events) == [
+        "TurnStarted",
+        "TurnFinished",
+        "ToolStarted",
+        "ToolFinished",
+        "TurnStarted",
+        "TextDelta",
+        "TurnFinished",
+        "RunFinished",
+    ]
+    assert [event.seq for event in events] == list(range(8))
+    assert {event.run_id for event in events} == {handle.run_id}
+    last = events[-1]
+    assert isinstance(last, us.RunFinished) and last.outcome == handle.result()
+
+
+def test_events_can_be_opened_late_and_twice() -> None:
+    handle = scripted(calls("look", word="x"), says("ok"), tools=[look]).submit("go")
+    handle.result(WAIT)
+
+    assert list(handle.events()) == list(handle.events())
+    assert len(list(handle.events())) == 8
+
+
+def test_an_event_arrives_while_the_run_goes_on() -> None:
+    gate = threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 2:
+            assert gate.wait(WAIT)
+            return says("ok")
+        return calls("look", word="x")
+
+    events = us.Agent("clerk", model=FunctionModel(answer), tools=[look]).submit("go").events()
+    for event in events:
+        if isinstance(event, us.ToolFinished):
+            assert event.result.content == "saw x"
+            gate.set()
+
+    assert gate.is_set()
+
+
+def test_a_run_that_fails_ends_with_run_failed_and_the_iterator_does_not_raise() -> None:
+    error = us.RateLimited("no")
+    events = list(scripted(error).submit("go").events())
+
+    last = events[-1]
+    assert isinstance(last, us.RunFailed) and last.error is error
+    assert sum(isinstance(event, us.RunFailed | us.RunFinished) for event in events) == 1
+
+
+def test_a_call_that_never_ran_is_told_too() -> None:
+    events = list(scripted(calls("nope"), says("ok"), tools=[look]).submit("go").events())
+
+    told = [event for event in events if isinstance(event, us.ToolStarted | us.ToolFinished)]
+    assert names(list(told)) == ["ToolStarted", "ToolFinished"]
+    assert isinstance(told[1], us.ToolFinished) and told[1].result.error_kind == "unknown_tool"
+
+
+def test_each_call_of_a_turn_is_told_once_also_when_it_times_out() -> None:
+    gate = threading.Event()
+
+    @us.tool(timeout=0.05)
+    def hang() -> str:
+        gate.wait(WAIT)
+        return "late"
+
+    agent = scripted(calls("hang") + calls("look", word="x"), calls("hang"), says("ok"), tools=[hang, look])
+    events = list(agent.submit("go").events())
+    gate.set()
+
+    finished = [event.result.error_kind for event in events if isinstance(event, us.ToolFinished)]
+    assert sorted(finished) == ["", "timed_out", "timed_out"]
+
+
+def test_a_pause_ends_the_events_with_its_outcome() -> None:
+    events = list(scripted(says("__ask_user__: who?")).submit("go").events())
+
+    last = events[-1]
+    assert isinstance(last, us.RunFinished) and isinstance(last.outcome, us.NeedsInput)

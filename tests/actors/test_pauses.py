@@ -1,0 +1,212 @@
+"""Runs that wait for a person or for a higher limit, and go on with a token."""
+
+from __future__ import annotations
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import finished, results_of, scripted
+from understudy.testing import calls, says
+
+
+@us.tool(approval=True)
+def refund(order: str, cents: int) -> str:
+    """Pay money back."""
+    return f"paid {cents} for {order}"
+
+
+def look(order: str) -> str:
+    return f"order {order}"
+
+
+def paused(outcome: us.Outcome) -> us.NeedsApproval:
+    assert isinstance(outcome, us.NeedsApproval), outcome
+    return outcome
+
+
+def asked(outcome: us.Outcome) -> us.NeedsInput:
+    assert isinstance(outcome, us.NeedsInput), outcome
+    return outcome
+
+
+def test_a_run_waits_for_an_approval_and_goes_on_with_it() -> None:
+    agent = scripted(calls("refund", order="7", cents=1200), says("Done."), tools=[refund])
+
+    waiting = paused(agent.run("Refund order 7"))
+    outcome = finished(agent.resume(waiting.token, us.Approve()))
+
+    assert [(call.name, call.arguments) for call in waiting.calls] == [("refund", {"order": "7", "cents": 1200})]
+    assert results_of(outcome)[0].content == "paid 1200 for 7"
+    assert (outcome.text, outcome.run_id, outcome.iterations) == ("Done.", waiting.run_id, 1)
+
+
+def test_calls_that_need_no_approval_run_before_the_run_waits() -> None:
+    ran: list[str] = []
+
+    def peek(order: str) -> str:
+        ran.append(order)
+        return "seen"
+
+    agent = scripted(calls("refund", order="7", cents=1) + calls("peek", order="7"), says("ok"), tools=[refund, peek])
+
+    waiting = paused(agent.run("go"))
+
+    assert ran == ["7"]
+    outcome = agent.resume(waiting.token, us.Approve())
+    assert [r.content for r in results_of(outcome)] == ["paid 1 for 7", "seen"]
+    assert ran == ["7"]  # not done again
+
+
+def test_a_rejection_reaches_the_model_with_its_reason() -> None:
+    agent = scripted(calls("refund", order="7", cents=1200), says("ok"), tools=[refund])
+
+    outcome = agent.resume(paused(agent.run("go")).token, us.Reject("too much"))
+
+    assert (results_of(outcome)[0].error_kind, results_of(outcome)[0].content) == ("rejected", "Rejected: too much")
+
+
+def test_an_approval_may_edit_the_arguments() -> None:
+    agent = scripted(calls("refund", order="7", cents=1200), says("ok"), tools=[refund])
+
+    outcome = agent.resume(paused(agent.run("go")).token, us.Approve(arguments={"order": "7", "cents": 5}))
+
+    assert results_of(outcome)[0].content == "paid 5 for 7"
+
+
+def test_decisions_by_call_id_may_come_in_parts_each_with_a_new_token() -> None:
+    turn = calls("refund", order="1", cents=1) + calls("refund", order="2", cents=2)
+    agent = scripted(turn, says("ok"), tools=[refund])
+    first = paused(agent.run("go"))
+
+    second = paused(agent.resume(first.token, {first.calls[1].id: us.Approve()}))
+    outcome = finished(agent.resume(second.token, {second.calls[0].id: us.Reject()}))
+
+    assert second.token != first.token
+    assert [call.id for call in second.calls] == [first.calls[0].id]
+    assert [r.error_kind for r in results_of(outcome)] == ["rejected", ""]
+
+
+def test_an_approval_rule_sees_the_call_and_its_run() -> None:
+    def over_a_hundred(call: us.ToolCall, context: us.RunContext) -> bool:
+        return context.user_id == "ada" and int(str(call.arguments["cents"])) > 100
+
+    @us.tool(approval=over_a_hundred)
+    def pay(cents: int) -> str:
+        return f"paid {cents}"
+
+    agent = scripted(calls("pay", cents=50) + calls("pay", cents=500), says("ok"), tools=[pay])
+
+    waiting = paused(agent.run("go", user_id="ada"))
+
+    assert [call.arguments for call in waiting.calls] == [{"cents": 500}]
+
+
+def test_a_question_to_a_person_waits_for_the_answer() -> None:
+    agent = scripted(says("__ask_user__: Which shop?"), says("Main it is."))
+
+    waiting = asked(agent.run("go"))
+    outcome = finished(agent.resume(waiting.token, "main"))
+
+    assert waiting.question == "Which shop?"
+    assert [message.text for message in outcome.messages][-2:] == ["main", "Main it is."]
+    with pytest.raises(us.UnfinishedRun, match="Which shop"):
+        _ = waiting.text
+
+
+def test_a_limit_carries_a_token_and_a_raised_limit_goes_on() -> None:
+    agent = scripted(*[calls("look", order="7")] * 3, says("ok"), tools=[look], max_iterations=2)
+
+    with pytest.raises(us.MaxIterationsExceeded) as caught:
+        agent.run("go")
+    token = caught.value.token
+    assert token is not None
+    outcome = finished(agent.resume(token, max_iterations=5))
+
+    assert caught.value.limit == 2
+    assert outcome.iterations == 3
+
+
+def test_a_limit_that_is_not_raised_is_reached_again_with_a_new_token() -> None:
+    agent = scripted(*[calls("look", order="7")] * 2, says("ok"), tools=[look], max_iterations=1)
+
+    with pytest.raises(us.MaxIterationsExceeded) as first:
+        agent.run("go")
+    with pytest.raises(us.MaxIterationsExceeded) as second:
+        agent.resume(first.value.token or "")
+
+    assert second.value.token not in (None, first.value.token)
+
+
+def test_a_token_works_once() -> None:
+    agent = scripted(calls("refund", order="7", cents=1), says("ok"), tools=[refund])
+    token = paused(agent.run("go")).token
+    agent.resume(token, us.Approve())
+
+    with pytest.raises(us.TokenUsed):
+        agent.resume(token, us.Approve())
+
+
+def test_a_token_nobody_issued_is_unknown() -> None:
+    with pytest.raises(us.UnknownToken, match="token"):
+        scripted().resume("run-1.nonsense", "hi")
+
+
+@pytest.mark.parametrize("answer", ["yes", None, 7, {"call-1-0": "yes"}])
+def test_an_answer_of_the_wrong_kind_is_refused_and_the_token_stands(answer: object) -> None:
+    agent = scripted(calls("refund", order="7", cents=1), says("ok"), tools=[refund])
+    token = paused(agent.run("go")).token
+
+    with pytest.raises(TypeError):
+        agent.resume(token, answer)  # type: ignore[arg-type]  # the mistake under test
+
+    assert finished(agent.resume(token, us.Approve())).text == "ok"
+
+
+def test_a_decision_about_a_call_that_does_not_wait_is_refused_and_the_token_stands() -> None:
+    agent = scripted(calls("refund", order="7", cents=1), says("ok"), tools=[refund])
+    token = paused(agent.run("go")).token
+
+    with pytest.raises(us.ProtocolViolation, match="nobody"):
+        agent.resume(token, {"nobody": us.Approve()})
+
+    assert finished(agent.resume(token, us.Approve())).text == "ok"
+
+
+def test_a_token_of_another_agents_run_is_refused_and_stands() -> None:
+    agent = scripted(calls("refund", order="7", cents=1), says("ok"), tools=[refund])
+    token = paused(agent.run("go")).token
+
+    with pytest.raises(ValueError, match="belongs to agent 'clerk'"):
+        agent.replace(id="other").resume(token, us.Approve())
+
+    assert finished(agent.resume(token, us.Approve())).text == "ok"
+
+
+def test_a_session_goes_on_where_the_run_paused() -> None:
+    def write(ctx: us.ToolContext, word: str) -> str:
+        before = ctx.session.get("word")
+        ctx.session["word"] = word
+        return str(before)
+
+    session = us.SessionState()
+    agent = scripted(
+        calls("write", word="a"), says("__ask_user__: go on?"), calls("write", word="b"), says("ok"), tools=[write]
+    )
+
+    waiting = asked(agent.run("go", session=session))
+    assert session["word"] == "a"
+    outcome = agent.resume(waiting.token, "yes")
+
+    assert [r.content for r in results_of(outcome)] == ["None", "a"]
+    assert session["word"] == "b"
+
+
+def test_deps_are_given_again_on_resume() -> None:
+    def whose(ctx: us.ToolContext[str]) -> str:
+        return str(ctx.deps)
+
+    agent = scripted(says("__ask_user__: go on?"), calls("whose"), says("ok"), tools=[whose])
+
+    waiting = asked(agent.run("go", deps="first"))
+
+    assert results_of(agent.resume(waiting.token, "yes", deps="second"))[0].content == "second"

@@ -1,0 +1,85 @@
+"""Replies: one answer, the first writer wins, and everyone who waits gets it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from understudy.actors.reply import Reply
+
+WAIT = 10.0
+
+
+def test_the_first_answer_stands() -> None:
+    reply: Reply[int] = Reply()
+
+    assert reply.set(1) is True
+    assert reply.set(2) is False
+    assert reply.fail(ValueError()) is False
+    assert reply.get() == 1
+
+
+def test_an_error_is_raised_to_whoever_gets_it() -> None:
+    reply: Reply[int] = Reply()
+    reply.fail(ValueError("no"))
+
+    with pytest.raises(ValueError, match="no"):
+        reply.get()
+
+
+def test_a_wait_ends_at_its_timeout_and_leaves_the_reply_open() -> None:
+    reply: Reply[int] = Reply()
+
+    assert reply.wait(0.001) is False
+    assert reply.wait(0) is False
+    reply.set(1)
+    assert reply.wait(0) is True
+
+
+def test_all_who_wait_are_woken() -> None:
+    reply: Reply[int] = Reply()
+    woken = threading.Semaphore(0)
+
+    def wait() -> None:
+        if reply.wait(WAIT):
+            woken.release()
+
+    threads = [threading.Thread(target=wait) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    reply.set(1)
+
+    assert all(woken.acquire(timeout=WAIT) for _ in threads)
+
+
+def test_a_callback_is_called_once_whether_it_comes_early_or_late() -> None:
+    reply: Reply[int] = Reply()
+    called: list[str] = []
+
+    reply.when_done(lambda: called.append("early"))
+    reply.set(1)
+    reply.set(2)
+    reply.when_done(lambda: called.append("late"))
+
+    assert called == ["early", "late"]
+
+
+def test_of_many_writers_one_wins() -> None:
+    for _ in range(100):
+        reply: Reply[int] = Reply()
+        go = threading.Barrier(4)
+        won: list[int] = []
+
+        def write(n: int, reply: Reply[int] = reply, go: threading.Barrier = go, won: list[int] = won) -> None:
+            go.wait(WAIT)
+            if reply.set(n):
+                won.append(n)
+
+        threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT)
+
+        assert won == [reply.get()]

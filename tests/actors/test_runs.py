@@ -1,0 +1,456 @@
+"""Runs of an agent on the runtime, from the first line to the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+
+@us.tool
+def on_shelf(sku: str) -> int:
+    """Count the units of a product on the shelf."""
+    return {"A-113": 7}.get(sku, 0)
+
+
+def test_a_run_calls_its_tool_and_ends_with_the_text() -> None:
+    model = ScriptedModel([calls("on_shelf", sku="A-113"), says("Seven.")])
+    clerk = us.Agent("clerk", model=model, tools=[on_shelf], system_prompt="Be brief.")
+
+    outcome = finished(clerk.run("How many?"))
+
+    assert (outcome.text, outcome.iterations, outcome.turns, outcome.agent_id) == ("Seven.", 1, 2, "clerk")
+    assert model.requests[0].system == "Be brief."
+    assert [tool.name for tool in model.requests[0].tools] == ["on_shelf"]
+    assert model.requests[1].tool_results[0].content == "7"
+
+
+def test_results_of_calls_that_run_at_once_stand_in_call_order() -> None:
+    second_ran = threading.Event()
+
+    def first() -> str:
+        assert second_ran.wait(WAIT)  # so it can only finish after the second one
+        return "one"
+
+    def second() -> str:
+        second_ran.set()
+        return "two"
+
+    outcome = scripted(calls("first") + calls("second"), says("ok"), tools=[first, second]).run("go")
+
+    assert [result.content for result in results_of(outcome)] == ["one", "two"]
+
+
+def test_fifty_calls_of_one_turn_run_at_the_same_time() -> None:
+    together = threading.Barrier(50)
+
+    def meet(n: int) -> str:
+        together.wait(WAIT)
+        return str(n)
+
+    turn = calls("meet", n=0)
+    for n in range(1, 50):
+        turn = turn + calls("meet", n=n)
+    outcome = scripted(turn, says("ok"), tools=[meet]).run("go")
+
+    assert [result.content for result in results_of(outcome)] == [str(n) for n in range(50)]
+
+
+def test_a_single_call_runs_on_the_thread_that_called_the_model() -> None:
+    threads: list[str] = []
+
+    def here() -> str:
+        threads.append(threading.current_thread().name)
+        return "ok"
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        threads.append(threading.current_thread().name)
+        return says("ok") if request.tool_results else calls("here")
+
+    us.Agent("clerk", model=FunctionModel(answer), tools=[here]).run("go")
+
+    assert len(set(threads)) == 1
+    assert threads[0].startswith("understudy-")
+
+
+def test_sixty_four_threads_share_an_agent_and_nothing_is_mixed_up() -> None:
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        question = request.messages[0].text
+        return (
+            says(f"{question}={request.tool_results[0].content}")
+            if request.tool_results
+            else calls("twice", n=question)
+        )
+
+    def twice(n: str) -> str:
+        return n * 2
+
+    agent = us.Agent("clerk", model=FunctionModel(answer), tools=[twice])
+    go, wrong, right = threading.Barrier(64), list[str](), list[str]()
+
+    def run_ten(thread: int) -> None:
+        go.wait(WAIT)
+        for n in range(10):
+            question = f"<{thread}.{n}>"
+            text = finished(agent.run(question)).text
+            (right if text == f"{question}={question * 2}" else wrong).append(text)
+
+    threads = [threading.Thread(target=run_ten, args=(n,)) for n in range(64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert wrong == []
+    assert len(set(right)) == 640
+
+
+def test_a_run_works_under_a_running_event_loop() -> None:
+    async def view() -> str:
+        return finished(scripted(says("hello")).run("hi")).text
+
+    assert asyncio.run(view()) == "hello"
+
+
+def test_a_run_inside_a_tool_is_an_ordinary_run() -> None:
+    inner = scripted(says("inner answer"))
+
+    def delegate() -> str:
+        return finished(inner.run("sub-question")).text
+
+    outcome = scripted(calls("delegate"), says("ok"), tools=[delegate]).run("go")
+
+    assert results_of(outcome)[0].content == "inner answer"
+
+
+def test_a_run_inside_a_tool_uses_the_system_of_the_run_around_it() -> None:
+    inner = scripted(says("inner"))
+    ids: list[str] = []
+
+    def delegate() -> str:
+        ids.append(inner.run("sub").run_id)
+        return "ok"
+
+    with us.ActorSystem("shop") as system:
+        scripted(calls("delegate"), says("ok"), tools=[delegate]).run("go", system=system)
+    default = inner.replace(model=ScriptedModel([says("x")])).run("sub").run_id
+
+    assert ids[0].startswith("shop-")
+    assert default.startswith("understudy-")
+
+
+def test_run_ids_differ() -> None:
+    agent = scripted(*[says("ok")] * 20)
+
+    assert len({agent.run("go").run_id for _ in range(20)}) == 20
+
+
+def test_history_goes_before_the_input_and_is_not_in_the_outcome() -> None:
+    model = ScriptedModel([says("Ada.")])
+    history = [us.Message("user", (us.TextPart("I am Ada"),)), us.Message("assistant", (us.TextPart("Hello"),))]
+
+    outcome = us.Agent("clerk", model=model).run("Who am I?", history=history)
+
+    assert [message.text for message in model.requests[0].messages] == ["I am Ada", "Hello", "Who am I?"]
+    assert [message.text for message in outcome.messages] == ["Who am I?", "Ada."]
+
+
+def test_the_input_may_be_parts() -> None:
+    model = ScriptedModel([says("A cat.")])
+    parts: Sequence[us.Part] = [us.TextPart("What is this?"), us.ImagePart(url="https://example.org/cat.png")]
+
+    us.Agent("clerk", model=model).run(parts)
+
+    assert model.requests[0].messages[0].parts == tuple(parts)
+
+
+def test_a_system_prompt_may_be_a_function_of_the_context() -> None:
+    model = ScriptedModel([says("ok")])
+
+    def prompt(context: us.RunContext) -> str:
+        return f"{context.agent_id} serves {context.deps} for {context.user_id}: {context.input}, {context.session['shop']}"
+
+    us.Agent("clerk", model=model, system_prompt=prompt).run("hi", deps="db", user_id="ada", session={"shop": "main"})
+
+    assert model.requests[0].system == "clerk serves db for ada: hi, main"
+
+
+def test_what_the_model_raises_is_raised_to_the_caller() -> None:
+    error = us.RateLimited("slow down", provider="test", status=429, retry_after=7)
+
+    with pytest.raises(us.RateLimited) as caught:
+        scripted(error).run("hi")
+
+    assert caught.value.retry_after == 7
+
+
+def test_code_of_the_users_that_fails_outside_of_tools_fails_the_run_with_its_cause() -> None:
+    def broken(request: us.ModelRequest) -> us.ModelTurn:
+        raise LookupError("no such line")
+
+    with pytest.raises(us.AgentCrashed, match="'clerk'.*LookupError: no such line") as caught:
+        us.Agent("clerk", model=FunctionModel(broken)).run("hi")
+
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+def test_an_agent_goes_on_after_a_run_of_it_crashed() -> None:
+    lines = iter([LookupError("first"), None])
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        problem = next(lines)
+        if problem is not None:
+            raise problem
+        return says("ok")
+
+    agent = us.Agent("clerk", model=FunctionModel(answer))
+    with pytest.raises(us.AgentCrashed):
+        agent.run("hi")
+
+    assert finished(agent.run("hi")).text == "ok"
+
+
+# --- handles
+
+
+def test_a_handle_is_returned_before_the_run_is_done() -> None:
+    gate = threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        assert gate.wait(WAIT)
+        return says("ok")
+
+    handle = us.Agent("clerk", model=FunctionModel(answer)).submit("hi")
+
+    assert handle.running() and not handle.done()
+    with pytest.raises(TimeoutError, match=handle.run_id):
+        handle.result(timeout=0.01)
+    gate.set()
+    assert finished(handle.result(WAIT)).text == "ok"
+    assert handle.done() and not handle.running() and not handle.cancelled()
+    assert handle.exception() is None
+
+
+def test_the_status_says_what_a_run_is_doing() -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    def look() -> str:
+        entered.set()
+        assert gate.wait(WAIT)
+        return "ok"
+
+    handle = scripted(calls("look"), says("ok"), tools=[look]).submit("go")
+    assert entered.wait(WAIT)
+
+    status = handle.status()
+    gate.set()
+    handle.result(WAIT)
+
+    assert (status.phase, status.turns, status.iterations, status.doing) == ("running", 1, 1, "running tool look")
+    assert (handle.status().phase, handle.status().doing) == ("complete", "")
+
+
+def test_a_callback_hears_of_the_end_once() -> None:
+    heard, gate = threading.Event(), threading.Event()
+    handles: list[us.RunHandle[str]] = []
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        assert gate.wait(WAIT)
+        return says("ok")
+
+    def callback(handle: us.RunHandle[str]) -> None:
+        handles.append(handle)
+        heard.set()
+
+    handle = us.Agent("clerk", model=FunctionModel(answer)).submit("hi")
+    handle.add_done_callback(callback)
+    gate.set()
+
+    assert heard.wait(WAIT)
+    handle.add_done_callback(callback)
+    assert handles == [handle, handle]
+
+
+def test_a_handle_gives_a_standard_future() -> None:
+    ok, failing = scripted(says("ok")).submit("hi").future(), scripted(us.RateLimited("no")).submit("hi").future()
+
+    done, _ = wait([ok, failing], timeout=WAIT)
+
+    assert done == {ok, failing}
+    assert wait([ok], return_when=FIRST_COMPLETED).done == {ok}
+    assert finished(ok.result()).text == "ok"
+    assert isinstance(failing.exception(), us.RateLimited)
+
+
+def test_a_future_can_be_awaited_in_a_loop() -> None:
+    async def view() -> str:
+        return finished(await asyncio.wrap_future(scripted(says("ok")).submit("hi").future())).text
+
+    assert asyncio.run(view()) == "ok"
+
+
+# --- ending early
+
+
+def test_a_cancelled_run_completes_at_once_whatever_its_model_does() -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    def hang(request: us.ModelRequest) -> us.ModelTurn:
+        entered.set()
+        gate.wait(WAIT)
+        return says("late")
+
+    agent = us.Agent("clerk", model=FunctionModel(hang))
+    handle = agent.submit("hi")
+    assert entered.wait(WAIT)
+
+    assert handle.cancel() is True  # while the model still hangs
+    assert handle.cancelled() and handle.done()
+    assert handle.cancel() is False
+    with pytest.raises(us.RunCancelled) as caught:
+        handle.result()
+    gate.set()
+
+    assert caught.value.run_id == handle.run_id
+
+
+def test_a_run_that_is_done_cannot_be_cancelled() -> None:
+    handle = scripted(says("ok")).submit("hi")
+    handle.result(WAIT)
+
+    assert handle.cancel() is False
+    assert finished(handle.result()).text == "ok"
+
+
+def test_a_cancelled_run_tells_its_tool() -> None:
+    entered, told = threading.Event(), threading.Event()
+
+    def patient(ctx: us.ToolContext) -> str:
+        ctx.scope.on_cancel(told.set)
+        entered.set()
+        assert told.wait(WAIT)
+        return "stopped"
+
+    handle = scripted(calls("patient"), tools=[patient]).submit("go")
+    assert entered.wait(WAIT)
+    handle.cancel()
+
+    assert told.wait(WAIT)
+
+
+def test_a_run_past_its_deadline_ends_although_its_tool_hangs() -> None:
+    gate = threading.Event()
+
+    def hang() -> str:
+        gate.wait(WAIT)
+        return "late"
+
+    with pytest.raises(us.RunTimedOut, match="running tool hang"):
+        scripted(calls("hang"), says("ok"), tools=[hang]).run("go", timeout=0.05)
+    gate.set()
+
+
+def test_a_run_past_its_deadline_ends_although_its_model_hangs() -> None:
+    gate = threading.Event()
+
+    def hang(request: us.ModelRequest) -> us.ModelTurn:
+        gate.wait(WAIT)
+        return says("late")
+
+    with pytest.raises(us.RunTimedOut, match="waiting for the model"):
+        us.Agent("clerk", model=FunctionModel(hang)).run("go", timeout=0.05)
+    gate.set()
+
+
+def test_cancelling_a_run_cancels_the_run_inside_its_tool() -> None:
+    entered, gate, ended = threading.Event(), threading.Event(), threading.Event()
+    errors: list[BaseException] = []
+
+    def hang(request: us.ModelRequest) -> us.ModelTurn:
+        entered.set()
+        gate.wait(WAIT)
+        return says("late")
+
+    inner = us.Agent("inner", model=FunctionModel(hang))
+
+    def delegate() -> str:
+        try:
+            return finished(inner.run("sub")).text
+        except us.RunCancelled as error:
+            errors.append(error)
+            raise
+        finally:
+            ended.set()
+
+    handle = scripted(calls("delegate"), tools=[delegate]).submit("go")
+    assert entered.wait(WAIT)
+    handle.cancel()
+
+    assert ended.wait(WAIT)
+    gate.set()
+    assert len(errors) == 1
+
+
+def test_work_that_was_given_up_is_counted_until_it_comes_back() -> None:
+    gate = threading.Event()
+
+    @us.tool(timeout=0.05)
+    def hang() -> str:
+        gate.wait(WAIT)
+        return "late"
+
+    with us.ActorSystem("hospital") as system:
+        single = scripted(calls("hang"), says("ok"), tools=[hang]).run("go", system=system)
+        several = scripted(calls("hang") + calls("hang"), says("ok"), tools=[hang]).run("go", system=system)
+
+        assert [r.error_kind for r in (*results_of(single), *results_of(several))] == ["timed_out"] * 3
+        assert system.hung == 3
+        gate.set()
+        eventually(lambda: system.hung == 0, "the hung calls came back")
+
+
+# --- systems
+
+
+def test_a_stopped_system_refuses_runs_and_cancels_those_in_flight() -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    def hang(request: us.ModelRequest) -> us.ModelTurn:
+        entered.set()
+        gate.wait(WAIT)
+        return says("late")
+
+    agent, system = us.Agent("clerk", model=FunctionModel(hang)), us.ActorSystem("shop")
+    handle = agent.submit("hi", system=system)
+    assert entered.wait(WAIT)
+
+    system.stop(timeout=0.0)
+    system.stop(timeout=0.0)
+    gate.set()
+
+    with pytest.raises(us.RunCancelled, match="'shop' stopped"):
+        handle.result(WAIT)
+    with pytest.raises(us.AgentDown, match="'shop'"):
+        agent.run("hi", system=system)
+
+
+def test_leaving_a_system_lets_its_runs_end() -> None:
+    with us.ActorSystem("shop") as system:
+        handle = scripted(says("ok")).submit("hi", system=system)
+
+    assert finished(handle.result(WAIT)).text == "ok"
+    assert system.in_flight == 0
+
+
+def test_nothing_is_in_flight_after_a_run() -> None:
+    with us.ActorSystem("shop") as system:
+        scripted(calls("on_shelf", sku="x"), says("ok"), tools=[on_shelf]).run("hi", system=system)
+
+        assert system.in_flight == 0

@@ -1,0 +1,149 @@
+"""Shells: the seam to Pykka, and threads that are lent, parked and reused."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+
+import pykka
+import pytest
+
+from understudy.actors import shell
+from understudy.actors.shell import Shell, ShellPool
+
+WAIT = 10.0  # Seconds after which a test that waits has failed.
+
+
+class Note:
+    """Something to run: notes its thread and says that it ran."""
+
+    def __init__(self) -> None:
+        self.ran = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def run_turns(self) -> None:
+        self.thread = threading.current_thread()
+        self.ran.set()
+
+
+def wait_until_idle(pool: ShellPool, number: int) -> None:
+    """Lend nothing until `number` shells are parked; there is no event for it, so ask again, with an end."""
+    tries = threading.Event()
+    for _ in range(int(WAIT * 1000)):
+        if pool.idle >= number:
+            return
+        tries.wait(0.001)
+    pytest.fail(f"{pool.idle} shells are idle, expected {number}")
+
+
+def test_pykka_still_has_the_hooks_that_a_shell_overrides() -> None:
+    hooks = {
+        "_create_actor_inbox": [],
+        "_actor_loop": ["self"],
+        "on_start": ["self"],
+        "on_receive": ["self", "message"],
+    }
+
+    found = {name: list(inspect.signature(getattr(pykka.ThreadingActor, name)).parameters) for name in hooks}
+
+    assert found == hooks
+
+
+def test_a_shell_is_a_pykka_actor_that_no_registry_knows() -> None:
+    pool, note = ShellPool(), Note()
+
+    pool.lend(note)
+
+    assert note.ran.wait(WAIT)
+    assert issubclass(Shell, pykka.ThreadingActor)
+    assert pykka.ActorRegistry.get_all() == []
+
+
+def test_a_parked_shell_is_lent_again_before_a_thread_is_started() -> None:
+    pool, first, second = ShellPool(), Note(), Note()
+
+    pool.lend(first)
+    assert first.ran.wait(WAIT)
+    wait_until_idle(pool, 1)
+    pool.lend(second)
+
+    assert second.ran.wait(WAIT)
+    assert second.thread is first.thread
+
+
+def test_shells_are_daemons_with_names() -> None:
+    pool, note = ShellPool(), Note()
+
+    pool.lend(note)
+
+    assert note.ran.wait(WAIT)
+    assert note.thread is not None and note.thread.daemon
+    assert note.thread.name.startswith("understudy-")
+
+
+def test_a_parked_shell_keeps_nothing_it_ran_alive() -> None:
+    pool, note = ShellPool(), Note()
+    gone = weakref.ref(note)
+
+    pool.lend(note)
+    assert note.ran.wait(WAIT)
+    del note
+    wait_until_idle(pool, 1)
+
+    assert gone() is None
+
+
+def test_a_shell_that_is_idle_for_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "IDLE_SECONDS", 0.01)
+    pool, note = ShellPool(), Note()
+
+    pool.lend(note)
+    assert note.ran.wait(WAIT)
+    assert note.thread is not None
+    note.thread.join(WAIT)
+
+    assert not note.thread.is_alive()
+    assert pool.idle == 0
+
+
+def test_a_cell_that_is_handed_over_runs_on_the_same_thread_afterwards() -> None:
+    pool, after = ShellPool(), Note()
+
+    class Hands(Note):
+        def run_turns(self) -> None:
+            shell.hand_over(after)
+            assert not after.ran.is_set()
+            super().run_turns()
+
+    before = Hands()
+    pool.lend(before)
+
+    assert after.ran.wait(WAIT)
+    assert after.thread is before.thread
+
+
+def test_only_the_first_cell_handed_over_waits_for_the_turn_to_end() -> None:
+    pool, after, beside = ShellPool(), Note(), Note()
+
+    class Hands(Note):
+        def run_turns(self) -> None:
+            shell.hand_over(after)
+            shell.hand_over(beside)
+            assert beside.ran.wait(WAIT)  # runs while this turn still goes on
+            super().run_turns()
+
+    hands = Hands()
+    pool.lend(hands)
+
+    assert after.ran.wait(WAIT)
+    assert beside.thread is not hands.thread
+
+
+def test_outside_of_a_shell_a_cell_handed_over_is_lent() -> None:
+    note = Note()
+
+    shell.hand_over(note)
+
+    assert note.ran.wait(WAIT)
+    assert note.thread is not threading.current_thread()

@@ -1,0 +1,368 @@
+"""Tool calls in a run: whatever a tool does, its call has one result, and nothing else is disturbed."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import sys
+import threading
+
+import pydantic
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, results_of, scripted
+from understudy.testing import ScriptedModel, calls, says
+
+
+def result_of(turn: us.ModelTurn, *tools: us.ToolLike) -> us.ToolResult:
+    """Run one turn's only call and return its result."""
+    return results_of(scripted(turn, says("ok"), tools=tools).run("go"))[0]
+
+
+def fine(word: str = "x") -> str:
+    return f"fine {word}"
+
+
+def raises() -> str:
+    raise LookupError("no such order")
+
+
+def exits() -> str:
+    sys.exit(3)
+
+
+def interrupts() -> str:
+    raise KeyboardInterrupt
+
+
+FAILURES = [
+    pytest.param(calls("raises"), "raised", "raises failed: LookupError: no such order", id="raises"),
+    pytest.param(calls("exits"), "raised", "exits failed: SystemExit: 3", id="calls sys.exit"),
+    pytest.param(calls("interrupts"), "raised", "interrupts failed: KeyboardInterrupt", id="interrupts"),
+    pytest.param(calls("fien"), "unknown_tool", "there is no tool 'fien' (did you mean 'fine'?)", id="unknown tool"),
+    pytest.param(
+        calls("fine", word=[1]),
+        "bad_arguments",
+        "argument 'word': input should be a valid string, got [1]",
+        id="wrong type",
+    ),
+    pytest.param(calls("fine", wrod="x"), "bad_arguments", "argument 'wrod'", id="unknown argument"),
+    pytest.param(
+        us.ModelTurn((us.ToolCall("c", "fine", bad_arguments='{"word": '),)),
+        "bad_json",
+        'must be a JSON object, got: {"word": ',
+        id="arguments that are not JSON",
+    ),
+]
+
+
+@pytest.mark.parametrize(("turn", "kind", "words"), FAILURES)
+def test_a_call_that_fails_becomes_a_result_that_says_what_was_wrong(turn: us.ModelTurn, kind: str, words: str) -> None:
+    result = result_of(turn, fine, raises, exits, interrupts)
+
+    assert (result.is_error, result.error_kind) == (True, kind)
+    assert words in result.content
+
+
+@pytest.mark.parametrize(("turn", "kind", "words"), FAILURES)
+def test_a_call_that_fails_leaves_the_others_of_its_turn_alone(turn: us.ModelTurn, kind: str, words: str) -> None:
+    agent = scripted(
+        calls("fine", word="a") + turn + calls("fine", word="b"), says("ok"), tools=[fine, raises, exits, interrupts]
+    )
+
+    before, failed, after = results_of(agent.run("go"))
+
+    assert (before.content, after.content) == ("fine a", "fine b")
+    assert (failed.error_kind, words in failed.content) == (kind, True)
+
+
+def test_a_tool_that_hangs_alone_gets_a_timeout_result_and_the_run_goes_on() -> None:
+    gate = threading.Event()
+
+    @us.tool(timeout=0.05)
+    def hang() -> str:
+        gate.wait(WAIT)
+        return "late"
+
+    result = result_of(calls("hang"), hang)
+    gate.set()
+
+    assert (result.error_kind, result.content) == ("timed_out", "hang did not return within 0.05 s; it was given up")
+
+
+def test_a_tool_that_hangs_beside_others_gets_a_timeout_result_and_the_others_theirs() -> None:
+    gate = threading.Event()
+
+    @us.tool(timeout=0.05)
+    def hang() -> str:
+        gate.wait(WAIT)
+        return "late"
+
+    agent = scripted(calls("fine") + calls("hang") + calls("fine"), says("ok"), tools=[fine, hang])
+    results = results_of(agent.run("go"))
+    gate.set()
+
+    assert [r.error_kind for r in results] == ["", "timed_out", ""]
+
+
+def test_what_a_hung_tool_brings_too_late_is_refused() -> None:
+    gate, returned = threading.Event(), threading.Event()
+    session = us.SessionState({"seen": "before"})
+
+    @us.tool(timeout=0.05)
+    def hang(ctx: us.ToolContext) -> str:
+        ctx.session["seen"] = "late"
+        gate.wait(WAIT)
+        returned.set()
+        return "late"
+
+    outcome = scripted(calls("hang"), says("ok"), tools=[hang]).run("go", session=session)
+    gate.set()
+    assert returned.wait(WAIT)
+
+    assert results_of(outcome)[0].error_kind == "timed_out"
+    assert (session["seen"], outcome.session["seen"]) == ("before", "before")
+
+
+def test_each_hung_call_of_a_run_is_given_up_in_its_turn() -> None:
+    gate = threading.Event()
+
+    @us.tool(timeout=0.05)
+    def hang() -> str:
+        gate.wait(WAIT)
+        return "late"
+
+    outcome = scripted(calls("hang"), calls("hang"), calls("hang"), says("ok"), tools=[hang]).run("go")
+    gate.set()
+
+    assert [r.error_kind for r in results_of(outcome)] == ["timed_out"] * 3
+    assert outcome.iterations == 3
+
+
+def test_an_async_tool_runs_in_a_loop_of_its_own() -> None:
+    async def look(word: str) -> str:
+        await asyncio.sleep(0)
+        return f"saw {word}"
+
+    assert result_of(calls("look", word="x"), look).content == "saw x"
+
+
+def test_an_async_tool_is_cancelled_with_its_run() -> None:
+    entered, stopped = threading.Event(), threading.Event()
+
+    async def hang() -> str:
+        entered.set()
+        try:
+            await asyncio.sleep(WAIT)
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+        return "late"
+
+    handle = scripted(calls("hang"), tools=[hang]).submit("go")
+    assert entered.wait(WAIT)
+    handle.cancel()
+
+    assert stopped.wait(WAIT)
+
+
+def test_a_tool_that_raises_is_tried_again_as_often_as_it_says() -> None:
+    attempts: list[int] = []
+
+    @us.tool(retries=2)
+    def flaky() -> str:
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise ConnectionError("busy")
+        return "there"
+
+    assert result_of(calls("flaky"), flaky).content == "there"
+    assert len(attempts) == 3
+
+
+def test_a_tool_that_keeps_raising_fails_with_its_last_error() -> None:
+    attempts: list[int] = []
+
+    @us.tool(retries=1)
+    def flaky() -> str:
+        attempts.append(1)
+        raise ConnectionError(f"busy {len(attempts)}")
+
+    assert result_of(calls("flaky"), flaky).content == "flaky failed: ConnectionError: busy 2"
+
+
+@pytest.mark.parametrize(("idempotent", "expected"), [(True, "second time"), (False, "timed out")])
+def test_a_call_that_timed_out_is_tried_again_only_if_the_tool_is_idempotent(idempotent: bool, expected: str) -> None:
+    gate, attempts = threading.Event(), list[int]()
+
+    @us.tool(timeout=0.1, retries=1, idempotent=idempotent)
+    def slow() -> str:
+        attempts.append(1)
+        if len(attempts) == 1:
+            gate.wait(WAIT)
+        return "second time"
+
+    result = result_of(calls("slow"), slow)
+    gate.set()
+
+    assert (result.content if not result.is_error else "timed out") == expected
+
+
+class Stock(pydantic.BaseModel):
+    sku: str
+    count: int
+
+
+@dataclasses.dataclass
+class Shelf:
+    sku: str
+    places: list[int]
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("text as it is", "text as it is"),
+        (7, "7"),
+        (20.0, "20.0"),
+        (True, "true"),
+        (None, "null"),
+        ({"ä": [1, 2]}, '{"ä": [1, 2]}'),
+        (Stock(sku="A", count=2), '{"sku":"A","count":2}'),
+        ([Stock(sku="A", count=2)], '[{"sku": "A", "count": 2}]'),
+        (Shelf("A", [1]), '{"sku": "A", "places": [1]}'),
+        ({"b", "a"}, '["a", "b"]'),
+    ],
+)
+def test_what_a_tool_returns_reaches_the_model_as_text_or_json(value: object, content: str) -> None:
+    def give() -> object:
+        return value
+
+    assert result_of(calls("give"), give).content == content
+
+
+def test_a_value_that_cannot_be_shown_is_the_tools_failure() -> None:
+    class Unshowable:
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    def give() -> object:
+        return [Unshowable()]
+
+    assert result_of(calls("give"), give).error_kind == "raised"
+
+
+@dataclasses.dataclass
+class Shop:
+    name: str
+
+
+def test_a_tool_sees_its_run() -> None:
+    seen: list[us.ToolContext[Shop]] = []
+
+    def look(ctx: us.ToolContext[Shop], sku: str) -> str:
+        seen.append(ctx)
+        return ctx.deps.name
+
+    outcome = scripted(calls("look", sku="A"), says("ok"), tools=[look]).run("go", deps=Shop("main"), user_id="ada")
+
+    (ctx,) = seen
+    assert results_of(outcome)[0].content == "main"
+    assert (ctx.run_id, ctx.agent_id, ctx.tool_name, ctx.user_id) == (outcome.run_id, "clerk", "look", "ada")
+    assert (ctx.call_id, ctx.arguments) == (results_of(outcome)[0].call_id, {"sku": "A"})
+    assert ctx.scope.remaining() is not None
+
+
+def test_the_model_is_not_told_of_the_context() -> None:
+    def look(ctx: us.ToolContext[Shop], sku: str) -> str:
+        return sku
+
+    model = ScriptedModel([says("ok")])
+    us.Agent("clerk", model=model, tools=[look]).run("go")
+
+    assert list(model.requests[0].tools[0].schema["properties"]) == ["sku"]  # type: ignore[arg-type]  # JSON: an object here
+
+
+# --- sessions
+
+
+def test_what_tools_write_is_seen_by_later_tools_and_by_the_caller() -> None:
+    def write(ctx: us.ToolContext, value: str) -> str:
+        before = str(ctx.session.get("last", "nothing"))
+        ctx.session["last"] = value
+        return before
+
+    session = us.SessionState({"customer": "ada"})
+    agent = scripted(calls("write", value="one"), calls("write", value="two"), says("ok"), tools=[write])
+    outcome = agent.run("go", session=session)
+
+    assert [r.content for r in results_of(outcome)] == ["nothing", "one"]
+    assert session.snapshot() == {"customer": "ada", "last": "two"}
+    assert outcome.session == session.snapshot()
+
+
+def test_what_a_failing_tool_wrote_is_dropped() -> None:
+    def write(ctx: us.ToolContext) -> str:
+        ctx.session["last"] = "half done"
+        raise ValueError("no")
+
+    session = us.SessionState()
+    scripted(calls("write"), says("ok"), tools=[write]).run("go", session=session)
+
+    assert session.snapshot() == {}
+
+
+def test_calls_at_once_do_not_see_each_other_and_the_later_call_wins() -> None:
+    first_wrote, second_wrote = threading.Event(), threading.Event()
+    seen: list[object] = []
+
+    def one(ctx: us.ToolContext) -> str:
+        assert second_wrote.wait(WAIT)
+        seen.append(ctx.session.get("key"))
+        ctx.session["key"] = "one"
+        first_wrote.set()
+        return "ok"
+
+    def two(ctx: us.ToolContext) -> str:
+        ctx.session["key"] = "two"
+        second_wrote.set()
+        assert first_wrote.wait(WAIT)
+        return "ok"
+
+    session = us.SessionState()
+    scripted(calls("one") + calls("two"), says("ok"), tools=[one, two]).run("go", session=session)
+
+    assert seen == [None]
+    assert session["key"] == "two"
+
+
+def test_a_callers_plain_mapping_is_not_changed() -> None:
+    def write(ctx: us.ToolContext) -> str:
+        ctx.session["new"] = 1
+        return "ok"
+
+    given: dict[str, us.JsonValue] = {"old": 1}
+    outcome = scripted(calls("write"), says("ok"), tools=[write]).run("go", session=given)
+
+    assert given == {"old": 1}
+    assert outcome.session == {"old": 1, "new": 1}
+
+
+def test_a_key_that_was_removed_is_gone_for_the_caller_too() -> None:
+    def forget(ctx: us.ToolContext) -> str:
+        del ctx.session["old"]
+        return "ok"
+
+    session = us.SessionState({"old": 1})
+    scripted(calls("forget"), says("ok"), tools=[forget]).run("go", session=session)
+
+    assert session.snapshot() == {}
+
+
+def test_a_tool_that_writes_a_reserved_key_fails() -> None:
+    def write(ctx: us.ToolContext) -> str:
+        ctx.session["__secret"] = 1
+        return "ok"
+
+    assert "__secret" in result_of(calls("write"), write).content

@@ -1,0 +1,529 @@
+"""What all model clients share: options, keys, attempts and what an answer can be."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+import subprocess
+import sys
+import traceback
+
+import httpx
+import pytest
+
+from tests.support.http import (
+    ANTHROPIC_REPLY,
+    GOOGLE_REPLY,
+    HELLO,
+    MAKERS,
+    OPENAI_REPLY,
+    Answers,
+    FakeTime,
+    closed_port,
+)
+from understudy.errors import (
+    AuthenticationError,
+    BadReply,
+    ProviderError,
+    ProviderTimeout,
+    RateLimited,
+    RunCancelled,
+    RunTimedOut,
+)
+from understudy.messages import JsonValue
+from understudy.models import Model, ModelName
+from understudy.providers import Anthropic, Gemini, OpenAI, Secret, Vertex, resolve
+from understudy.scope import Scope, enter_scope, leave_scope
+
+REPLIES: dict[str, JsonValue] = {
+    "openai": OPENAI_REPLY,
+    "anthropic": ANTHROPIC_REPLY,
+    "gemini": GOOGLE_REPLY,
+    "vertex": GOOGLE_REPLY,
+}
+CANARY = "sk-canary-7f3a9"
+VARIABLES = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_LOCATION",
+    "UNDERSTUDY_OFFLINE",
+)
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def ok(reply: JsonValue = OPENAI_REPLY) -> httpx.Response:
+    return httpx.Response(200, json=reply)
+
+
+def busy(status: int = 429, **headers: str) -> httpx.Response:
+    named = {k.replace("_", "-"): v for k, v in headers.items()}
+    return httpx.Response(status, headers=named, json={"error": {"message": "busy", "type": "too_busy"}})
+
+
+def openai(answers: Answers, *, time: FakeTime | None = None, attempts: int = 3) -> OpenAI:
+    return OpenAI("gpt-4o", api_key="k", transport=answers, timing=(time or FakeTime()).timing(), attempts=attempts)
+
+
+# Making a client
+
+
+def test_making_clients_loads_no_http_library_and_needs_no_key() -> None:
+    program = """
+import sys
+from understudy import providers as p
+from understudy.models import ModelName
+p.OpenAI("m"); p.Anthropic("m"); p.Gemini("m"); p.Vertex("m"); p.resolve(ModelName.parse("openai:m"))
+print(sorted({"httpx", "httpcore", "tenacity", "pydantic", "ssl", "google"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("make", [OpenAI, Anthropic, Gemini, Vertex])
+def test_wrong_options_are_refused_when_the_client_is_made(make: type[OpenAI]) -> None:
+    with pytest.raises(ValueError, match="model"):
+        make(" ")
+    with pytest.raises(ValueError, match="timeout"):
+        make("m", timeout=-1)
+    with pytest.raises(ValueError, match="attempts"):
+        make("m", attempts=0)
+    with pytest.raises(ValueError, match="base_url"):
+        make("m", base_url="localhost:8080")
+    with pytest.raises(TypeError, match="timeout"):
+        make("m", timeout="fast")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a caller's mistake
+    with pytest.raises(TypeError, match="model"):
+        make(7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a caller's mistake
+
+
+def test_an_empty_key_is_refused_when_the_client_is_made() -> None:
+    with pytest.raises(ValueError, match="api_key"):
+        OpenAI("m", api_key="")
+
+
+@pytest.mark.parametrize("make", [OpenAI, Anthropic, Gemini, Vertex])
+def test_every_client_is_a_model(make: type[OpenAI]) -> None:
+    assert isinstance(make("m"), Model)
+
+
+# Keys
+
+
+@pytest.mark.parametrize(
+    ("model", "variable", "parameter"),
+    [
+        (OpenAI("m"), "OPENAI_API_KEY", "api_key="),
+        (Anthropic("m"), "ANTHROPIC_API_KEY", "api_key="),
+        (Gemini("m"), "GEMINI_API_KEY or GOOGLE_API_KEY", "api_key="),
+        (Vertex("m", access_token="t"), "GOOGLE_CLOUD_PROJECT", "project="),
+    ],
+)
+def test_what_is_missing_is_named_at_the_first_call(model: Model, variable: str, parameter: str) -> None:
+    with pytest.raises(AuthenticationError) as caught:
+        model.complete(HELLO)
+
+    assert variable in str(caught.value)
+    assert parameter in str(caught.value)
+
+
+def test_the_key_and_address_of_the_environment_are_read_at_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = Answers(ok())
+    model = OpenAI("m", transport=answers)
+    monkeypatch.setenv("OPENAI_API_KEY", "from-environment")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://model.test/v9/")
+
+    model.complete(HELLO)
+
+    assert answers.requests[0].headers["authorization"] == "Bearer from-environment"
+    assert str(answers.requests[0].url) == "http://model.test/v9/chat/completions"
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_a_key_is_in_no_repr_error_log_or_pickle(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    quoting = httpx.Response(401, json={"error": {"message": f"wrong key {CANARY}", "type": "auth"}})
+    html = httpx.Response(200, html=f"<p>{CANARY}</p>")
+    shown: list[str] = []
+    for answer in (quoting, html, httpx.ConnectError(f"no way to {CANARY}"), httpx.ReadTimeout("slow")):
+        model = MAKERS[name](Answers(answer), CANARY)
+        with pytest.raises(ProviderError) as caught:
+            model.complete(HELLO)
+        error = caught.value
+        cause = error.__cause__
+        shown += [
+            repr(model),
+            str(vars(error)),
+            repr(error.args),
+            repr(pickle.dumps(error)),
+            repr(pickle.dumps(model.model)),
+        ]
+        if not isinstance(answer, httpx.ConnectError):  # that one was given the key to quote
+            shown.append("".join(traceback.format_exception(error)))
+        if isinstance(cause, httpx.RequestError):
+            shown.append(str(cause.request.headers.raw))
+    shown.append(caplog.text)
+
+    assert [text for text in shown if CANARY in text] == []
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_a_client_is_not_pickled(name: str) -> None:
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(MAKERS[name](Answers(ok()), CANARY))
+
+
+def test_a_secret_shows_itself_only_when_asked() -> None:
+    secret = Secret(CANARY)
+
+    assert CANARY not in f"{secret} {secret!r} {secret!s:>20} {[secret]} {copy.deepcopy(secret)!r}"
+    assert secret.reveal() == CANARY
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(secret)
+
+
+@pytest.mark.parametrize("key", ["two\nlines", "schlüssel", "a\x00b"])
+def test_a_key_that_fits_into_no_header_is_an_error_that_does_not_quote_it(key: str) -> None:
+    with pytest.raises(AuthenticationError) as caught:
+        OpenAI("m", api_key=key, transport=Answers(ok())).complete(HELLO)
+
+    assert key not in str(caught.value)
+    assert key not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_key_function_is_asked_again_once_after_401() -> None:
+    keys = iter(["old", "new", "newer"])
+    answers = Answers(busy(401), ok())
+
+    turn = OpenAI("m", api_key=lambda: next(keys), transport=answers).complete(HELLO)
+
+    assert turn.text == "Hi."
+    assert [r.headers["authorization"] for r in answers.requests] == ["Bearer old", "Bearer new"]
+
+
+def test_a_second_401_is_final() -> None:
+    answers = Answers(busy(401))
+
+    with pytest.raises(AuthenticationError):
+        OpenAI("m", api_key=lambda: Secret("k"), transport=answers).complete(HELLO)
+
+    assert len(answers.requests) == 2
+
+
+def test_401_with_a_fixed_key_is_final_at_once() -> None:
+    answers = Answers(busy(401))
+
+    with pytest.raises(AuthenticationError):
+        openai(answers).complete(HELLO)
+
+    assert len(answers.requests) == 1
+
+
+def test_offline_models_raise_and_name_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = Answers(ok())
+    monkeypatch.setenv("UNDERSTUDY_OFFLINE", "1")
+
+    with pytest.raises(ProviderError, match="UNDERSTUDY_OFFLINE"):
+        openai(answers).complete(HELLO)
+
+    assert answers.requests == []
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "retryable"),
+    [
+        (400, ProviderError, False),
+        (401, AuthenticationError, False),
+        (403, AuthenticationError, False),
+        (404, ProviderError, False),
+        (408, ProviderTimeout, True),
+        (409, ProviderError, True),
+        (429, RateLimited, True),
+        (500, ProviderError, True),
+        (503, ProviderError, True),
+        (504, ProviderTimeout, True),
+        (529, ProviderError, True),
+        (302, ProviderError, False),
+    ],
+)
+def test_a_status_decides_what_an_error_is(status: int, kind: type[ProviderError], retryable: bool) -> None:
+    with pytest.raises(ProviderError) as caught:
+        openai(Answers(busy(status)), attempts=1).complete(HELLO)
+
+    assert type(caught.value) is kind
+    assert caught.value.retryable is retryable
+    assert (caught.value.status, caught.value.code, str(caught.value)) == (status, "too_busy", "busy")
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "code"),
+    [
+        ({"detail": "Unauthorized"}, "Unauthorized", ""),
+        ({"error": "model not loaded"}, "model not loaded", ""),
+        ({"error": {"code": 502, "message": "upstream", "metadata": {}}}, "upstream", ""),
+        ([{"error": {"code": 503, "message": "later", "status": "UNAVAILABLE"}}], "later", "UNAVAILABLE"),
+        ({"message": "no route"}, "no route", ""),
+    ],
+)
+def test_errors_of_compatible_servers_keep_their_message(body: JsonValue, message: str, code: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        openai(Answers(httpx.Response(503, json=body)), attempts=1).complete(HELLO)
+
+    assert (str(caught.value), caught.value.code) == (message, code)
+
+
+def test_an_error_page_is_quoted_with_its_status() -> None:
+    page = httpx.Response(502, html="<html><title>Bad gateway</title>" + "x" * 1000)
+
+    with pytest.raises(ProviderError, match="502.*Bad gateway") as caught:
+        openai(Answers(page), attempts=1).complete(HELLO)
+
+    assert caught.value.retryable
+    assert len(str(caught.value)) < 400
+
+
+def test_googles_refusal_of_a_key_is_an_authentication_error() -> None:
+    details: JsonValue = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
+    body: JsonValue = {"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT", "details": details}}
+
+    with pytest.raises(AuthenticationError) as caught:
+        MAKERS["gemini"](Answers(httpx.Response(400, json=body)), "k").complete(HELLO)
+
+    assert caught.value.code == "INVALID_ARGUMENT"
+
+
+def test_an_exhausted_quota_is_not_worth_a_retry() -> None:
+    body = {"error": {"message": "pay", "type": "insufficient_quota", "code": "insufficient_quota"}}
+    answers = Answers(httpx.Response(429, json=body))
+
+    with pytest.raises(RateLimited) as caught:
+        openai(answers).complete(HELLO)
+
+    assert not caught.value.retryable
+    assert len(answers.requests) == 1
+
+
+@pytest.mark.parametrize(("status", "word", "sent"), [(500, "false", 1), (400, "true", 2)])
+def test_the_providers_own_word_on_a_retry_is_obeyed(status: int, word: str, sent: int) -> None:
+    answers = Answers(busy(status, x_should_retry=word))
+
+    with pytest.raises(ProviderError):
+        openai(answers, attempts=2).complete(HELLO)
+
+    assert len(answers.requests) == sent
+
+
+def test_an_error_inside_a_good_status_is_an_error() -> None:
+    answers = Answers(httpx.Response(200, json={"error": {"code": 429, "message": "slow down"}}), ok())
+
+    assert openai(answers).complete(HELLO).text == "Hi."
+    assert len(answers.requests) == 2
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+@pytest.mark.parametrize(
+    ("answer", "quoted"),
+    [
+        (httpx.Response(200, html="<html>Please log in</html>"), "Please log in"),
+        (httpx.Response(200, text='{"choices": ['), "choices"),
+        (httpx.Response(200, text=""), "an empty body"),
+        (httpx.Response(200, json=[1, 2]), "array"),
+        (httpx.Response(200, json={"something": "else"}), "something"),
+        (httpx.Response(200, text='{"choices": NaN}'), "NaN"),
+        (httpx.Response(200, content=b"\xff\xfe\x00"), "not JSON"),
+        (httpx.Response(200, text="[" * 100_000), "not JSON"),
+        (
+            httpx.Response(200, json={"choices": "x", "content": 5, "candidates": {"a": 1}}),
+            "must",
+        ),
+    ],
+)
+def test_an_answer_of_another_shape_says_what_came(name: str, answer: httpx.Response, quoted: str) -> None:
+    with pytest.raises(BadReply) as caught:
+        MAKERS[name](Answers(answer), "k").complete(HELLO)
+
+    assert quoted in str(caught.value)
+    assert "expected" in str(caught.value)
+    assert len(str(caught.value)) < 600
+    assert not caught.value.retryable
+
+
+def test_a_body_over_the_limit_is_an_error_that_says_so() -> None:
+    model = OpenAI("m", api_key="k", transport=Answers(ok()), max_reply_bytes=20)
+
+    with pytest.raises(BadReply, match="longer than 20 bytes"):
+        model.complete(HELLO)
+
+
+def test_a_body_that_does_not_decompress_is_a_bad_reply() -> None:
+    # Made as a stream: a response of bytes would be decompressed by the test's own hands.
+    broken = httpx.MockTransport(
+        lambda _: httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"no gzip"))
+    )
+
+    with pytest.raises(BadReply, match="decompress"):
+        OpenAI("m", api_key="k", transport=broken).complete(HELLO)
+
+
+def test_an_unreachable_host_is_named_and_worth_a_retry() -> None:
+    port = closed_port()
+
+    with pytest.raises(ProviderError, match=f"127.0.0.1:{port}") as caught:
+        OpenAI("m", api_key="k", base_url=f"http://127.0.0.1:{port}/v1", attempts=1).complete(HELLO)
+
+    assert caught.value.retryable
+    assert caught.value.status is None
+
+
+def test_redirects_are_not_followed() -> None:
+    answers = Answers(httpx.Response(307, headers={"location": "https://elsewhere.test/"}))
+
+    with pytest.raises(ProviderError, match="307"):
+        openai(answers).complete(HELLO)
+
+    assert len(answers.requests) == 1
+
+
+# Retries
+
+
+def test_waits_double_up_to_eight_seconds_and_the_last_error_is_raised() -> None:
+    time, answers = FakeTime(), Answers(busy(500), busy(500), busy(500), busy(500), busy(500), busy(500), busy(503))
+
+    with pytest.raises(ProviderError) as caught:
+        openai(answers, time=time, attempts=7).complete(HELLO)
+
+    assert caught.value.status == 503
+    assert time.slept == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0]
+
+
+def test_chance_takes_up_to_a_quarter_off_a_wait() -> None:
+    time = FakeTime()
+    model = OpenAI("m", api_key="k", transport=Answers(busy(500), ok()), timing=time.timing(chance=1.0))
+
+    model.complete(HELLO)
+
+    assert time.slept == [0.375]
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"retry_after": "7"}, 7.0),
+        ({"retry_after": "0.25"}, 0.25),
+        ({"retry_after": "0"}, 0.0),
+        ({"retry_after_ms": "1500", "retry_after": "9"}, 1.5),
+        ({"retry_after": "Thu, 01 Jan 1970 00:17:10 GMT"}, 30.0),  # FakeTime starts 1,000 s after the epoch
+        ({"retry_after": "Thu, 01 Jan 1970 00:00:10 GMT"}, 0.0),
+        ({"retry_after": "soon"}, 0.5),
+        ({"retry_after": "-3"}, 0.5),
+        ({"retry_after": "nan"}, 0.5),
+    ],
+)
+def test_the_wait_the_provider_asked_for_is_kept(headers: dict[str, str], wait: float) -> None:
+    time = FakeTime()
+
+    openai(Answers(busy(429, **headers), ok()), time=time).complete(HELLO)
+
+    assert time.slept == [wait]
+
+
+def test_googles_retry_info_is_a_wait() -> None:
+    details: JsonValue = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3.5s"}]
+    full = httpx.Response(429, json={"error": {"code": 429, "message": "full", "details": details}})
+    time = FakeTime()
+
+    Gemini("m", api_key="k", transport=Answers(full, ok(GOOGLE_REPLY)), timing=time.timing()).complete(HELLO)
+
+    assert time.slept == [3.5]
+
+
+def test_a_hint_above_two_minutes_ends_the_call_at_once() -> None:
+    time, answers = FakeTime(), Answers(busy(retry_after="121"))
+
+    with pytest.raises(RateLimited) as caught:
+        openai(answers, time=time).complete(HELLO)
+
+    assert caught.value.retry_after == 121.0
+    assert (len(answers.requests), time.slept) == (1, [])
+
+
+def test_a_lost_connection_is_tried_again() -> None:
+    answers = Answers(httpx.ConnectError("refused"), httpx.ReadError("reset"), ok())
+
+    assert openai(answers).complete(HELLO).text == "Hi."
+
+
+def test_a_hint_beyond_the_runs_deadline_ends_the_call_at_once() -> None:
+    time, answers = FakeTime(), Answers(busy(retry_after="7"))
+    token = enter_scope(Scope(time.now + 5.0, lambda: time.now))
+    try:
+        with pytest.raises(RateLimited):
+            openai(answers, time=time).complete(HELLO)
+    finally:
+        leave_scope(token)
+
+    assert len(answers.requests) == 1
+
+
+def test_a_run_that_is_cancelled_between_attempts_ends_the_call() -> None:
+    scope = Scope(None, lambda: 0.0)
+
+    def cancel(_: httpx.Request) -> httpx.Response:
+        scope.cancel()
+        return busy(500)
+
+    token = enter_scope(scope)
+    try:
+        with pytest.raises(RunCancelled):
+            OpenAI("m", api_key="k", transport=httpx.MockTransport(cancel)).complete(HELLO)
+    finally:
+        leave_scope(token)
+
+
+def test_a_run_past_its_deadline_sends_nothing() -> None:
+    answers = Answers(ok())
+    token = enter_scope(Scope(1.0, lambda: 2.0))
+    try:
+        with pytest.raises(RunTimedOut):
+            openai(answers).complete(HELLO)
+    finally:
+        leave_scope(token)
+
+    assert answers.requests == []
+
+
+def test_phases_wait_no_longer_than_the_run_may_take() -> None:
+    time, answers = FakeTime(), Answers(ok())
+    token = enter_scope(Scope(time.now + 5.0, lambda: time.now))
+    try:
+        openai(answers, time=time).complete(HELLO)
+    finally:
+        leave_scope(token)
+
+    assert answers.requests[0].extensions["timeout"] == {"connect": 5.0, "read": 5.0, "write": 5.0, "pool": 5.0}
+
+
+# Names
+
+
+def test_a_name_is_one_client_for_the_whole_process() -> None:
+    first = resolve(ModelName.parse("anthropic:claude-haiku-4-5"))
+
+    assert resolve(ModelName.parse("anthropic:claude-haiku-4-5")) is first
+    assert isinstance(first, Anthropic)
+    assert isinstance(resolve(ModelName.parse("google:gemini-2.5-flash")), Gemini)
+    assert resolve(ModelName.parse("openai:a")) is not resolve(ModelName.parse("openai:b"))

@@ -1,0 +1,31 @@
+"""Clients that talk to the replay server."""
+
+from __future__ import annotations
+
+from understudy.providers import Anthropic, Gemini, OpenAI, Vertex
+from understudy.providers.client import HttpModel
+
+from .wire import Case
+
+
+def client(case: Case, server: str, name: str = "") -> HttpModel:
+    """Return a client of the recorded model for one case; with the `name` of a loop it gets turn after turn."""
+    base = f"{server}/{name or case.name}"
+    match case.provider:
+        case "anthropic":
+            return Anthropic(case.model, api_key="test-key", base_url=base, attempts=1)
+        case "gemini":
+            return Gemini(case.model, api_key="test-key", base_url=base, attempts=1)
+        case "vertex":
+            return Vertex(
+                case.model,
+                access_token="test-token",
+                project="some-project",
+                location="us-central1",
+                base_url=base,
+                api_version=case.path.split("/")[1],
+                attempts=1,
+            )
+        case _:
+            root = case.path.removesuffix("/chat/completions")
+            return OpenAI(case.model, api_key="test-key", base_url=base + root, attempts=1)

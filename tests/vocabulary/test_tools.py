@@ -1,0 +1,346 @@
+"""Tools: what is checked when one is made, how it is called, and what stays shared."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import inspect
+import pickle
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import pytest
+
+import understudy as us
+import understudy.session
+from understudy import ToolContext
+from understudy import ToolContext as Context
+from understudy.messages import ToolCall
+from understudy.session import RunContext
+from understudy.tools import Tool, as_tool
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Shop:
+    """What a tool may depend on."""
+
+
+@us.tool
+def on_shelf(sku: str, shop: str = "main") -> int:
+    """Count the units of a product on the shelf."""
+    return len(sku + shop)
+
+
+def shouted(function: Callable[P, R]) -> Callable[P, R]:
+    @functools.wraps(function)
+    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
+        return function(*args, **kwargs)
+
+    return inner
+
+
+class Bank:
+    """A class with tools of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @us.tool(approval=True, timeout=5, retries=2, idempotent=True, description="Pays back.")
+    def refund(self, cents: int) -> str:
+        """Pay money back."""
+        return f"{self.name} pays {cents}"
+
+    @us.tool
+    async def look(self, sku: str) -> str:
+        """Look."""
+        return self.name + sku
+
+    def plain(self, cents: int) -> int:
+        """Take."""
+        return cents
+
+
+BANK = Bank("north")
+
+
+# --- calling
+
+
+def test_calling_a_tool_calls_the_function() -> None:
+    assert on_shelf("A-113", shop="x") == 6
+
+
+def test_a_tool_looks_like_its_function() -> None:
+    assert on_shelf.name == "on_shelf"
+    assert on_shelf.__doc__ == "Count the units of a product on the shelf."
+    assert list(inspect.signature(on_shelf).parameters) == ["sku", "shop"]
+    assert repr(on_shelf) == "Tool('on_shelf')"
+
+
+def test_options_have_defaults() -> None:
+    assert (on_shelf.timeout, on_shelf.retries, on_shelf.idempotent, on_shelf.approval) == (60.0, 0, False, False)
+
+
+def test_options_are_kept() -> None:
+    def rule(call: ToolCall, context: RunContext) -> bool:
+        return bool(call.arguments)
+
+    @us.tool(name="take-it", description="Takes.", timeout=None, retries=3, idempotent=True, approval=rule)
+    def take(sku: str) -> str:
+        return sku
+
+    assert (take.name, take.timeout, take.retries, take.idempotent, take.approval) == (
+        "take-it",
+        None,
+        3,
+        True,
+        rule,
+    )
+    assert (take.spec.name, take.spec.description) == ("take-it", "Takes.")
+
+
+def test_an_async_function_is_known_as_one() -> None:
+    @us.tool
+    async def fetch(sku: str) -> str:
+        return sku
+
+    assert fetch.signature.is_async
+    assert not on_shelf.signature.is_async
+    assert asyncio.run(fetch("A")) == "A"
+
+
+def test_a_wrapped_function_keeps_its_signature_and_its_wrapper() -> None:
+    @us.tool
+    @shouted
+    def take(sku: str, count: int = 1) -> str:
+        """Take.
+
+        Args:
+            sku: product number
+        """
+        return sku * count
+
+    assert take("A", count=2) == "AA"
+    assert take.name == "take"
+    properties = take.spec.schema["properties"]
+    assert properties == {
+        "sku": {"type": "string", "description": "product number"},
+        "count": {"type": "integer", "default": 1},
+    }
+
+
+# --- methods
+
+
+def test_a_method_is_the_tool_of_its_instance_and_keeps_its_options() -> None:
+    # An approval that got lost on the way from the class to the instance would pay without asking.
+    tool = BANK.refund
+
+    assert isinstance(tool, Tool)
+    assert (tool.approval, tool.timeout, tool.retries, tool.idempotent) == (True, 5, 2, True)
+    assert tool(cents=7) == "north pays 7"
+    assert Bank("south").refund(7) == "south pays 7"
+    assert tool.spec.description == "Pays back."
+    assert tool.spec.schema["properties"] == {"cents": {"type": "integer"}}
+
+
+def test_an_agent_takes_methods_decorated_or_not() -> None:
+    agent = us.Agent("clerk", model="rehearsal", tools=[BANK.refund, BANK.look, BANK.plain])
+
+    assert [tool.name for tool in agent.tools] == ["refund", "look", "plain"]
+    assert us.RunSpec.of(agent).approvals == {"refund": True, "look": False, "plain": False}
+    assert agent.tools[1].signature.is_async
+
+
+def test_a_method_without_its_instance_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"tool 'refund' is a method.*thing\.refund"):
+        us.Agent("clerk", model="rehearsal", tools=[Bank.refund])
+    with pytest.raises(TypeError, match="tool 'plain' is a method"):
+        us.Agent("clerk", model="rehearsal", tools=[Bank.plain])
+
+
+def test_a_method_may_be_called_through_the_class() -> None:
+    assert Bank.refund(BANK, 7) == "north pays 7"
+
+
+def test_a_class_method_is_a_tool_of_its_class() -> None:
+    class Mint:
+        @classmethod
+        def coin(cls, cents: int) -> str:
+            return f"{cls.__name__} {cents}"
+
+        @staticmethod
+        def melt(cents: int) -> int:
+            return cents
+
+    assert as_tool(Mint.coin).spec.schema["required"] == ["cents"]
+    assert as_tool(Mint.coin)(cents=3) == "Mint 3"
+    assert as_tool(Mint.melt)(cents=3) == 3
+
+
+# --- sharing and pickling
+
+
+def test_the_schema_is_built_once_for_all_tools_of_a_function() -> None:
+    def take(sku: str) -> str:
+        return sku
+
+    first, second = us.tool(take), us.tool(name="again")(take)
+
+    assert first.signature is second.signature
+    assert first.spec.schema is second.spec.schema
+    assert first.spec is first.spec
+    assert first.signature.arguments_model("take") is second.signature.arguments_model("again")
+
+
+def test_the_schema_is_built_once_for_all_instances_of_a_class() -> None:
+    assert BANK.refund.spec.schema is Bank("south").refund.spec.schema
+    assert as_tool(BANK.plain).signature is as_tool(Bank("south").plain).signature
+
+
+def test_a_wrapper_does_not_share_the_signature_of_what_it_wraps() -> None:
+    def take(sku: str) -> str:
+        return sku
+
+    outer = shouted(take)
+
+    assert us.tool(take).signature is not us.tool(outer).signature
+
+
+def test_as_tool_gives_a_tool_back_and_makes_one_of_a_function() -> None:
+    def take(sku: str) -> str:
+        return sku
+
+    assert as_tool(on_shelf) is on_shelf
+    assert as_tool(take).name == "take"
+
+
+def test_a_tool_is_pickled_by_its_qualified_name() -> None:
+    assert pickle.loads(pickle.dumps(on_shelf)) is on_shelf
+    assert copy.copy(on_shelf) is on_shelf
+    assert copy.deepcopy(on_shelf) is on_shelf
+
+
+def test_the_tool_of_an_instance_is_pickled_with_the_instance() -> None:
+    tool = pickle.loads(pickle.dumps(BANK.refund))
+
+    assert isinstance(tool, Tool)
+    assert tool.approval is True
+    assert tool(cents=1) == "north pays 1"
+    assert pickle.loads(pickle.dumps(Bank.refund)) is Bank.refund
+
+
+# --- contexts
+
+
+def bare(ctx: ToolContext, sku: str) -> None: ...
+def of_deps(ctx: ToolContext[Shop], sku: str) -> None: ...
+def dotted(ctx: us.ToolContext[Shop], sku: str) -> None: ...
+def far(ctx: understudy.session.ToolContext[Shop], sku: str) -> None: ...
+def quoted(ctx: "us.ToolContext[Shop]", sku: str) -> None: ...  # noqa: UP037  # the spelling is the point
+def renamed(ctx: Context[Shop], sku: str) -> None: ...
+def optional(sku: str, ctx: ToolContext[Shop] | None = None) -> None: ...
+def last(sku: str, *, ctx: ToolContext[Shop]) -> None: ...
+
+
+Ours = ToolContext[Shop]
+
+
+def by_alias(ctx: Ours, sku: str) -> None: ...
+def by_object(ctx: str, sku: str) -> None: ...
+def by_union(ctx: str, sku: str) -> None: ...
+
+
+by_object.__annotations__["ctx"] = ToolContext[Shop]  # as in modules without the __future__ import
+by_union.__annotations__["ctx"] = ToolContext[Shop] | None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [bare, of_deps, dotted, far, quoted, renamed, optional, last, by_alias, by_object, by_union],
+    ids=lambda function: function.__name__,
+)
+def test_a_context_is_known_in_every_spelling_and_kept_from_the_model(function: Callable[..., object]) -> None:
+    tool = as_tool(function)
+
+    assert tool.signature.context_parameter == "ctx"
+    assert tool.spec.schema == {
+        "type": "object",
+        "properties": {"sku": {"type": "string"}},
+        "required": ["sku"],
+        "additionalProperties": False,
+    }
+
+
+def not_a_context(ctx: str, tool_context: str) -> None: ...
+
+
+def test_a_parameter_that_is_only_called_like_a_context_is_none() -> None:
+    assert as_tool(not_a_context).signature.context_parameter is None
+
+
+# --- what is refused
+
+
+def stars(*skus: str) -> None: ...
+def double_stars(**skus: str) -> None: ...
+def by_position(sku: str, /) -> None: ...
+def two_contexts(a: ToolContext, b: ToolContext) -> None: ...
+
+
+def unannotated() -> Callable[..., object]:
+    scope: dict[str, Callable[..., object]] = {}
+    exec("def unannotated(sku): ...", scope)  # noqa: S102  # type checkers refuse it where it can be seen
+    return scope["unannotated"]
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (stars, "tool 'stars': parameter 'skus' is variadic positional"),
+        (double_stars, "tool 'double_stars': parameter 'skus' is variadic keyword"),
+        (by_position, "tool 'by_position': parameter 'sku' is positional-only"),
+        (two_contexts, "tool 'two_contexts': parameter 'b' is a second ToolContext"),
+        (unannotated(), "tool 'unannotated': parameter 'sku' has no type annotation"),
+    ],
+)
+def test_a_signature_that_no_model_can_call_is_refused_when_the_tool_is_made(
+    function: Callable[..., object], words: str
+) -> None:
+    with pytest.raises(TypeError, match=words):
+        us.tool(function)
+
+
+@pytest.mark.parametrize("name", ["", "two words", "1st", "x" * 65, "näme", "a.b", "a\n"])
+def test_a_name_that_a_provider_would_refuse_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="expected letters, digits"):
+        us.tool(name=name)(on_shelf)
+
+
+@pytest.mark.parametrize("name", ["a", "_a", "a-b", "x" * 64])
+def test_a_name_that_providers_take_is_taken(name: str) -> None:
+    assert us.tool(name=name)(lambda: None).name == name
+
+
+def test_a_lambda_needs_a_name() -> None:
+    with pytest.raises(ValueError, match="'<lambda>'"):
+        as_tool(lambda: None)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
+def test_a_timeout_must_be_above_zero(timeout: float) -> None:
+    with pytest.raises(ValueError, match="tool 'take': timeout must be above 0 seconds"):
+        us.tool(name="take", timeout=timeout)(lambda: None)
+
+
+def test_retries_must_not_be_negative() -> None:
+    with pytest.raises(ValueError, match="tool 'take': retries must not be negative"):
+        us.tool(name="take", retries=-1)(lambda: None)
+
+
+def test_what_cannot_be_called_is_no_tool() -> None:
+    with pytest.raises(TypeError, match="a tool is made from a function, got 3"):
+        as_tool(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake is the point
