@@ -103,9 +103,9 @@ def _watch(
                     return error
                 case _:
                     pass
-    except KeyboardInterrupt as interrupt:
+    except KeyboardInterrupt:
         handle.cancel()
-        return interrupt
+        return KeyboardInterrupt("the run was cancelled")
     return handle.result()
 
 
@@ -147,16 +147,20 @@ def _tell(ended: Outcome[object] | BaseException, log: CallLog, out: TextIO, *, 
     else:
         answer, aside = for_people(ended)
     try:
-        if aside:
-            print(aside, file=sys.stderr, flush=True)
-        if answer:
-            print(answer, file=out, flush=True)
-    except BrokenPipeError:
-        # The reader has gone, as `head` does. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        _print(aside, sys.stderr)
+        _print(answer, out)
     except KeyboardInterrupt:
         return INTERRUPTED
     return status_of(ended)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    try:
+        if text:
+            print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        # The reader has gone, as `head` does. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _never_fail_to_print() -> None:
