@@ -12,6 +12,7 @@ from typing import NoReturn, TextIO
 
 from understudy.errors import SpecError
 from understudy.events import RunFailed, RunFinished
+from understudy.models import ModelName
 from understudy.orchestration import Agent
 from understudy.outcomes import Outcome
 from understudy.providers import Rehearsal
@@ -83,6 +84,8 @@ def _run(arguments: argparse.Namespace, log: CallLog) -> Outcome[object] | BaseE
         if arguments.rehearse:
             for one in loaded.agents.values():
                 stack.enter_context(one.override(model=Rehearsal()))
+            if not arguments.json:
+                _print(f"rehearsal: the tools really run, a stand-in answers for {_model_name(agent)}", sys.stderr)
         progress = Quiet() if arguments.json else progress_on(sys.stderr)
         stack.callback(progress.close)
         return _watch(agent, text, arguments.timeout, log, progress)
@@ -129,6 +132,11 @@ def _check_tools(agent: Agent) -> None:
         _ = agent.run_spec
     except (TypeError, ValueError) as error:
         raise UsageMistake(f"agent {agent.id!r}: {error}") from error
+
+
+def _model_name(agent: Agent) -> str:
+    model = agent.model
+    return f"{model.provider}:{model.model}".rstrip(":") if isinstance(model, ModelName) else repr(model)
 
 
 def _read_input(given: str) -> str:
