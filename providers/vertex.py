@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 API_VERSION = "v1"
 PROJECT = "GOOGLE_CLOUD_PROJECT"
 LOCATION = "GOOGLE_CLOUD_LOCATION"
-ANYWHERE = "global"  # Vertex AI, Locations: the endpoint that has every current model and the fewest 429s.
+ANYWHERE = "global"  # Vertex AI, Locations: the endpoint that is tied to no region.
 
 
 class Vertex(HttpModel):
