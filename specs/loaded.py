@@ -12,7 +12,7 @@ from understudy.orchestration import Agent
 from .problems import did_you_mean, listed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LoadedSpec:
     """The definitions made from one spec; they are what Python code would have made.
 

@@ -12,6 +12,7 @@ from typing import NoReturn, TextIO
 
 from understudy.errors import SpecError
 from understudy.events import RunFailed, RunFinished
+from understudy.models import ModelName
 from understudy.orchestration import Agent
 from understudy.outcomes import Outcome
 from understudy.providers import Rehearsal
@@ -83,6 +84,8 @@ def _run(arguments: argparse.Namespace, log: CallLog) -> Outcome[object] | BaseE
         if arguments.rehearse:
             for one in loaded.agents.values():
                 stack.enter_context(one.override(model=Rehearsal()))
+            if not arguments.json:
+                _print(f"rehearsal: the tools really run, a stand-in answers for {_model_name(agent)}", sys.stderr)
         progress = Quiet() if arguments.json else progress_on(sys.stderr)
         stack.callback(progress.close)
         return _watch(agent, text, arguments.timeout, log, progress)
@@ -103,9 +106,9 @@ def _watch(
                     return error
                 case _:
                     pass
-    except KeyboardInterrupt as interrupt:
+    except KeyboardInterrupt:
         handle.cancel()
-        return interrupt
+        return KeyboardInterrupt("the run was cancelled")
     return handle.result()
 
 
@@ -131,6 +134,11 @@ def _check_tools(agent: Agent) -> None:
         raise UsageMistake(f"agent {agent.id!r}: {error}") from error
 
 
+def _model_name(agent: Agent) -> str:
+    model = agent.model
+    return f"{model.provider}:{model.model}".rstrip(":") if isinstance(model, ModelName) else repr(model)
+
+
 def _read_input(given: str) -> str:
     try:
         text = sys.stdin.read() if given == "-" else given
@@ -147,16 +155,20 @@ def _tell(ended: Outcome[object] | BaseException, log: CallLog, out: TextIO, *, 
     else:
         answer, aside = for_people(ended)
     try:
-        if aside:
-            print(aside, file=sys.stderr, flush=True)
-        if answer:
-            print(answer, file=out, flush=True)
-    except BrokenPipeError:
-        # The reader has gone, as `head` does. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        _print(aside, sys.stderr)
+        _print(answer, out)
     except KeyboardInterrupt:
         return INTERRUPTED
     return status_of(ended)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    try:
+        if text:
+            print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        # The reader has gone, as `head` does. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _never_fail_to_print() -> None:

@@ -148,7 +148,7 @@ HINTS: tuple[tuple[type[BaseException], str], ...] = (
 def explain(error: BaseException) -> str:
     """Return what happened and, where it is known, what to do about it."""
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted; the run was cancelled"
+        return "; ".join(["interrupted", *map(str, error.args)])
     name = "" if isinstance(error, UsageMistake | SpecError) else f"{type(error).__name__}: "
     if not isinstance(error, UnderstudyError | UsageMistake):
         name = f"{type(error).__module__}.{name}".removeprefix("builtins.")

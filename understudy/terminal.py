@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -85,7 +86,9 @@ class Plain:
         """Do nothing: lines stay."""
 
     def _line(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # the run matters, not who watches it
+            self._stream.write(f"{text}\n")  # at once: tools print to the same stream, from their threads
+            self._stream.flush()
 
 
 class Live:

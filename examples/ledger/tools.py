@@ -63,8 +63,8 @@ def find_files(
 @us.tool(idempotent=True)
 def summarize_sales(month: Month) -> str:
     """Add up a month's sales: takings, days with sales, and units and takings of each product, best first."""
-    sales = list(read_sales(month))
-    names = {product.sku: product.name for product in read_stock()}
+    sales = list(_read_sales(month))
+    names = {product.sku: product.name for product in _read_stock()}
     units, takings = Counter[str](), Counter[str]()
     for sale in sales:
         units[sale.sku] += sale.units
@@ -79,8 +79,8 @@ def summarize_sales(month: Month) -> str:
 @us.tool(idempotent=True)
 def audit_sales(month: Month) -> str:
     """Compare each sale's total with units times list price, and list those that differ."""
-    prices = {product.sku: product.price for product in read_stock()}
-    sales = list(read_sales(month))
+    prices = {product.sku: product.price for product in _read_stock()}
+    sales = list(_read_sales(month))
     wrong = [(sale, prices[sale.sku] * sale.units) for sale in sales if sale.total != prices[sale.sku] * sale.units]
     off = sum([sale.total - due for sale, due in wrong], Decimal(0))
     head = f"{month}: {len(wrong)} of {len(sales)} totals are wrong, {off:+.2f} in all:"
@@ -96,13 +96,13 @@ def running_out(
 
     Says of each how long the supplier takes, and what is already on order.
     """
-    sales = [sale for file in DATA.glob("sales-*.csv") for sale in read_sales(file.stem.removeprefix("sales-"))]
+    sales = [sale for file in DATA.glob("sales-*.csv") for sale in _read_sales(file.stem.removeprefix("sales-"))]
     today = max(sale.day for sale in sales)
     sold = Counter[str]()
     for sale in sales:
         if sale.day > today - timedelta(days=PACE_DAYS):
             sold[sale.sku] += sale.units
-    lasts = {p: p.on_shelf * PACE_DAYS / sold[p.sku] for p in read_stock() if sold[p.sku]}
+    lasts = {p: p.on_shelf * PACE_DAYS / sold[p.sku] for p in _read_stock() if sold[p.sku]}
     soon = sorted([(days, product.sku, product) for product, days in lasts.items() if days <= within_days])
     late = [product.name for days, _, product in soon if days < product.lead_days and not product.on_order]
     head = f"{len(soon)} of {len(lasts)} products run out within {within_days} days of {today}"
@@ -119,18 +119,18 @@ def search_notes(
     word: Annotated[str, Field(description="word or part of one", min_length=2, examples=["complaint"])],
 ) -> str:
     """Find a word in the incident log and the house rules; gives file, line number and line."""
-    log = lines_with(word, DATA / "incidents.log")
-    lines = [*reversed(log), *lines_with(word, DATA / "policy.md")]
+    log = _lines_with(word, DATA / "incidents.log")
+    lines = [*reversed(log), *_lines_with(word, DATA / "policy.md")]
     return f"{len(lines)} lines hold {word!r}, the latest first: " + "\n".join(lines)
 
 
-def lines_with(word: str, file: Path) -> list[str]:
+def _lines_with(word: str, file: Path) -> list[str]:
     """Return the lines of a file that hold a word in any case, as `file:number: line`."""
     lines = enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
     return [f"{file.name}:{n}: {' '.join(line.split())}" for n, line in lines if word.casefold() in line.casefold()]
 
 
-def read_sales(month: str) -> Iterator[Sale]:
+def _read_sales(month: str) -> Iterator[Sale]:
     """Yield the sales of a month; a `ValueError` names the months there are."""
     months = sorted(file.stem.removeprefix("sales-") for file in DATA.glob("sales-*.csv"))
     if month not in months:
@@ -142,7 +142,7 @@ def read_sales(month: str) -> Iterator[Sale]:
             yield Sale(f"{file.name}:{number}", day, row["sku"], int(row["units"]), total)
 
 
-def read_stock() -> list[Product]:
+def _read_stock() -> list[Product]:
     """Return what the shop sells."""
     with (DATA / "stock.csv").open(newline="", encoding="utf-8") as stream:
         return [

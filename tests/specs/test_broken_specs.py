@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from understudy import SpecError, load_spec, load_spec_text, tool
 
@@ -149,6 +151,23 @@ def test_aliases_that_expand_without_end_are_refused() -> None:
 def test_more_values_than_any_spec_needs_are_refused() -> None:
     with pytest.raises(SpecError, match="beyond 100,000 values"):
         load_spec_text("agents:\n" + "- a\n" * 200_000)
+
+
+@given(
+    cut=st.integers(0, 200),
+    drop=st.integers(0, 40),
+    put=st.lists(st.sampled_from([*"\t\n -[]{}:'\"&*!|>?%@#,~", "&a", "*a", "!!int ", "<<: ", "---\n", "é", "\x00"])),
+)
+@example(cut=0, drop=200, put=["\x00"])
+def test_whatever_the_text_is_nothing_but_a_spec_error_is_raised(cut: int, drop: int, put: list[str]) -> None:
+    text = AGENT + "    settings: {stop: [END], extra: {a: 1.5}}\n    tools: [{name: web_search}]\n"
+    text = text[:cut] + "".join(put) + text[cut + drop :]
+
+    try:
+        load_spec_text(text, tools={"web_search": web_search})
+    except SpecError as error:
+        for line in str(error).splitlines():
+            assert re.match(r"<text>:\d+:\d+: \S", line)
 
 
 def test_the_error_names_the_file(tmp_path: Path) -> None:

@@ -1,0 +1,170 @@
+"""The installed command, as a process: its exit status, its streams, its signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+COMMAND = Path(sys.executable).with_name("understudy")
+QUIET_ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
+LEDGER = [
+    *("run", "examples/ledger/agent.yaml", "clerk", "What needs my attention this week?"),
+    *("--tools", "examples/ledger/tools.py"),
+]
+
+HANGS = """
+import threading
+
+def hang(word: str) -> str:
+    print("hanging", flush=True)
+    threading.Event().wait()
+    return word
+"""
+
+
+def understudy(*argv: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, *argv],
+        cwd=cwd,
+        env=QUIET_ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> Path:
+    """A folder whose agent has a tool that never returns."""
+    (tmp_path / "tools.py").write_text(HANGS)
+    (tmp_path / "spec.yaml").write_text("agents: [{id: a, model: rehearsal, tools: ['tools.py:hang']}]")
+    return tmp_path
+
+
+def test_the_example_reaches_the_shops_real_files_in_rehearsal() -> None:
+    done = understudy(*LEDGER, "--rehearse", "--json")
+
+    report = json.loads(done.stdout)
+    results = {call["name"]: call["result"] for call in report["tool_calls"]}
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not [call for call in report["tool_calls"] if call["is_error"]]
+    assert results["find_files"].startswith("3 files match sales-*.csv: sales-2026-09.csv (68 lines)")
+    assert "sales-2026-11.csv:14: 1 x D-402 makes 29.00, not 2.90" in results["audit_sales"]
+    assert "order now: front light, chain 9-speed" in results["running_out"]
+    assert results["summarize_sales"].startswith("2026-11: 776.50 taken on 16 days")
+    assert "incidents.log:10:" in results["search_notes"]
+
+
+def test_the_example_reads_well_in_a_pipe() -> None:
+    done = understudy(*LEDGER, "--rehearse")
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("(rehearsal) 5 of 5 tools were called:\n- find_files(pattern='sales-*.csv') gave: ")
+    assert done.stderr.splitlines()[:2] == [
+        "rehearsal: the tools really run, a stand-in answers for anthropic:claude-haiku-4-5",
+        "turn 1: asking the model",
+    ]
+    assert max(map(len, done.stderr.splitlines())) < 160
+
+
+def test_the_example_without_a_key_says_so() -> None:
+    done = understudy(*LEDGER)
+
+    assert done.returncode == 1
+    assert "ANTHROPIC_API_KEY" in done.stderr
+    assert "--rehearse" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_readme_shows_the_example() -> None:
+    shown = (ROOT / "examples" / "ledger" / "README.md").read_text(encoding="utf-8")
+
+    assert shlex.join(["understudy", *LEDGER, "--rehearse"]).replace("'", '"') in shown
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "understudy", "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert done.stdout.startswith("understudy ")
+
+
+def test_a_tool_that_hangs_keeps_nobody_from_leaving(hanging: Path) -> None:
+    done = understudy("run", "spec.yaml", "a", "hello", "--timeout", "0.5", cwd=hanging)
+
+    assert done.returncode == 1
+    assert "RunTimedOut" in done.stderr
+    assert "--timeout sets the limit" in done.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["for people", "in JSON"])
+def test_an_interrupt_cancels_the_run(hanging: Path, options: list[str]) -> None:
+    with subprocess.Popen(
+        [COMMAND, "run", "spec.yaml", "a", "hello", *options],
+        cwd=hanging,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        while "hanging" not in (line := process.stderr.readline()):
+            assert line, "the command ended before its tool ran"
+        process.send_signal(signal.SIGINT)
+        status = process.wait(timeout=30)
+        out, err = process.stdout.read(), process.stderr.read()
+
+    assert status == 130
+    assert "Traceback" not in err
+    if options:
+        assert json.loads(out)["outcome"] == "cancelled"
+    else:
+        assert err.endswith("understudy: interrupted; the run was cancelled\n")
+
+
+def test_a_reader_that_goes_away_is_no_error_of_ours() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [COMMAND, *LEDGER, "--rehearse"],
+            cwd=ROOT,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_output_that_the_encoding_cannot_show_is_escaped(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text("agents: [{id: a, model: rehearsal}]")
+
+    done = subprocess.run(
+        [COMMAND, "run", "spec.yaml", "a", "grüße"],
+        cwd=tmp_path,
+        env={**QUIET_ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        encoding="ascii",
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout == "(rehearsal) You said: gr\\xfc\\xdfe\n"

@@ -1,0 +1,246 @@
+"""`main` in this process: what it prints, where, and the status it returns."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from understudy.cli import main
+
+TOOLS = '''
+from pathlib import Path
+import understudy as us
+
+def find(word: str) -> str:
+    """Find a word."""
+    print("looking")
+    return f"{word} is in line 7\\nand in line 9"
+
+def boom(n: int) -> str:
+    raise KeyError(n)
+
+@us.tool(approval=True)
+def refund(order: str, cents: int) -> str:
+    return "done"
+
+def opaque(bag: object.__class__) -> str:
+    return ""
+
+def loose(word): ...
+'''
+
+SPEC = """\
+agents:
+  - {id: clerk, model: rehearsal, tools: [find]}
+  - {id: clumsy, model: rehearsal, tools: [boom]}
+  - {id: cashier, model: rehearsal, tools: [refund]}
+  - {id: hasty, model: rehearsal, tools: [find], max_iterations: 0}
+  - {id: keyless, model: 'anthropic:claude-haiku-4-5', tools: [find]}
+  - {id: silent, model: rehearsal}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a spec and tools, which is the current one; no keys in the environment."""
+    (tmp_path / "shop.yaml").write_text(SPEC)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    monkeypatch.chdir(tmp_path)
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def run(id: str, *options: str, input: str = "hello") -> int:
+    return main(["run", "shop.yaml", id, input, "--tools", "tools.py", *options])
+
+
+@pytest.mark.usefixtures("shop")
+class TestARun:
+    def test_prints_the_answer_and_tells_of_its_progress_aside(self, capsys: pytest.CaptureFixture[str]) -> None:
+        status = run("clerk")
+
+        out, err = capsys.readouterr()
+        assert status == 0
+        assert out == (
+            "(rehearsal) 1 of 1 tools were called:\n- find(word='text') gave: text is in line 7 and in line 9\n"
+        )
+        assert "looking" in err
+        # The tool prints on its own thread, so its line may come anywhere, even inside of another.
+        lines = re.sub(r"\d+\.\d\d s", "TIME", err.replace("looking", "")).splitlines()
+        assert [line for line in lines if line] == [
+            "turn 1: asking the model",
+            "  call find(word='text')",
+            "  find gave, after TIME: text is in line 7",
+            "turn 2: asking the model",
+        ]
+
+    def test_in_json_is_one_object_and_nothing_else(self, capsys: pytest.CaptureFixture[str]) -> None:
+        status = run("clerk", "--json")
+
+        out, err = capsys.readouterr()
+        report = json.loads(out)
+        assert status == 0
+        assert out.count("\n") == 1
+        assert err == "looking\n"
+        assert report.pop("run_id")
+        assert report == {
+            "outcome": "complete",
+            "agent": "clerk",
+            "text": "(rehearsal) 1 of 1 tools were called:\n- find(word='text') gave: text is in line 7 and in line 9",
+            "completion_reason": "the model answered",
+            "iterations": 1,
+            "turns": 2,
+            "usage": {"input_tokens": None, "output_tokens": None, "total_tokens": None},
+            "tool_calls": [
+                {
+                    "name": "find",
+                    "arguments": {"word": "text"},
+                    "result": "text is in line 7\nand in line 9",
+                    "is_error": False,
+                }
+            ],
+        }
+
+    def test_goes_on_when_a_tool_fails(self, capsys: pytest.CaptureFixture[str]) -> None:
+        status = run("clumsy", "--json")
+
+        (call,) = json.loads(capsys.readouterr().out)["tool_calls"]
+        assert status == 0
+        assert (call["name"], call["is_error"]) == ("boom", True)
+
+    def test_rehearses_what_has_a_model_of_its_own(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("keyless", "--rehearse") == 0
+        assert capsys.readouterr().out.startswith("(rehearsal) 1 of 1 tools")
+
+    def test_without_a_key_says_which_is_missing_and_how_to_rehearse(self, capsys: pytest.CaptureFixture[str]) -> None:
+        status = run("keyless")
+
+        out, err = capsys.readouterr()
+        assert status == 1
+        assert out == ""
+        assert "ANTHROPIC_API_KEY" in err
+        assert "--rehearse" in err
+        assert "Traceback" not in err
+
+    def test_that_failed_is_told_in_json_too(self, capsys: pytest.CaptureFixture[str]) -> None:
+        status = run("keyless", "--json")
+
+        report = json.loads(capsys.readouterr().out)
+        assert status == 1
+        assert (report["outcome"], report["error"]["type"]) == ("error", "AuthenticationError")
+        assert report["tool_calls"] == []
+
+    def test_that_met_a_limit_names_the_limit(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("hasty") == 1
+        assert "MaxIterationsExceeded" in (err := capsys.readouterr().err)
+        assert "max_iterations" in err
+
+    def test_that_waits_for_a_person_says_what_for(self, capsys: pytest.CaptureFixture[str]) -> None:
+        status = run("cashier")
+
+        out, err = capsys.readouterr()
+        assert status == 3
+        assert out == ""
+        assert "waits for a person to approve:\n  refund(order='text', cents=1)\n" in err
+
+    def test_that_waits_for_a_person_is_told_in_json_too(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("cashier", "--json") == 3
+        report = json.loads(capsys.readouterr().out)
+        assert report["outcome"] == "needs_approval"
+        assert report["text"] is None
+        assert report["waiting"] == [{"name": "refund", "arguments": {"order": "text", "cents": 1}}]
+
+    def test_reads_its_input_from_standard_input(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("what is new?\n"))
+
+        assert run("silent", input="-") == 0
+        assert capsys.readouterr().out == "(rehearsal) You said: what is new?\n"
+
+    def test_takes_an_input_that_begins_with_a_dash_after_two_dashes(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["run", "shop.yaml", "--tools", "tools.py", "--", "silent", "-x"]) == 0
+        assert capsys.readouterr().out == "(rehearsal) You said: -x\n"
+
+    def test_may_find_its_tools_through_the_spec(self, shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (shop / "own.yaml").write_text("agents: [{id: a, model: rehearsal, tools: ['tools.py:find']}]")
+
+        assert main(["run", "own.yaml", "a", "hello"]) == 0
+        assert capsys.readouterr().out.startswith("(rehearsal) 1 of 1 tools")
+
+
+MISTAKES: list[tuple[list[str], str]] = [
+    (["run", "shop.yaml", "clark", "x", "--tools", "tools.py"], "shop.yaml: no agent 'clark'; it has clerk, clumsy"),
+    (["run", "shop.yaml", "clark", "x", "--tools", "tools.py"], "did you mean 'clerk'?"),
+    (["run", "shop.yml", "clerk", "x"], "shop.yml: there is no such file; did you mean 'shop.yaml'?"),
+    (["run", "shop.yaml", "clerk", "x"], "shop.yaml:2:43: agent 'clerk': no tool 'find'"),
+    (["run", "shop.yaml", "clerk", "x"], "--tools FILE.py"),
+    (["run", "broken.yaml", "clerk", "x"], "broken.yaml:2:1: a tab cannot indent YAML; use spaces"),
+    (["run", "loose.yaml", "a", "x", "--tools", "tools.py"], "parameter 'word' has no type annotation"),
+    (["run", "opaque.yaml", "a", "x", "--tools", "tools.py"], "tool 'opaque': "),
+    (["run", "shop.yaml", "clerk", "x", "--tools", "gone.py"], "gone.py: there is no such file; expected a Python"),
+    (["run", "shop.yaml", "clerk", "x", "--tools", "bad.py"], "bad.py:2: ZeroDivisionError: division by zero"),
+    (["run", "shop.yaml", "clerk", "x", "--tools", "tools.py", "--tools", "more.py"], "already registered as 'find'"),
+    (["run", "shop.yaml", "clerk", "  ", "--tools", "tools.py"], "the input is empty"),
+    (["run", "shop.yaml", "clerk", "x", "--timeout", "0"], "expected a number of seconds above 0, got '0'"),
+    (["run", "shop.yaml", "clerk", "x", "--timeout", "nan"], "expected a number of seconds above 0, got 'nan'"),
+    (["run", "shop.yaml", "clerk"], "the following arguments are required: INPUT"),
+    (["run", "shop.yaml", "clerk", "x", "--api-key", "k"], "unrecognized arguments: --api-key"),
+    (["rum"], "invalid choice: 'rum'"),
+    ([], "the following arguments are required: COMMAND"),
+]
+
+
+@pytest.mark.parametrize(("argv", "says"), MISTAKES, ids=[says for _, says in MISTAKES])
+def test_a_mistake_of_the_users_has_status_2_and_no_traceback(
+    shop: Path, capsys: pytest.CaptureFixture[str], argv: list[str], says: str
+) -> None:
+    (shop / "broken.yaml").write_text("agents:\n\t- id: a\n")
+    (shop / "loose.yaml").write_text("agents: [{id: a, model: rehearsal, tools: [loose]}]")
+    (shop / "opaque.yaml").write_text("agents: [{id: a, model: rehearsal, tools: [opaque]}]")
+    (shop / "bad.py").write_text("x = 0\nx = 1 / x\n")
+    (shop / "more.py").write_text("def find(word: str) -> str: return word\n")
+
+    status = main(argv)
+
+    out, err = capsys.readouterr()
+    assert status == 2
+    assert out == ""
+    assert says in err
+    assert err.startswith("understudy: ")
+    assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("argv", [["run", "shop.yaml", "clerk", "--json"], ["run", "gone.yaml", "a", "x", "--json"]])
+def test_a_mistake_is_told_in_json_too(capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
+    status = main(argv)
+
+    out, err = capsys.readouterr()
+    report = json.loads(out)
+    assert (status, err) == (2, "")
+    assert report["outcome"] == "error"
+    assert report["error"]["message"]
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    from importlib.metadata import version
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"understudy {version('understudy')}\n"
+
+
+def test_help_teaches_by_example_and_tells_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "understudy run examples/ledger/agent.yaml clerk" in capsys.readouterr().out
+
+    assert main(["run", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "--rehearse" in out
+    assert "130  interrupted" in out

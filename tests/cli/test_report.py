@@ -1,0 +1,105 @@
+"""What is said of a run that ended."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from understudy import (
+    Complete,
+    Incomplete,
+    NeedsApproval,
+    NeedsInput,
+    Outcome,
+    RateLimited,
+    RunCancelled,
+    RunTimedOut,
+    SpecError,
+    ToolCall,
+    ToolFinished,
+    ToolResult,
+    ToolStarted,
+    Usage,
+)
+from understudy.events import Event
+from understudy.report import CallLog, UsageMistake, as_json, explain, for_people, one_line, shown_call, status_of
+
+LOOK = ToolCall("c1", "look", {"sku": "A-113"})
+
+
+@pytest.mark.parametrize(
+    ("ended", "status"),
+    [
+        (Complete(text="Seven.", output="Seven."), 0),
+        (Incomplete(last_text="Well"), 1),
+        (NeedsInput(question="Which?"), 3),
+        (NeedsApproval(calls=(LOOK,)), 3),
+        (RateLimited("slow down"), 1),
+        (RunTimedOut("late"), 1),
+        (KeyError("a bug"), 1),
+        (SpecError("wrong"), 2),
+        (UsageMistake("wrong"), 2),
+        (RunCancelled("gone"), 130),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_the_status_tells_how_a_run_ended(ended: Outcome[object] | BaseException, status: int) -> None:
+    assert status_of(ended) == status
+
+
+def test_a_question_is_shown_to_people_and_programs() -> None:
+    outcome = NeedsInput(question="Which shop?", agent_id="clerk", completion_reason="asked", usage=Usage(3, 4))
+
+    out, err = for_people(outcome)
+    report = json.loads(as_json(outcome, CallLog()))
+
+    assert out == ""
+    assert err.startswith("understudy: the run waits for an answer to: Which shop?\n")
+    assert report["question"] == "Which shop?"
+    assert report["usage"] == {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
+
+
+def test_an_unfinished_answer_is_printed_and_marked_as_such() -> None:
+    out, err = for_people(Incomplete(last_text="Well, ", completion_reason="no criterion was met"))
+
+    assert out == "Well, "
+    assert err == "understudy: the run stopped before its end: no criterion was met"
+
+
+def test_an_error_that_is_not_ours_is_named_with_its_module() -> None:
+    assert explain(json.JSONDecodeError("bad", "x", 0)).startswith("json.decoder.JSONDecodeError: bad")
+    assert explain(KeyError("k")) == "KeyError: 'k'"
+    assert explain(RateLimited("slow down")) == "RateLimited: slow down"
+
+
+def test_calls_are_paired_with_their_results_although_ids_come_back_in_later_turns() -> None:
+    log = CallLog()
+    again = ToolCall("c1", "look", {"sku": "B-2"})
+    events: list[Event] = [
+        ToolStarted(call=LOOK),
+        ToolFinished(call=LOOK, result=ToolResult("c1", "7")),
+        ToolStarted(call=again),
+        ToolFinished(call=again, result=ToolResult("c1", "gone", is_error=True)),
+        ToolFinished(call=ToolCall("c2", "nothing"), result=ToolResult("c2", "unknown tool", is_error=True)),
+        ToolStarted(call=ToolCall("c3", "look")),
+    ]
+    for event in events:
+        log.see(event)
+
+    assert log.report() == [
+        {"name": "look", "arguments": {"sku": "A-113"}, "result": "7", "is_error": False},
+        {"name": "look", "arguments": {"sku": "B-2"}, "result": "gone", "is_error": True},
+        {"name": "nothing", "arguments": {}, "result": "unknown tool", "is_error": True},
+        {"name": "look", "arguments": {}, "result": None, "is_error": False},
+    ]
+
+
+def test_what_is_shown_of_a_tool_cannot_steer_the_terminal() -> None:
+    assert one_line("\n  \x1b[2Jgone\x07 \n more") == "�[2Jgone�"
+    assert one_line("x" * 500) == "x" * 99 + "…"
+    assert one_line(" \n ") == ""
+
+
+def test_a_call_whose_arguments_are_no_json_is_shown_as_the_model_wrote_it() -> None:
+    assert shown_call(ToolCall("c1", "look", bad_arguments='{"sku": ')) == 'look({"sku": )'
