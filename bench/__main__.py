@@ -12,13 +12,13 @@ from dataclasses import asdict, replace
 from importlib.metadata import version
 
 from . import table
-from .bursts import FEW_RUNS, MANY_RUNS, TOOLS
+from .bursts import FEW_RUNS, MANY_AGENTS, MANY_RUNS, TOOLS
 from .fresh import FIRST, IMPORT
 from .measure import Figures, Measure, take
 from .single import CONSTRUCT, RUN, TEN_ROUNDS
 from .sizes import FULL, QUICK, Sizes
 
-MEASURES = (IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FEW_RUNS, MANY_RUNS, TOOLS)
+MEASURES = (IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FEW_RUNS, MANY_RUNS, MANY_AGENTS, TOOLS)
 
 DESCRIPTION = """\
 Measure what understudy costs on this machine, next to what bare threads and bare Pykka cost.
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    listed = "\n".join([f"  {m.name:<10} {m.title(FULL)}" for m in MEASURES])
+    listed = "\n".join([f"  {m.name:<11} {m.title(FULL)}" for m in MEASURES])
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description=DESCRIPTION,

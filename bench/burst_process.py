@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import understudy as us
+
 from .batch import Batch
 from .bursts import COLD, THREADS, WARM, Burst, from_arguments
 from .fakes import ANSWER, napping_agent
@@ -31,12 +33,14 @@ def _joined(batches: list[Batch]) -> Batch:
 
 def take(burst: Burst, threads_first: bool) -> dict[str, Batch]:
     """Take the batches of all sides: bursts of ours and of raw threads, one after the other."""
-    agent = napping_agent(burst.nap, burst.model_nap, burst.tool_calls)
+    agents = [napping_agent(burst.nap, burst.model_nap, burst.tool_calls) for _ in range(burst.agents)]
     # Imports, schemas and the first threads: `first` measures those.
     napping_agent(0.0, 0.0, 1).run("go")
+    for agent in agents:
+        us.RunSpec.of(agent)
 
     def runs() -> None:
-        handles = [agent.submit("go") for _ in range(burst.runs)]
+        handles = [agents[number % burst.agents].submit("go") for number in range(burst.runs)]
         assert all(handle.result().text == ANSWER for handle in handles)
 
     def threads() -> None:

@@ -6,7 +6,7 @@ Each round is a process of its own, for only a new process has no threads to reu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import cast
@@ -27,6 +27,8 @@ class Burst:
 
     runs: int
     """How many runs begin at once."""
+    agents: int
+    """How many agents the runs are dealt out to, in turn."""
     tool_calls: int
     """How many tools each of them calls in one turn."""
     nap: float
@@ -58,40 +60,45 @@ def _in_processes(burst: Burst) -> Generator[Round]:
     yield one_round
 
 
-def _runs(count: Callable[[Sizes], int]) -> Callable[[Sizes], AbstractContextManager[Round]]:
-    def prepare(sizes: Sizes) -> AbstractContextManager[Round]:
-        return _in_processes(
-            Burst(runs=count(sizes), tool_calls=1, nap=sizes.nap, model_nap=sizes.nap, repeats=sizes.repeats)
-        )
-
-    return prepare
+def _runs(runs: int, agents: int, sizes: Sizes) -> AbstractContextManager[Round]:
+    return _in_processes(
+        Burst(runs=runs, agents=agents, tool_calls=1, nap=sizes.nap, model_nap=sizes.nap, repeats=sizes.repeats)
+    )
 
 
 def _tools(sizes: Sizes) -> AbstractContextManager[Round]:
     return _in_processes(
-        Burst(runs=1, tool_calls=sizes.tool_calls, nap=sizes.nap, model_nap=0.0, repeats=sizes.repeats)
+        Burst(runs=1, agents=1, tool_calls=sizes.tool_calls, nap=sizes.nap, model_nap=0.0, repeats=sizes.repeats)
     )
 
 
-def _runs_title(runs: int, sizes: Sizes) -> str:
+def _runs_title(whose: str, sizes: Sizes) -> str:
     nap = f"{sizes.nap * 1000:g} ms"
-    return f"{runs:,} runs at once: model {nap}, tool {nap}, model {nap}, all blocking"
+    return f"{whose} at once: model {nap}, tool {nap}, model {nap}, all blocking"
 
 
 FEW_RUNS = Measure(
     name="runs-100",
-    title=lambda sizes: _runs_title(sizes.few_runs, sizes),
+    title=lambda sizes: _runs_title(f"{sizes.few_runs:,} runs of one agent", sizes),
     ours=(Side(label=COLD, target=0.170), Side(label=WARM, target=0.170)),
     references=(Side(label=THREADS),),
-    prepare=_runs(lambda sizes: sizes.few_runs),
+    prepare=lambda sizes: _runs(sizes.few_runs, 1, sizes),
 )
 
 MANY_RUNS = Measure(
     name="runs-1000",
-    title=lambda sizes: _runs_title(sizes.many_runs, sizes),
+    title=lambda sizes: _runs_title(f"{sizes.many_runs:,} runs of one agent", sizes),
     ours=(Side(label=COLD, target_ratio=1.5), Side(label=WARM, target_ratio=1.5)),
     references=(Side(label=THREADS),),
-    prepare=_runs(lambda sizes: sizes.many_runs),
+    prepare=lambda sizes: _runs(sizes.many_runs, 1, sizes),
+)
+
+MANY_AGENTS = Measure(
+    name="agents-1000",
+    title=lambda sizes: _runs_title(f"{sizes.many_runs:,} agents, one run each", sizes),
+    ours=(Side(label=COLD, target_ratio=1.5), Side(label=WARM, target_ratio=1.5)),
+    references=(Side(label=THREADS),),
+    prepare=lambda sizes: _runs(sizes.many_runs, sizes.many_runs, sizes),
 )
 
 TOOLS = Measure(

@@ -23,6 +23,7 @@ LINES = {
     "rounds": ("agent.run", "= the same loop by hand, on a bare Pykka actor", "= ask a bare Pykka actor"),
     "runs-100": ("cold", "warm", "= raw threads"),
     "runs-1000": ("cold", "warm", "= raw threads"),
+    "agents-1000": ("cold", "warm", "= raw threads"),
     "tools-50": ("cold", "warm", "= raw threads"),
 }
 
