@@ -41,8 +41,11 @@ REASONS: dict[str, FinishReason] = {
     "UNEXPECTED_TOOL_CALL": "blocked",
 }
 """Gemini API, GenerateContentResponse, FinishReason; the list there is open."""
-RUNNABLE = ("", "STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED", "OTHER")
-"""Reasons with which a call may stand; with any other one the API says that something is wrong with it."""
+RUNNABLE = ("", "STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED", "OTHER", "FUNCTION_CALL")
+"""Reasons with which a call may stand; with any other one the API says that something is wrong with it.
+
+`FUNCTION_CALL` is not Google's: compatible servers have been seen to send it.
+"""
 UNSIGNED = "skip_thought_signature_validator"
 """Gemini API, Thought signatures, FAQs: what to send for a call that another model made, from Gemini 3 on."""
 

@@ -394,6 +394,12 @@ def test_a_prompt_that_google_refused_is_blocked_by_name() -> None:
     assert (turn.finish_reason, turn.raw_finish_reason) == ("blocked", "blocked:PROHIBITED_CONTENT")
 
 
+def test_a_turn_that_a_compatible_server_ended_with_a_function_call_runs_it() -> None:
+    turn = google_answer({"functionCall": {"name": "look", "args": {}}}, reason="FUNCTION_CALL")
+
+    assert (turn.finish_reason, turn.raw_finish_reason) == ("tool_calls", "FUNCTION_CALL")
+
+
 @pytest.mark.parametrize("reason", ["UNEXPECTED_TOOL_CALL", "MALFORMED_FUNCTION_CALL", "TOO_MANY_TOOL_CALLS"])
 def test_a_call_that_google_found_fault_with_is_kept_but_blocked(reason: str) -> None:
     turn = google_answer({"functionCall": {"name": "gone", "args": {}}}, reason=reason)
