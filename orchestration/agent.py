@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypedDict, cast
 
@@ -243,7 +243,7 @@ class Agent(Generic[T_co]):
     # --- for tests, machines and the runtime
 
     @contextmanager
-    def override(self, *, model: Model) -> Iterator[None]:
+    def override(self, *, model: Model) -> Generator[None]:
         """Let another model answer inside the `with` block: in every thread, and where the agent is used by others."""
         self._overrides.append(model)
         try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from collections.abc import Iterator, Sequence
+from typing import cast, overload
 
 from understudy.messages import Message
 
@@ -42,13 +42,9 @@ class Transcript(Sequence[Message]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):
             return NotImplemented
-        return list(self) == list(_messages(other))
+        return list(self) == list(cast("Sequence[object]", other))
 
     __hash__ = None  # type: ignore[assignment]  # equal to lists and tuples alike, so no hash fits
 
     def __repr__(self) -> str:
         return f"Transcript({self._length} messages)"
-
-
-def _messages(other: Iterable[object]) -> Iterable[object]:
-    return other

@@ -42,7 +42,8 @@ def take_turn(
     if calls:
         _take_calls(spec, state, turn, parts, invalid, resolutions, approvals)
     else:
-        _append_turn(state, parts, turn.dialect)
+        refused = () if turn.text or not turn.refusal else (TextPart(turn.refusal),)  # the next run must see an answer
+        _append_turn(state, (*parts, *refused), turn.dialect)
         _take_text(spec, state, turn, met)
 
 

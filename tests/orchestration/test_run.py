@@ -159,6 +159,7 @@ def test_a_refusal_is_the_text_when_there_is_no_other() -> None:
     outcome = completed(run)
 
     assert (outcome.text, outcome.completion_reason) == ("I will not.", "the model refused")
+    assert outcome.messages[-1].text == "I will not."  # so that the next run's history holds an answer
 
 
 def test_an_answer_that_was_cut_off_says_so() -> None:
