@@ -157,12 +157,12 @@ class Runs:
 
     def fail(self, record: Record, error: BaseException, epoch: int) -> None:
         """End the run with an error; a limit gets a token with which the run goes on."""
-        token = self._tokens.issue(record) if isinstance(error, MaxIterationsExceeded) else None
+        token = self._tokens.issue(record) if isinstance(error, MaxIterationsExceeded) else ""
         if isinstance(error, RunError):
             error.run_id = record.run_id
             error.token = token
         ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
-        if token is not None and not ended:
+        if token and not ended:
             self._tokens.revoke(token)
 
     def cancel(self, record: Record, why: str = "") -> bool:

@@ -123,10 +123,10 @@ class RunError(UnderstudyError):
 
     Attributes:
         run_id: which run; empty when the machine was driven by hand.
-        token: resumes the run after a limit was raised; None where it cannot go on.
+        token: resumes the run after a limit was raised; empty where it cannot go on.
     """
 
-    def __init__(self, message: str, *, run_id: str = "", token: str | None = None) -> None:
+    def __init__(self, message: str, *, run_id: str = "", token: str = "") -> None:
         super().__init__(message)
         self.run_id = run_id
         self.token = token
@@ -147,7 +147,7 @@ class MaxIterationsExceeded(RunError):
         limit: int = 0,
         what: str = "max_iterations",
         run_id: str = "",
-        token: str | None = None,
+        token: str = "",
     ) -> None:
         super().__init__(message, run_id=run_id, token=token)
         self.limit = limit

@@ -98,7 +98,7 @@ def test_attributes_have_defaults_that_say_unknown() -> None:
 
     assert (provider.provider, provider.status, provider.code, provider.retry_after) == ("", None, "", None)
     assert provider.retryable is False
-    assert (run.run_id, run.token) == ("", None)
+    assert (run.run_id, run.token) == ("", "")
     assert (limit.limit, limit.what) == (0, "max_iterations")
     assert (tool.tool, tool.call_id) == ("", "")
     assert (ActorError("x").actor, ActorError("x").retryable, MailboxFull("x").retryable) == ("", False, True)
