@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextvars
 import time
 from collections.abc import Callable
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Protocol
 
 from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull
 
 from .mailbox import Mailbox, Put
 from .reply import Reply
-from .shell import hand_over, lend
+from .shell import hand_over, lend, lend_next
 
 DEFAULT_ASK_TIMEOUT = 30.0  # What takes longer is a run, not an ask.
 
@@ -29,10 +29,10 @@ class Behaviour(Protocol):
         ...
 
 
-class Fate(Enum):
+class Fate(IntEnum):
     """How a message ended."""
 
-    HANDLED = auto()
+    HANDLED = 0
     FAILED = auto()
     EXPIRED = auto()
     DEAD = auto()
@@ -64,17 +64,18 @@ class Cell:
     Args:
         address: its name, for errors, logs and `tree()`.
         factory: makes the behaviour, at the first message and again after a failure.
+        behaviour: a first behaviour that is there already.
     """
 
-    __slots__ = ("_behaviour", "_factory", "_mailbox", "address", "counts", "epoch")
+    __slots__ = ("_behaviour", "_counts", "_factory", "_mailbox", "address", "epoch")
 
-    def __init__(self, address: str, factory: Callable[[], Behaviour]) -> None:
+    def __init__(self, address: str, factory: Callable[[], Behaviour], behaviour: Behaviour | None = None) -> None:
         self.address = address
         self.epoch = 0
         """How many behaviours were replaced; what an earlier one still sends is stale."""
-        self.counts = dict.fromkeys(Fate, 0)
+        self._counts = [0] * len(Fate)
         self._factory = factory
-        self._behaviour: Behaviour | None = None
+        self._behaviour = behaviour
         self._mailbox: Mailbox[Envelope] = Mailbox()
 
     # --- sending
@@ -149,6 +150,8 @@ class Cell:
             self._handle(envelope)
             # A parked thread must not keep the last message and its reply alive.
             del envelope
+            if len(self._mailbox):
+                lend_next()  # what was handed over during this message would wait for all the others
 
     def _handle(self, envelope: Envelope) -> None:
         if envelope.deadline is not None and time.monotonic() > envelope.deadline:
@@ -178,7 +181,7 @@ class Cell:
         self, envelope: Envelope, fate: Fate, value: object = None, *, error: BaseException | None = None
     ) -> None:
         """End a message, on every path there is: count it and complete its reply."""
-        self.counts[fate] += 1
+        self._counts[fate] += 1
         if envelope.reply is not None:
             if error is None:
                 envelope.reply.set(value)
@@ -186,6 +189,11 @@ class Cell:
                 envelope.reply.fail(error)
         if error is not None and envelope.on_lost is not None:
             envelope.on_lost(error)
+
+    @property
+    def counts(self) -> dict[Fate, int]:
+        """How many messages ended in which way."""
+        return {fate: self._counts[fate] for fate in Fate}
 
     @property
     def depth(self) -> int:

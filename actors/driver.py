@@ -61,6 +61,14 @@ class Driver:
             self.returned = True
             leave_scope(token)
 
+    def again(self) -> Driver:
+        """Return the behaviour that follows this one in its cell: itself, for it handles its own failures."""
+        return self
+
+    def lost(self, error: BaseException) -> None:
+        """End the run because no thread could be had to drive it."""
+        self._runs.fail(self._record, error, self._epoch)
+
     def _drive(self) -> None:
         record, epoch = self._record, self._epoch
         while True:

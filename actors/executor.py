@@ -52,15 +52,13 @@ def execute(order: RunTool) -> Executed:
     """Run a call on this thread. Never raises: what the tool raises, `SystemExit` included, becomes an error result."""
     from understudy.schemas import BadArguments, check_arguments
 
-    tool, call, record = order.tool, order.call, order.record
-    try:
-        arguments = check_arguments(tool.signature, tool.name, call.arguments)
-    except BadArguments as error:
-        return error_result(call, "bad_arguments", str(error)), None
-    scope = Scope(order.deadline, time.monotonic, parent=record.scope)
+    tool, call = order.tool, order.call
+    scope = Scope(order.deadline, time.monotonic, parent=order.record.scope)
     token = enter_scope(scope)
     try:
-        return _attempts(order, arguments, scope)
+        return _attempts(order, check_arguments(tool.signature, tool.name, call.arguments), scope)
+    except BadArguments as error:
+        return error_result(call, "bad_arguments", str(error)), None
     except BaseException as error:  # the tool's failure is its result; the run and its thread go on
         return error_result(call, "raised", f"{call.name} failed: {type(error).__name__}: {error}"), None
     finally:
@@ -90,7 +88,7 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
         overlay = SessionOverlay(record.session)
         arguments = {**arguments, named: _context(order, overlay, scope)}
     value = tool.signature.function(**arguments)
-    if tool.signature.is_async:
+    if isinstance(value, Coroutine):  # also from a plain function that wraps an async one
         value = _run_async(cast("Coroutine[Any, Any, object]", value), scope)
     return ToolResult(call.id, render(value), name=call.name), overlay
 
@@ -98,7 +96,7 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
 def _context(order: RunTool, overlay: SessionOverlay, scope: Scope) -> ToolContext[object]:
     record = order.record
     return ToolContext(
-        deps=record.deps,
+        deps=record.options.deps,
         session=overlay,
         run_id=record.run_id,
         agent_id=record.agent.id,
@@ -106,7 +104,8 @@ def _context(order: RunTool, overlay: SessionOverlay, scope: Scope) -> ToolConte
         call_id=order.call.id,
         arguments=order.call.arguments,
         scope=scope,
-        user_id=record.context.user_id,
+        user_id=record.options.user_id,
+        conversation_id=record.options.conversation_id,
     )
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
 from understudy.handles import RunPhase, RunStatus
-from understudy.messages import JsonValue, ModelTurn, ToolCall, ToolResult
+from understudy.messages import ModelTurn, Part, ToolCall, ToolResult, join_text
+from understudy.orchestration.run import AgentRun
 from understudy.outcomes import Outcome
 from understudy.scope import Scope
 from understudy.session import RunContext, SessionOverlay, SessionState
@@ -22,7 +24,8 @@ from .reply import Reply
 from .story import Story
 
 if TYPE_CHECKING:
-    from understudy.orchestration import Agent, AgentRun
+    from understudy.orchestration import Agent
+    from understudy.orchestration.port import RunOptions
     from understudy.orchestration.steps import Step
 
     from .cell import Cell
@@ -46,31 +49,26 @@ class Record:
     Args:
         run_id: unique in its system.
         agent: whose run it is.
-        machine: the run's machine, or a function of the run's context that makes it on the driver's thread.
-        input_text: what the user said, for contexts.
+        input: what the user said.
+        options: what the caller said besides; a `SessionState` gets the changed keys at the end.
         scope: the run's deadline and cancellation.
-        session: what the caller gave; a `SessionState` gets the changed keys at the end.
-        deps: what the caller gave for the tools.
-        user_id: whose run it is.
-        conversation_id: which conversation it belongs to.
         runs: who keeps the run; told once of its end, on the thread that ends it, before the reply completes.
+        machine: the machine of a run that goes on; a new run's is made by its first driver.
     """
 
     __slots__ = (
-        "_given",
-        "_make",
         "agent",
         "attempts",
         "cell",
         "context",
-        "conversation_id",
-        "deps",
         "detach",
         "doing",
         "driver",
         "epoch",
+        "input",
         "lock",
         "machine",
+        "options",
         "phase",
         "reply",
         "run_id",
@@ -85,24 +83,21 @@ class Record:
 
     def __init__(
         self,
-        *,
         run_id: str,
         agent: Agent[object],
-        machine: AgentRun | Callable[[RunContext], AgentRun],
-        input_text: str,
+        input: str | Sequence[Part],
+        options: RunOptions,
         scope: Scope,
-        session: Mapping[str, JsonValue] | None,
-        deps: object,
-        user_id: str,
-        conversation_id: str | None,
         runs: Runs,
+        machine: AgentRun | None = None,
     ) -> None:
         self.run_id = run_id
         self.agent = agent
+        self.input = input
+        self.options = options
         self.scope = scope
-        self.deps = deps
-        self.conversation_id = conversation_id
         self.runs = runs
+        self.machine = machine
         self.lock = threading.Lock()
         self.epoch = 0
         self.phase: RunPhase = "running"
@@ -121,29 +116,29 @@ class Record:
         """Ends the tie to the cancellation of the run that this one was begun in."""
         self.attempts: dict[str, int] = {}
         """Call id -> how many attempts timed out."""
-        self._given = session
-        base = session.snapshot() if isinstance(session, SessionState) else dict(session or {})
-        self.session = SessionOverlay(base)
+        given = options.session
+        self.session = SessionOverlay(given.snapshot() if isinstance(given, SessionState) else dict(given or {}))
         self.reply: Reply[Outcome[object]] = Reply()
         self.story = Story(run_id)
         self.context = RunContext(
             run_id=run_id,
             agent_id=agent.id,
-            input=input_text,
+            input=input if isinstance(input, str) else join_text(input),
             session=self.session,
-            deps=deps,
+            deps=options.deps,
             scope=scope,
-            user_id=user_id,
+            user_id=options.user_id,
+            conversation_id=options.conversation_id,
         )
-        self.machine: AgentRun | None = None
-        self._make = machine
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other
 
     def open(self, epoch: int) -> None:
         """Make the machine, if this is the run's first driver; user code may run here, so it runs outside the lock."""
         if self.machine is None:
-            made = self._make(self.context) if callable(self._make) else self._make
+            prompt, history = self.agent.system_prompt, self.options.history or ()
+            system = prompt if isinstance(prompt, str) else prompt(self.context)
+            made = AgentRun(self.agent.run_spec, self.input, history=history, system=system)
             with self.lock:
                 self._check(epoch)
                 self.machine = made
@@ -237,8 +232,9 @@ class Record:
             self.phase = phase
             self.doing = ""
             self.step_deadline = inf
-        if isinstance(self._given, SessionState):
-            self._given.apply(self.session.changes, frozenset(self.session.removed))
+            self.driver = None  # it refers to us: a run that is over should go at once, not at a garbage collection
+        if isinstance(self.options.session, SessionState):
+            self.options.session.apply(self.session.changes, frozenset(self.session.removed))
         self.story.note(ending)
         self.runs.ended(self)
         if isinstance(ending, BaseException):
@@ -247,22 +243,16 @@ class Record:
             self.reply.set(ending)
         return True
 
-    def continued(self, machine: AgentRun, scope: Scope, deps: object) -> Record:
+    def lost(self, error: BaseException) -> None:
+        """End the run because the message that was to start it could not be handled."""
+        self.runs.fail(self, error, self.epoch)
+
+    def continued(self, scope: Scope, deps: object) -> Record:
         """Return the record with which this run, paused here, goes on."""
-        record = Record(
-            run_id=self.run_id,
-            agent=self.agent,
-            machine=machine,
-            input_text=self.context.input,
-            scope=scope,
-            session=self._given if isinstance(self._given, SessionState) else dict(self.session),
-            deps=deps,
-            user_id=self.context.user_id,
-            conversation_id=self.conversation_id,
-            runs=self.runs,
-        )
-        record.machine = machine
-        return record
+        given = self.options.session
+        session = given if isinstance(given, SessionState) else dict(self.session)
+        options = replace(self.options, session=session, deps=deps)
+        return Record(self.run_id, self.agent, self.input, options, scope, self.runs, self.machine)
 
     def status(self) -> RunStatus:
         """Return where the run stands, without waiting for anything but the lock."""

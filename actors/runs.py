@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from understudy.errors import MaxIterationsExceeded, RunCancelled, RunError, RunTimedOut, UnderstudyError
 from understudy.handles import RunPhase
-from understudy.messages import Part, join_text
-from understudy.orchestration.run import AgentRun
+from understudy.messages import Part
 from understudy.orchestration.steps import AwaitApproval, AwaitInput
 from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
 from understudy.scope import Scope, current_scope
-from understudy.session import RunContext
 
 from .answers import feed_answer
 from .cell import Cell
@@ -62,39 +60,23 @@ class Runs:
 
     def begin(self, agent: Agent[object], cell: Cell, input: str | Sequence[Part], options: RunOptions) -> Record:
         """Make a record and start it."""
-        spec = agent.run_spec
-        history = tuple(options.history or ())
-
-        def machine(context: RunContext) -> AgentRun:
-            prompt = agent.system_prompt
-            return AgentRun(spec, input, history=history, system=prompt if isinstance(prompt, str) else prompt(context))
-
-        record = Record(
-            run_id=f"{self._prefix}-{next(self._numbers)}",
-            agent=agent,
-            machine=machine,
-            input_text=input if isinstance(input, str) else join_text(input),
-            scope=_scope(options.timeout),
-            session=options.session,
-            deps=options.deps,
-            user_id=options.user_id,
-            conversation_id=options.conversation_id,
-            runs=self,
-        )
+        _ = agent.run_spec  # what is wrong with the tools is raised here, to the caller, and not by a driver
+        run_id = f"{self._prefix}-{next(self._numbers)}"
+        record = Record(run_id, agent, input, options, _scope(options.timeout), self)
         self._launch(record, cell)
         return record
 
     def go_on(self, agent: Agent[object], token: str, answer: Answer, options: ResumeOptions) -> Record:
         """Feed an answer to a paused run and start it again, as a record of its own with the same id."""
         paused = self._tokens.take(token)
-        machine, cell = paused.machine, paused.cell
-        assert machine is not None and cell is not None
+        cell = paused.cell
+        assert cell is not None
         try:
             feed_answer(paused, agent, answer, options)
         except BaseException:
             self._tokens.give_back(token, paused)
             raise
-        record = paused.continued(machine, _scope(options.timeout), options.deps)
+        record = paused.continued(_scope(options.timeout), options.deps)
         self._launch(record, cell)
         return record
 
@@ -103,7 +85,7 @@ class Runs:
         record.started_in = copy_context()
         outer = current_scope()
         if outer is not None:
-            record.detach = outer.on_cancel(lambda: self.cancel(record, "the run it was begun in ended"))
+            record.detach = outer.on_cancel(lambda: self.cancel(record, "the run it was begun in was cancelled"))
         self._watchdog.watch(record)
         self._start(record)
 
@@ -111,10 +93,8 @@ class Runs:
         """Start a driver for `record`, in an actor of its own."""
         driver = Driver(self, record, epoch)
         record.driver = driver
-        child = Cell(f"{record.agent.id}/{record.run_id}", lambda: driver)
-        child.tell(
-            None, last=last, context=record.started_in.copy(), on_lost=lambda error: self.fail(record, error, epoch)
-        )
+        child = Cell(f"{record.agent.id}/{record.run_id}", driver.again, driver)
+        child.tell(None, last=last, context=record.started_in.copy(), on_lost=driver.lost)
 
     # --- ending and pausing, called by drivers
 

@@ -8,6 +8,7 @@ Pykka documents for implementors of actor types; a test holds both to the shape 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from itertools import count
@@ -174,6 +175,15 @@ def hand_over(cell: Runnable) -> None:
         pool.lend(cell)
     else:
         shell.next = cell
+
+
+def lend_next() -> None:
+    """Have another shell run what was handed over to the calling one, which has more to do than it thought."""
+    shell = _here.shell
+    if shell is not None and shell.next is not None:
+        with contextlib.suppress(RuntimeError):  # no other thread can be had: it stays this one's
+            pool.lend(shell.next)
+            shell.next = None
 
 
 def forget_shells() -> None:

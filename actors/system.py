@@ -78,7 +78,7 @@ class ActorSystem:
         assert cell is not None
         record.started_in.run(_inside.set, self)
         # The system lane: a burst of runs is bounded by whoever sends it, not by the agent's bookkeeping.
-        cell.tell(StartRun(record), system=True, on_lost=lambda error: self._runs.fail(record, error, record.epoch))
+        cell.tell(StartRun(record), system=True, on_lost=record.lost)
 
     def _run_ended(self, record: Record) -> None:
         if record.cell is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from understudy.errors import ProtocolViolation
 from understudy.messages import Message, ModelTurn, Part, TextPart, user_message
@@ -37,7 +36,7 @@ def take_turn(
     invalid = find_invalid(allowed, calls, problems) if calls else ()
     _check_resolutions(allowed, invalid, resolutions)
     state.turns = number
-    state.usage = state.usage + turn.usage if number > 1 else replace(turn.usage, raw={})
+    state.usage = state.usage + turn.usage  # a sum has no raw counts
     state.finish_reason = turn.raw_finish_reason
     if calls:
         _take_calls(spec, state, turn, parts, invalid, resolutions, approvals)
@@ -139,7 +138,11 @@ def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None)
 def _why_text_ends(turn: ModelTurn) -> str:
     if not turn.text and turn.refusal:
         return "the model refused"
-    return "the model answered" if turn.finish_reason != "length" else "the model's answer was cut off at max_tokens"
+    if turn.finish_reason == "length":
+        return "the model's answer was cut off at max_tokens"
+    if turn.finish_reason == "blocked":
+        return f"the provider ended the model's answer ({turn.raw_finish_reason or 'blocked'})"
+    return "the model answered"
 
 
 def _no_answer(turn: ModelTurn) -> str:

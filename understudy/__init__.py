@@ -81,7 +81,17 @@ if TYPE_CHECKING:
         StopRun,
     )
     from understudy.outcomes import Approve, Complete, Decision, Incomplete, NeedsApproval, NeedsInput, Outcome, Reject
-    from understudy.providers import Anthropic, FunctionModel, Gemini, OpenAI, Rehearsal, ScriptedModel, Secret, Vertex
+    from understudy.providers import (
+        Anthropic,
+        FunctionModel,
+        Gemini,
+        OpenAI,
+        Rehearsal,
+        ScriptedModel,
+        Secret,
+        Timing,
+        Vertex,
+    )
     from understudy.scope import Scope, current_scope
     from understudy.session import RunContext, SessionState, ToolContext
     from understudy.specs import LoadedSpec, SpecLoader, load_spec, load_spec_text
@@ -183,6 +193,7 @@ else:
             "Rehearsal",
             "ScriptedModel",
             "Secret",
+            "Timing",
             "Vertex",
         ),
         "understudy.scope": (
@@ -293,6 +304,7 @@ __all__ = [
     "StopRun",
     "TextDelta",
     "TextPart",
+    "Timing",
     "TokenUsed",
     "Tool",
     "ToolCall",

@@ -223,6 +223,10 @@ class Settings:
             raise ValueError(f"settings: temperature must not be negative, got {self.temperature}")
         if isinstance(self.stop, str):
             raise TypeError("settings: stop must be a tuple of strings, got one string")
+        for name in ("temperature", "top_p"):
+            value = getattr(self, name)
+            if isinstance(value, int):  # 0 and 0.0 are one setting, and must look the same in a fingerprint
+                object.__setattr__(self, name, float(value))
 
 
 @dataclass(frozen=True, slots=True)

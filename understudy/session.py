@@ -131,7 +131,7 @@ def check_key(key: str) -> None:
 class RunContext:
     """What code that decides about a run may see: its id, agent, input, session and dependencies."""
 
-    __slots__ = ("agent_id", "deps", "input", "run_id", "scope", "session", "user_id")
+    __slots__ = ("agent_id", "conversation_id", "deps", "input", "run_id", "scope", "session", "user_id")
 
     def __init__(
         self,
@@ -143,9 +143,11 @@ class RunContext:
         deps: object,
         scope: Scope,
         user_id: str = "default",
+        conversation_id: str | None = None,
     ) -> None:
         self.run_id = run_id
         self.agent_id = agent_id
+        self.conversation_id = conversation_id
         self.input = input
         self.session = session
         self.deps = deps
@@ -165,12 +167,15 @@ class ToolContext(Generic[Deps]):
         call_id: this call's id.
         arguments: what the model passed.
         scope: the deadline and the cancellation of the call.
+        user_id: whose run it is.
+        conversation_id: which conversation the run belongs to, if the caller said.
     """
 
     __slots__ = (
         "agent_id",
         "arguments",
         "call_id",
+        "conversation_id",
         "deps",
         "run_id",
         "scope",
@@ -191,8 +196,10 @@ class ToolContext(Generic[Deps]):
         arguments: JsonObject,
         scope: Scope,
         user_id: str = "default",
+        conversation_id: str | None = None,
     ) -> None:
         self.deps = deps
+        self.conversation_id = conversation_id
         self.session = session
         self.run_id = run_id
         self.agent_id = agent_id

@@ -49,13 +49,12 @@ ApprovalRule: TypeAlias = "bool | Callable[[ToolCall, RunContext], bool]"
 class Signature:
     """What is known of a tool's function without pydantic, and the validator built with it on first use."""
 
-    __slots__ = ("_lock", "_made", "context_parameter", "function", "is_async", "parameters", "receiver")
+    __slots__ = ("_lock", "_made", "context_parameter", "function", "parameters", "receiver")
 
     def __init__(self, function: Callable[..., object], name: str, bound: bool = False) -> None:
         self.function = function
         self.receiver: str | None = None
         """The parameter of a method that stands for its instance; None for a function."""
-        self.is_async = inspect.iscoroutinefunction(function)
         self.context_parameter: str | None = None
         self.parameters: list[inspect.Parameter] = []
         self._lock = threading.Lock()

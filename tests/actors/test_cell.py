@@ -195,6 +195,31 @@ def test_a_message_is_handled_in_the_context_it_was_sent_with() -> None:
     assert colour.get() == "none"
 
 
+def test_a_cell_handed_over_does_not_wait_for_messages_that_came_later() -> None:
+    ran = threading.Event()
+
+    class Beside:
+        def run_turns(self) -> None:
+            ran.set()
+
+    class HandsOver:
+        def on_receive(self, message: object) -> object:
+            if message == "hand over":
+                assert second_is_there.wait(WAIT)
+                shell.hand_over(Beside())
+                return None
+            return ran.wait(WAIT)  # would wait for ever if the hand-over waited for this message
+
+    second_is_there = threading.Event()
+    cell = Cell("hands over", HandsOver)
+    cell.tell("hand over")
+    second = cell.ask("wait for it")
+    second_is_there.set()
+
+    assert second.wait(2 * WAIT)
+    assert second.get() is True
+
+
 def test_a_forked_pool_starts_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     before = shell.pool
     monkeypatch.setattr(shell, "pool", before)  # put back what the call replaces

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
@@ -11,6 +12,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
+from understudy.actors.record import Record
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -215,6 +217,22 @@ def test_an_agent_goes_on_after_a_run_of_it_crashed() -> None:
         agent.run("hi")
 
     assert finished(agent.run("hi")).text == "ok"
+
+
+def test_a_run_that_is_over_needs_no_garbage_collector_to_go() -> None:
+    agent = scripted(calls("on_shelf", sku="x"), says("ok"), tools=[on_shelf])
+
+    def records() -> int:
+        return sum(isinstance(thing, Record) for thing in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = records()
+        agent.run("go")
+        eventually(lambda: records() <= before, "the run's record went away")
+    finally:
+        gc.enable()
 
 
 # --- handles

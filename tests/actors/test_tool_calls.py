@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import sys
 import threading
+from typing import Annotated
 
 import pydantic
 import pytest
@@ -148,6 +149,16 @@ def test_an_async_tool_runs_in_a_loop_of_its_own() -> None:
     assert result_of(calls("look", word="x"), look).content == "saw x"
 
 
+def test_a_plain_function_that_wraps_an_async_one_is_awaited_too() -> None:
+    async def look() -> str:
+        return "saw it"
+
+    def wrapped() -> object:
+        return look()
+
+    assert result_of(calls("wrapped"), wrapped).content == "saw it"
+
+
 def test_an_async_tool_is_cancelled_with_its_run() -> None:
     entered, stopped = threading.Event(), threading.Event()
 
@@ -282,6 +293,18 @@ def test_the_model_is_not_told_of_the_context() -> None:
     us.Agent("clerk", model=model, tools=[look]).run("go")
 
     assert list(model.requests[0].tools[0].schema["properties"]) == ["sku"]  # type: ignore[arg-type]  # JSON: an object here
+
+
+def test_a_validator_of_the_users_that_breaks_is_the_tools_failure() -> None:
+    def broken(value: str) -> str:
+        raise LookupError("the validator broke")
+
+    def look(word: Annotated[str, pydantic.AfterValidator(broken)]) -> str:
+        return word
+
+    result = result_of(calls("look", word="x"), look)
+
+    assert (result.error_kind, result.content) == ("raised", "look failed: LookupError: the validator broke")
 
 
 # --- sessions

@@ -102,13 +102,11 @@ def test_options_are_kept() -> None:
     assert (take.spec.name, take.spec.description) == ("take-it", "Takes.")
 
 
-def test_an_async_function_is_known_as_one() -> None:
+def test_an_async_tool_is_called_as_the_function_it_is() -> None:
     @us.tool
     async def fetch(sku: str) -> str:
         return sku
 
-    assert fetch.signature.is_async
-    assert not on_shelf.signature.is_async
     assert asyncio.run(fetch("A")) == "A"
 
 
@@ -152,7 +150,6 @@ def test_an_agent_takes_methods_decorated_or_not() -> None:
 
     assert [tool.name for tool in agent.tools] == ["refund", "look", "plain"]
     assert us.RunSpec.of(agent).approvals == {"refund": True, "look": False, "plain": False}
-    assert agent.tools[1].signature.is_async
 
 
 def test_a_method_without_its_instance_is_refused() -> None:
