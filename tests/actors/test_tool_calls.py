@@ -295,10 +295,11 @@ def test_the_model_is_not_told_of_the_context() -> None:
     assert list(model.requests[0].tools[0].schema["properties"]) == ["sku"]  # type: ignore[arg-type]  # JSON: an object here
 
 
-def test_a_validator_of_the_users_that_breaks_is_the_tools_failure() -> None:
-    def broken(value: str) -> str:
-        raise LookupError("the validator broke")
+def broken(value: str) -> str:
+    raise LookupError("the validator broke")
 
+
+def test_a_validator_of_the_users_that_breaks_is_the_tools_failure() -> None:
     def look(word: Annotated[str, pydantic.AfterValidator(broken)]) -> str:
         return word
 
