@@ -35,6 +35,18 @@ STOP_TIMEOUT = 5.0
 CONTROL_TIMEOUT = 30.0
 KEY = "dummy-key-of-the-tests"
 
+NPM_OPTIONS = (
+    "--no-audit",
+    "--no-fund",
+    "--ignore-scripts",
+    "--no-package-lock",
+    "--fetch-retries=1",
+    "--fetch-retry-mintimeout=1000",
+    "--fetch-timeout=20000",
+)
+END_WITH_US = "data:text/javascript,process.stdin.on('end',()=>process.exit()).resume()"
+"""Makes node end when its standard input does, so that no server outlives tests that were killed."""
+
 Said: TypeAlias = tuple[str, ...]
 """One thing in a conversation: (role, text), ("call", id, name, arguments) or ("result", id, text)."""
 
@@ -72,9 +84,16 @@ def installed(npm: str) -> Path:
 
 
 def _install(npm: str, folder: Path) -> None:
-    command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock", "--fetch-retries=1"]
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_TIMEOUT, check=False)
+        done = subprocess.run(
+            [npm, "install", *NPM_OPTIONS],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_TIMEOUT,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         raise NotInstalled(f"npm took longer than {INSTALL_TIMEOUT:g} s") from None
     if done.returncode != 0:
@@ -101,8 +120,9 @@ def serving(node: str, folder: Path, log: Path) -> Generator[str]:
     with log.open("w") as output:
         for _ in range(3):  # between finding a free port and taking it, somebody else may have taken it
             port = closed_port()
-            command = [node, str(program), "--host", "127.0.0.1", "--port", str(port), "--log-level", "warn", *options]
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+            where = ["--host", "127.0.0.1", "--port", str(port), "--log-level", "warn"]
+            command = [node, "--import", END_WITH_US, str(program), *where, *options]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)
             try:
                 address = f"http://127.0.0.1:{port}"
                 if _answers(process, address):
@@ -136,6 +156,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(STOP_TIMEOUT)
+    finally:
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def told(address: str, method: str, what: str, body: JsonValue = None) -> JsonValue:
