@@ -1,4 +1,4 @@
-"""What one exchange with a model may hold: several calls of one turn, and every script there is."""
+"""What one exchange with a model may hold: several calls of one turn, every script there is, half an answer."""
 
 from __future__ import annotations
 
@@ -63,3 +63,11 @@ def test_text_of_any_script_arrives_as_it_was_sent_both_ways(peer: Peer, provide
     ]
     assert [call.arguments for message in last.request.messages for call in message.tool_calls] == [{"word": WORD}]
     assert [tool.description for tool in last.request.tools] == ["Schlägt ein Wort nach: 言葉."]
+
+
+def test_an_answer_that_was_cut_off_says_so(peer: Peer, provider: Provider) -> None:
+    with provider.client(peer) as model:
+        outcome = us.Agent("teller", model=model).run("Tell me all", timeout=WAIT * 2)
+
+    assert outcome.text == "It began"
+    assert outcome.completion_reason == "the model's answer was cut off at max_tokens"

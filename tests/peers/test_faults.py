@@ -60,6 +60,30 @@ def test_a_rate_limit_without_end_is_raised_with_the_wait_that_was_asked_for(pee
     assert [a.status for a in peer.arrivals()] == [429] * 3
 
 
+def test_an_answer_that_was_lost_on_the_way_is_asked_for_again(peer: Peer, provider: Provider, tagged: Tagged) -> None:
+    clock = FakeTime()
+    with provider.client(peer, attempts=2, transport=tagged, timing=clock.timing()) as model:
+        turn = model.complete(asking("Is the line cut?"))
+
+    assert turn.text == "Not any more."
+    assert clock.slept == [0.5]
+    assert tagged.bodies[0] == tagged.bodies[1]
+
+
+def test_a_cut_line_is_an_error_without_a_status(peer: Peer, provider: Provider, tagged: Tagged) -> None:
+    with provider.client(peer, transport=tagged) as model, pytest.raises(us.ProviderError) as caught:
+        model.complete(asking("Is the line cut?"))
+
+    assert (caught.value.provider, caught.value.status, caught.value.retryable) == (provider.name, None, True)
+
+
+def test_an_answer_that_is_no_json_is_a_bad_reply(peer: Peer, provider: Provider, tagged: Tagged) -> None:
+    with provider.client(peer, transport=tagged) as model, pytest.raises(us.BadReply) as caught:
+        model.complete(asking("Is the line noisy?"))
+
+    assert (caught.value.provider, caught.value.status) == (provider.name, 200)
+
+
 def test_a_run_is_not_disturbed_by_an_error_that_passes(peer: Peer, provider: Provider, tagged: Tagged) -> None:
     with provider.client(peer, attempts=2, transport=tagged) as model:
         outcome = finished(us.Agent("clerk", model=model).run("Busy for a blink?", timeout=30))
