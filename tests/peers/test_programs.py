@@ -136,6 +136,7 @@ def test_aimock_and_the_providers_form_tell_the_same_story(
     last = wire_tap.bodies[-1]
     messages = wire.objs(last.get("messages", last.get("contents")))
     assert tuple([message["role"] for message in messages]) == provider.roles
+    assert [provider.result_ids(body) for body in wire_tap.bodies] == [[], ["call_shelf"]]
     assert [conversation(provider.read(body)) for body in wire_tap.bodies] == [ASKED, LOOKED]
     assert [a.conversation for a in peer.arrivals()] == [ASKED, LOOKED]
 

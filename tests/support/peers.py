@@ -267,6 +267,20 @@ def without_keys() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
+def openai_result_ids(body: JsonObject) -> list[JsonValue]:
+    return [m.get("tool_call_id") for m in wire.objs(body["messages"]) if m["role"] == "tool"]
+
+
+def anthropic_result_ids(body: JsonObject) -> list[JsonValue]:
+    blocks = [b for m in wire.objs(body["messages"]) for b in wire.objs(m["content"])]
+    return [b.get("tool_use_id") for b in blocks if b["type"] == "tool_result"]
+
+
+def google_result_ids(body: JsonObject) -> list[JsonValue]:
+    parts = [p for c in wire.objs(body["contents"]) for p in wire.objs(c["parts"])]
+    return [wire.obj(p["functionResponse"]).get("id") for p in parts if "functionResponse" in p]
+
+
 @dataclass(frozen=True, slots=True)
 class Provider:
     """One of the APIs that aimock speaks."""
@@ -278,6 +292,8 @@ class Provider:
     """Whose messages a run of one tool call holds at its end, in the API's own words."""
     read: Callable[[JsonObject], ModelRequest]
     """Reads a request's body, as the provider would."""
+    result_ids: Callable[[JsonObject], list[JsonValue]]
+    """Finds the ids that a body's tool results bear, where the provider looks for them."""
 
     def client(
         self,
@@ -335,8 +351,14 @@ VERTEX_PATH = (
     "/v1/projects/some-project/locations/us-central1/publishers/google/models/gemini-2.5-flash:generateContent"
 )
 PROVIDERS = (
-    Provider("openai", "/v1/chat/completions", ("system", "user", "assistant", "tool"), wire.from_openai),
-    Provider("anthropic", "/v1/messages", ("user", "assistant", "user"), wire.from_anthropic),
-    Provider("gemini", GEMINI_PATH, ("user", "model", "user"), wire.from_google),
-    Provider("vertex", VERTEX_PATH, ("user", "model", "user"), wire.from_google),
+    Provider(
+        "openai",
+        "/v1/chat/completions",
+        ("system", "user", "assistant", "tool"),
+        wire.from_openai,
+        openai_result_ids,
+    ),
+    Provider("anthropic", "/v1/messages", ("user", "assistant", "user"), wire.from_anthropic, anthropic_result_ids),
+    Provider("gemini", GEMINI_PATH, ("user", "model", "user"), wire.from_google, google_result_ids),
+    Provider("vertex", VERTEX_PATH, ("user", "model", "user"), wire.from_google, google_result_ids),
 )
