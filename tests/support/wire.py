@@ -162,7 +162,7 @@ def from_openai(body: JsonObject) -> ModelRequest:
             case _:
                 messages.append(Message("user", tuple(_openai_part(p) for p in content)))
     tools = [obj(t["function"]) for t in objs(body.get("tools"))]
-    specs = tuple(ToolSpec(word(t["name"]), word(t.get("description")), obj(t["parameters"])) for t in tools)
+    specs = tuple(ToolSpec(word(t["name"]), word(t.get("description")), obj(t.get("parameters"))) for t in tools)
     rest = _rest(body, "messages", "model", "tools", "tool_choice", "stream")
     return ModelRequest(messages, system, specs, Settings(extra=rest))
 
