@@ -8,7 +8,8 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.support.peers import PROVIDERS, NotInstalled, Peer, Provider, aimock_version, installed, serving
+from tests.support.aimock import NotInstalled, aimock_version, installed, serving
+from tests.support.peers import PROVIDERS, Peer, Provider
 
 
 @pytest.fixture(scope="session")
