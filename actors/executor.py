@@ -87,7 +87,7 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
     if named is not None:
         overlay = SessionOverlay(record.session)
         arguments = {**arguments, named: _context(order, overlay, scope)}
-    value = tool.signature.function(**arguments)
+    value = tool(**arguments)
     if isinstance(value, Coroutine):  # also from a plain function that wraps an async one
         value = _run_async(cast("Coroutine[Any, Any, object]", value), scope)
     return ToolResult(call.id, render(value), name=call.name), overlay

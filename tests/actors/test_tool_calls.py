@@ -141,6 +141,27 @@ def test_each_hung_call_of_a_run_is_given_up_in_its_turn() -> None:
     assert outcome.iterations == 3
 
 
+class Till:
+    """Something with methods that are tools, decorated or not."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def count(self, coin: int) -> str:
+        return f"{self.name} holds {coin}"
+
+    @us.tool
+    def close(self) -> str:
+        return f"{self.name} is closed"
+
+
+def test_methods_are_called_on_their_instance() -> None:
+    till = Till("north")
+    agent = scripted(calls("count", coin=2) + calls("close"), says("ok"), tools=[till.count, till.close])
+
+    assert [r.content for r in results_of(agent.run("go"))] == ["north holds 2", "north is closed"]
+
+
 def test_an_async_tool_runs_in_a_loop_of_its_own() -> None:
     async def look(word: str) -> str:
         await asyncio.sleep(0)
