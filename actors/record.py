@@ -53,6 +53,7 @@ class Record:
         options: what the caller said besides; a `SessionState` gets the changed keys at the end.
         scope: the run's deadline and cancellation.
         runs: who keeps the run; told once of its end, on the thread that ends it, before the reply completes.
+        cell: the agent's actor.
         machine: the machine of a run that goes on; a new run's is made by its first driver.
     """
 
@@ -89,6 +90,7 @@ class Record:
         options: RunOptions,
         scope: Scope,
         runs: Runs,
+        cell: Cell,
         machine: AgentRun | None = None,
     ) -> None:
         self.run_id = run_id
@@ -97,6 +99,7 @@ class Record:
         self.options = options
         self.scope = scope
         self.runs = runs
+        self.cell = cell
         self.machine = machine
         self.lock = threading.Lock()
         self.epoch = 0
@@ -106,8 +109,6 @@ class Record:
         """When the step in hand must be over, for the watchdog; infinite when the driver sees to it itself."""
         self.step_call: ToolCall | None = None
         """The tool call that the driver runs on its own thread."""
-        self.cell: Cell | None = None
-        """The agent's actor."""
         self.driver: Driver | None = None
         """Who drives the run now."""
         self.started_in: contextvars.Context = _NO_CONTEXT
@@ -252,7 +253,7 @@ class Record:
         given = self.options.session
         session = given if isinstance(given, SessionState) else dict(self.session)
         options = replace(self.options, session=session, deps=deps)
-        return Record(self.run_id, self.agent, self.input, options, scope, self.runs, self.machine)
+        return Record(self.run_id, self.agent, self.input, options, scope, self.runs, self.cell, self.machine)
 
     def status(self) -> RunStatus:
         """Return where the run stands, without waiting for anything but the lock."""

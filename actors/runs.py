@@ -58,30 +58,24 @@ class Runs:
 
     # --- beginning and going on
 
-    def begin(self, agent: Agent[object], cell: Cell, input: str | Sequence[Part], options: RunOptions) -> Record:
-        """Make a record and start it."""
+    def prepare(self, agent: Agent[object], cell: Cell, input: str | Sequence[Part], options: RunOptions) -> Record:
+        """Make the record of a new run; `launch` starts it."""
         _ = agent.run_spec  # what is wrong with the tools is raised here, to the caller, and not by a driver
         run_id = f"{self._prefix}-{next(self._numbers)}"
-        record = Record(run_id, agent, input, options, _scope(options.timeout), self)
-        self._launch(record, cell)
-        return record
+        return Record(run_id, agent, input, options, _scope(options.timeout), self, cell)
 
     def go_on(self, agent: Agent[object], token: str, answer: Answer, options: ResumeOptions) -> Record:
-        """Feed an answer to a paused run and start it again, as a record of its own with the same id."""
+        """Feed an answer to a paused run, and make the record with which it goes on; `launch` starts it."""
         paused = self._tokens.take(token)
-        cell = paused.cell
-        assert cell is not None
         try:
             feed_answer(paused, agent, answer, options)
         except BaseException:
             self._tokens.give_back(token, paused)
             raise
-        record = paused.continued(_scope(options.timeout), options.deps)
-        self._launch(record, cell)
-        return record
+        return paused.continued(_scope(options.timeout), options.deps)
 
-    def _launch(self, record: Record, cell: Cell) -> None:
-        record.cell = cell
+    def launch(self, record: Record) -> None:
+        """Start a run that was prepared."""
         record.started_in = copy_context()
         outer = current_scope()
         if outer is not None:

@@ -11,6 +11,7 @@ from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
 from understudy.outcomes import Outcome
 
 from .handle import Handle
+from .record import Record
 from .system import ActorSystem, current_system
 
 
@@ -19,23 +20,33 @@ class ThreadRuntime:
 
     def submit(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Handle:
         """Begin a run and return its handle."""
-        _check(input, options)
-        return Handle(_system(options.system).submit(_agent(runner), input, options))
+        system, record = _prepare(runner, input, options)
+        system.launch(record)
+        return Handle(record)
 
     def run(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Outcome[object]:
         """Begin a run and wait for its outcome."""
-        return _wait(self.submit(runner, input, options))
+        return _carry_out(*_prepare(runner, input, options))
 
     def resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> Outcome[object]:
         """Go on with a paused run and wait for its outcome."""
         if not isinstance(token, str):
             raise TypeError(f"a token is a string, got {token!r}")
         _check_timeout(options.timeout)
-        return _wait(Handle(_system(options.system).resume(_agent(runner), token, answer, options)))
+        system = _system(options.system)
+        return _carry_out(system, system.prepare_again(_agent(runner), token, answer, options))
 
 
-def _wait(handle: Handle) -> Outcome[object]:
+def _prepare(runner: object, input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, Record]:
+    _check(input, options)
+    system = _system(options.system)
+    return system, system.prepare(_agent(runner), input, options)
+
+
+def _carry_out(system: ActorSystem, record: Record) -> Outcome[object]:
+    handle = Handle(record)
     try:
+        system.launch(record)
         return handle.result()
     except BaseException:
         # Ctrl-C, SystemExit, a greenlet's exit: nobody will ask for this run again. A run that is done stays done.

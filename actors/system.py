@@ -53,14 +53,18 @@ class ActorSystem:
         # Ids are unique over processes without a random number per run.
         self._runs = Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run, self._run_ended)
 
-    def submit(self, agent: Agent[object], input: str | Sequence[Part], options: RunOptions) -> Record:
-        """Begin a run; returns at once."""
-        return self._runs.begin(agent, self._cell(agent), input, options)
+    def prepare(self, agent: Agent[object], input: str | Sequence[Part], options: RunOptions) -> Record:
+        """Make the record of a new run; nothing happens before `launch`."""
+        return self._runs.prepare(agent, self._cell(agent), input, options)
 
-    def resume(self, agent: Agent[object], token: str, answer: Answer, options: ResumeOptions) -> Record:
-        """Go on with a paused run; returns at once."""
+    def prepare_again(self, agent: Agent[object], token: str, answer: Answer, options: ResumeOptions) -> Record:
+        """Use up a token and make the record with which its run goes on; nothing happens before `launch`."""
         self._refuse_if_stopped()
         return self._runs.go_on(agent, token, answer, options)
+
+    def launch(self, record: Record) -> None:
+        """Start a run that was prepared; returns at once."""
+        self._runs.launch(record)
 
     def _cell(self, agent: Agent[object]) -> Cell:
         cell = self._cells.get(agent)
@@ -74,15 +78,12 @@ class ActorSystem:
             return cell
 
     def _start_run(self, record: Record) -> None:
-        cell = record.cell
-        assert cell is not None
         record.started_in.run(_inside.set, self)
         # The system lane: a burst of runs is bounded by whoever sends it, not by the agent's bookkeeping.
-        cell.tell(StartRun(record), system=True, on_lost=record.lost)
+        record.cell.tell(StartRun(record), system=True, on_lost=record.lost)
 
     def _run_ended(self, record: Record) -> None:
-        if record.cell is not None:
-            record.cell.tell(RunEnded(record.run_id), system=True, last=True)
+        record.cell.tell(RunEnded(record.run_id), system=True, last=True)
 
     def _refuse_if_stopped(self) -> None:
         if self._stopped:
