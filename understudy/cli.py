@@ -94,8 +94,9 @@ def _run(arguments: argparse.Namespace, log: CallLog) -> Outcome[object] | BaseE
 def _watch(
     agent: Agent, text: str, timeout: float | None, log: CallLog, progress: Progress
 ) -> Outcome[object] | BaseException:
-    handle = agent.submit(text, timeout=timeout)
+    handle = None
     try:
+        handle = agent.submit(text, timeout=timeout)
         for event in handle.events():
             log.see(event)
             progress.see(event)
@@ -107,7 +108,8 @@ def _watch(
                 case _:
                     pass
     except KeyboardInterrupt:
-        handle.cancel()
+        if handle is not None:  # else it comes to an end with the process, which is next
+            handle.cancel()
         return KeyboardInterrupt("the run was cancelled")
     return handle.result()
 
