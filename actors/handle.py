@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from understudy.events import Event
 from understudy.handles import RunHandle, RunStatus
@@ -54,7 +54,7 @@ class Handle(RunHandle[object]):
     def cancel(self) -> bool:
         return not self.done() and self._record.runs.cancel(self._record)
 
-    def add_done_callback(self, callback: Callable[[RunHandle[object]], object]) -> None:
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         self._record.reply.when_done(lambda: callback(self))
 
     def events(self) -> Iterator[Event]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+log = logging.getLogger("understudy")
+log.addHandler(logging.NullHandler())  # silent until the host configures logging
 
 
 class Reply(Generic[T]):
@@ -44,7 +48,7 @@ class Reply(Generic[T]):
             callbacks, self._callbacks = self._callbacks, []
         self._gate.release()
         for callback in callbacks:
-            callback()
+            _call(callback)
         return True
 
     @property
@@ -76,4 +80,12 @@ class Reply(Generic[T]):
             if not self._done:
                 self._callbacks.append(callback)
                 return
+        _call(callback)
+
+
+def _call(callback: Callable[[], object]) -> None:
+    """Call what somebody else wants done; its failure is not that of the thread that happens to be here."""
+    try:
         callback()
+    except Exception:
+        log.exception("a callback failed")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         TurnFinished,
         TurnStarted,
     )
-    from understudy.handles import RunHandle, RunStatus
+    from understudy.handles import Future, RunHandle, RunStatus
     from understudy.messages import (
         FilePart,
         ImagePart,
@@ -135,6 +135,7 @@ else:
             "TurnStarted",
         ),
         "understudy.handles": (
+            "Future",
             "RunHandle",
             "RunStatus",
         ),
@@ -255,6 +256,7 @@ __all__ = [
     "FailRun",
     "FilePart",
     "FunctionModel",
+    "Future",
     "Gemini",
     "ImagePart",
     "Incomplete",

@@ -1,17 +1,17 @@
-"""What one holds of a run in flight."""
+"""What one holds of work in flight: futures, and the handles of runs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeAlias
 
 from understudy.events import Event
 from understudy.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future as StandardFuture
 
     from typing_extensions import TypeVar
 
@@ -20,6 +20,8 @@ else:
     from typing import TypeVar
 
     T_co = TypeVar("T_co", covariant=True)
+
+V_co = TypeVar("V_co", covariant=True)
 
 RunPhase: TypeAlias = Literal[
     "running", "needs_input", "needs_approval", "incomplete", "complete", "failed", "cancelled"
@@ -41,8 +43,53 @@ class RunStatus:
     """What it does at this moment, in words; empty when it is not running."""
 
 
-class RunHandle(ABC, Generic[T_co]):
-    """A run in flight: all that `concurrent.futures.Future` has, and what runs have besides. Safe to share."""
+class Future(ABC, Generic[V_co]):
+    """A value to come, with the methods of `concurrent.futures.Future`. Safe to share between threads."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def result(self, timeout: float | None = None) -> V_co:
+        """Return the value, waiting up to `timeout` seconds; that the wait ends does not end the work.
+
+        Raises:
+            TimeoutError: there is neither value nor error in that time; the work goes on.
+        """
+
+    @abstractmethod
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the error that came instead of a value, or None; waits like `result`."""
+
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether there is a value or an error."""
+
+    @abstractmethod
+    def running(self) -> bool:
+        """Whether there is neither value nor error yet."""
+
+    @abstractmethod
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+
+    @abstractmethod
+    def cancel(self) -> bool:
+        """Give up on the value, at once: whoever waits gets an error.
+
+        Returns:
+            False if it was already done.
+        """
+
+    @abstractmethod
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        """Call `callback(self)` once when it is done, on the thread that completes it; at once if it is done.
+
+        What the callback raises is logged, and goes no further.
+        """
+
+
+class RunHandle(Future[Outcome[T_co]]):
+    """A run in flight, and the future of its outcome."""
 
     __slots__ = ()
 
@@ -50,31 +97,6 @@ class RunHandle(ABC, Generic[T_co]):
     @abstractmethod
     def run_id(self) -> str:
         """The run's id, unique in its system."""
-
-    @abstractmethod
-    def result(self, timeout: float | None = None) -> Outcome[T_co]:
-        """Return the outcome, waiting up to `timeout` seconds; the wait ending does not end the run.
-
-        Raises:
-            TimeoutError: the run is not done in that time; it goes on.
-            RunCancelled: the run was cancelled.
-        """
-
-    @abstractmethod
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return what the run failed with, or None if it has an outcome; waits like `result`."""
-
-    @abstractmethod
-    def done(self) -> bool:
-        """Whether there is an outcome or an error."""
-
-    @abstractmethod
-    def running(self) -> bool:
-        """Whether there is neither outcome nor error yet."""
-
-    @abstractmethod
-    def cancelled(self) -> bool:
-        """Whether the run was cancelled."""
 
     @abstractmethod
     def cancel(self) -> bool:
@@ -85,10 +107,6 @@ class RunHandle(ABC, Generic[T_co]):
         """
 
     @abstractmethod
-    def add_done_callback(self, callback: Callable[[RunHandle[T_co]], object]) -> None:
-        """Call `callback(handle)` once when the run is done, on the thread that ends it; at once if it is done."""
-
-    @abstractmethod
     def events(self) -> Iterator[Event]:
         """Iterate over the run's events, from its first one on, however late; ends after the terminal event."""
 
@@ -97,5 +115,5 @@ class RunHandle(ABC, Generic[T_co]):
         """Return where the run stands; never blocks on the run."""
 
     @abstractmethod
-    def future(self) -> Future[Outcome[T_co]]:
+    def future(self) -> StandardFuture[Outcome[T_co]]:
         """Return a standard-library future of the outcome, for `concurrent.futures.wait` and `asyncio.wrap_future`."""

@@ -65,6 +65,18 @@ def test_a_callback_is_called_once_whether_it_comes_early_or_late() -> None:
     assert called == ["early", "late"]
 
 
+def test_a_callback_that_fails_is_logged_and_keeps_no_other_from_being_called(caplog: pytest.LogCaptureFixture) -> None:
+    reply: Reply[int] = Reply()
+    called: list[str] = []
+
+    reply.when_done(lambda: 1 / 0)
+    reply.when_done(lambda: called.append("second"))
+    reply.set(1)
+
+    assert called == ["second"]
+    assert [record.name for record in caplog.records] == ["understudy"]
+
+
 def test_of_many_writers_one_wins() -> None:
     for _ in range(100):
         reply: Reply[int] = Reply()
