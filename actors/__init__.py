@@ -1,6 +1,9 @@
 """The runtime: actors on threads that carry out what machines decide."""
 
+from .actor import Actor
+from .health import ActorFigures, Health
+from .ref import ActorRef
 from .service import runtime
 from .system import ActorSystem
 
-__all__ = ["ActorSystem", "runtime"]
+__all__ = ["Actor", "ActorFigures", "ActorRef", "ActorSystem", "Health", "runtime"]

@@ -13,12 +13,11 @@ from enum import IntEnum, auto
 from typing import Protocol
 
 from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull
+from understudy.messaging import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
 
-from .mailbox import Mailbox, Put
+from .mailbox import Lanes, Put
 from .reply import Reply
 from .shell import hand_over, lend, lend_next
-
-DEFAULT_ASK_TIMEOUT = 30.0  # What takes longer is a run, not an ask.
 
 
 class Behaviour(Protocol):
@@ -35,13 +34,14 @@ class Fate(IntEnum):
     HANDLED = 0
     FAILED = auto()
     EXPIRED = auto()
+    CANCELLED = auto()
     DEAD = auto()
 
 
 class Envelope:
     """A message on its way: who waits for it, until when, and the context it is handled in."""
 
-    __slots__ = ("context", "deadline", "message", "on_lost", "reply")
+    __slots__ = ("context", "deadline", "message", "on_lost", "reply", "sent")
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class Envelope:
         self.deadline = deadline
         self.context = context
         self.on_lost = on_lost
+        self.sent = time.monotonic()
 
 
 class Cell:
@@ -65,18 +66,26 @@ class Cell:
         address: its name, for errors, logs and `tree()`.
         factory: makes the behaviour, at the first message and again after a failure.
         behaviour: a first behaviour that is there already.
+        capacity: how many messages may wait.
     """
 
     __slots__ = ("_behaviour", "_counts", "_factory", "_mailbox", "address", "epoch")
 
-    def __init__(self, address: str, factory: Callable[[], Behaviour], behaviour: Behaviour | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        factory: Callable[[], Behaviour],
+        behaviour: Behaviour | None = None,
+        *,
+        capacity: int = DEFAULT_CAPACITY,
+    ) -> None:
         self.address = address
-        self.epoch = 0
+        self.epoch: int = 0
         """How many behaviours were replaced; what an earlier one still sends is stale."""
         self._counts = [0] * len(Fate)
         self._factory = factory
         self._behaviour = behaviour
-        self._mailbox: Mailbox[Envelope] = Mailbox()
+        self._mailbox: Lanes[Envelope] = Lanes(capacity)
 
     # --- sending
 
@@ -113,7 +122,10 @@ class Cell:
         return reply
 
     def _deliver(self, envelope: Envelope, system: bool, last: bool) -> None:
-        match self._mailbox.put(envelope, system=system):
+        self._sent(envelope, self._mailbox.put(envelope, system=system), last)
+
+    def _sent(self, envelope: Envelope, put: Put, last: bool) -> None:
+        match put:
             case Put.WAKE:
                 self._wake(last)
             case Put.QUEUED:
@@ -155,9 +167,10 @@ class Cell:
 
     def _handle(self, envelope: Envelope) -> None:
         if envelope.deadline is not None and time.monotonic() > envelope.deadline:
-            return self.finish(
-                envelope, Fate.EXPIRED, error=TimeoutError(f"{self.address} came to the message after its deadline")
-            )
+            late = TimeoutError(f"{self.address} came to the message after its deadline")
+            return self.finish(envelope, Fate.EXPIRED, error=late)
+        if envelope.reply is not None and envelope.reply.done:  # whoever asked has given it up
+            return self.finish(envelope, Fate.CANCELLED)
         try:
             if self._behaviour is None:
                 self._behaviour = self._factory()
@@ -199,3 +212,8 @@ class Cell:
     def depth(self) -> int:
         """How many messages wait."""
         return len(self._mailbox)
+
+    @property
+    def high_water(self) -> int:
+        """The most messages that ever waited at once."""
+        return self._mailbox.high_water

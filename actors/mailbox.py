@@ -7,9 +7,9 @@ from collections import deque
 from enum import Enum, auto
 from typing import Generic, TypeVar
 
-E = TypeVar("E")
+from understudy.messaging import DEFAULT_CAPACITY
 
-DEFAULT_CAPACITY = 1000  # Room for a burst; more waiting messages mean that someone must hear of it.
+E = TypeVar("E")
 
 
 class Put(Enum):
@@ -23,10 +23,10 @@ class Put(Enum):
     CLOSED = auto()
 
 
-class Mailbox(Generic[E]):
+class Lanes(Generic[E]):
     """Messages in order, system lane first. Whether someone runs the cell is decided under the same lock."""
 
-    __slots__ = ("_capacity", "_closed", "_lock", "_running", "_system", "_user")
+    __slots__ = ("_capacity", "_closed", "_lock", "_running", "_space", "_system", "_user", "_waiting", "high_water")
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._lock = threading.Lock()
@@ -36,6 +36,11 @@ class Mailbox(Generic[E]):
         self._capacity = capacity
         self._closed = False
         self._running = False
+        self._space: threading.Condition | None = None
+        self._waiting = 0
+        """How many wait for room in the user lane."""
+        self.high_water = 0
+        """The most messages that ever waited in the user lane."""
 
     def put(self, item: E, *, system: bool = False) -> Put:
         """Add `item`; the system lane is never full."""
@@ -48,10 +53,31 @@ class Mailbox(Generic[E]):
                 return Put.FULL
             else:
                 self._user.append(item)
-            if self._running:
-                return Put.QUEUED
-            self._running = True
-            return Put.WAKE
+                self.high_water = max(self.high_water, len(self._user))
+            return self._accepted()
+
+    def _accepted(self) -> Put:
+        if self._running:
+            return Put.QUEUED
+        self._running = True
+        return Put.WAKE
+
+    def put_waiting(self, item: E, timeout: float) -> Put:
+        """Add `item` to the user lane, waiting up to `timeout` seconds for room."""
+        with self._lock:
+            if self._space is None:
+                self._space = threading.Condition(self._lock)
+            self._waiting += 1
+            try:
+                room = self._space.wait_for(lambda: self._closed or len(self._user) < self._capacity, timeout)
+            finally:
+                self._waiting -= 1
+            if self._closed:
+                return Put.CLOSED
+            if not room:
+                return Put.FULL
+            self._user.append(item)
+            return self._accepted()
 
     def take(self) -> E | None:
         """Return the next item; None means that there is none and the caller no longer runs the cell."""
@@ -59,9 +85,27 @@ class Mailbox(Generic[E]):
             if self._system:
                 return self._system.popleft()
             if self._user:
+                if self._waiting and self._space is not None:
+                    self._space.notify()
                 return self._user.popleft()
             self._running = False
             return None
+
+    def close(self, last: E) -> Put:
+        """Accept nothing more; what waits is still taken, and `last` after it. A second call is refused as closed."""
+        with self._lock:
+            if self._closed:
+                return Put.CLOSED
+            self._closed = True
+            self._user.append(last)
+            if self._space is not None:
+                self._space.notify_all()
+            return self._accepted()
+
+    def oldest(self) -> E | None:
+        """Return the message that waits longest in the user lane."""
+        with self._lock:
+            return self._user[0] if self._user else None
 
     def drain(self, *, close: bool) -> list[E]:
         """Return what was waiting; nobody runs the cell now. With `close`, nothing more is accepted."""
@@ -71,6 +115,8 @@ class Mailbox(Generic[E]):
             left = [*self._system, *self._user]
             self._system.clear()
             self._user.clear()
+            if self._space is not None:
+                self._space.notify_all()
             return left
 
     def __len__(self) -> int:

@@ -177,6 +177,11 @@ def hand_over(cell: Runnable) -> None:
         shell.next = cell
 
 
+def on_a_shell() -> bool:
+    """Whether the calling thread belongs to the runtime, and so must not wait for room in a mailbox."""
+    return _here.shell is not None
+
+
 def lend_next() -> None:
     """Have another shell run what was handed over to the calling one, which has more to do than it thought."""
     shell = _here.shell

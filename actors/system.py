@@ -7,23 +7,32 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from understudy.errors import AgentDown
 from understudy.messages import Part
+from understudy.messaging import Mailbox
+from understudy.orchestration.supervision import RestartLimit
 
+from .actor import Actor
 from .agents import AgentActor, RunEnded, StartRun
 from .cell import Cell
+from .health import Health, health_of, tree_of
+from .lifecycle import ActorCell
 from .record import Record
+from .ref import ActorRef
 from .runs import Runs
 from .shell import forget_shells
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
     from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
+
+M = TypeVar("M")
 
 
 class ActorSystem:
@@ -50,6 +59,8 @@ class ActorSystem:
         """Guards the directory and the end."""
         # By object, not by id: two definitions may bear one id, and a cell goes when its definition is gone.
         self._cells: weakref.WeakKeyDictionary[Agent[object], Cell] = weakref.WeakKeyDictionary()
+        self._actors: dict[str, ActorCell] = {}
+        """Actors of the user's by name, in the order in which they were spawned."""
         # Ids are unique over processes without a random number per run.
         self._runs = Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run, self._run_ended)
 
@@ -77,6 +88,73 @@ class ActorSystem:
                 cell = self._cells[agent] = Cell(f"{self.name}/{agent.id}", lambda: AgentActor(self._runs))
             return cell
 
+    # --- actors of the user's
+
+    def spawn(
+        self,
+        actor: Callable[[], Actor[M]],
+        *,
+        name: str | None = None,
+        mailbox: Mailbox | None = None,
+        restarts: RestartLimit | None = None,
+    ) -> ActorRef[M]:
+        """Start an actor and return its reference at once; its `on_start` runs on its own thread.
+
+        Args:
+            actor: the class, or a function that makes the object; called again for each restart.
+            name: unique in the system; made from the class's name if not given.
+            mailbox: how many messages may wait, and what happens to one more.
+            restarts: how many failures are borne before the actor is given up.
+
+        Raises:
+            ValueError: an actor of that name is there already.
+            AgentDown: the system has stopped.
+        """
+        if not callable(actor):
+            raise TypeError(f"spawn takes a class or a function that makes an actor, got {actor!r}")
+        with self._lock:
+            self._refuse_if_stopped()
+            called = name if name is not None else self._free_name(getattr(actor, "__name__", "actor").lower())
+            if called in self._actors:
+                raise ValueError(
+                    f"system {self.name!r} has an actor {called!r} already; stop it first, or take another name"
+                )
+            cell = ActorCell(
+                f"{self.name}/{called}",
+                lambda: _made(actor, cell),
+                mailbox=mailbox if mailbox is not None else Mailbox(),
+                limit=restarts if restarts is not None else RestartLimit(),
+            )
+            self._actors[called] = cell
+        cell.stopped.when_done(lambda: self._actors.pop(called, None))
+        cell.start()
+        return ActorRef(cell)
+
+    def find(self, name: str) -> ActorRef[object]:
+        """Return the reference of the actor `name`.
+
+        Raises:
+            KeyError: there is none; the message names those there are.
+        """
+        cell = self._actors.get(name)
+        if cell is None:
+            raise KeyError(f"system {self.name!r} has no actor {name!r}; it has: {', '.join(self._actors) or 'none'}")
+        return ActorRef(cell)
+
+    def _free_name(self, stem: str) -> str:
+        return next(name for n in count(1) if (name := f"{stem}-{n}") not in self._actors)
+
+    def health(self) -> Health:
+        """Return figures of all actors and runs; waits for nothing, whatever they are doing."""
+        cells: list[Cell] = [*self._cells.values(), *self._actors.values()]
+        return health_of(cells, [record.status() for record in self._runs.in_flight()], self._runs.hung())
+
+    def tree(self) -> str:
+        """Return who runs, as lines of text."""
+        return tree_of(self.name, self.health())
+
+    # --- what runs need
+
     def _start_run(self, record: Record) -> None:
         record.started_in.run(_inside.set, self)
         # The system lane: a burst of runs is bounded by whoever sends it, not by the agent's bookkeeping.
@@ -89,11 +167,17 @@ class ActorSystem:
         if self._stopped:
             raise AgentDown(f"system {self.name!r} has stopped", actor=self.name)
 
-    def stop(self, timeout: float = 10.0) -> None:
-        """Refuse new runs, let those in flight end for up to `timeout` seconds, and cancel the rest. A second call does nothing."""
+    def stop(self, timeout: float = 10.0) -> tuple[str, ...]:
+        """Refuse new work, let runs end and actors stop for up to `timeout` seconds in all, and give up on the rest.
+
+        Runs come first, then the actors, the last one spawned first. A second call does nothing.
+
+        Returns:
+            The addresses of the actors that did not stop in time; each still holds a thread.
+        """
         with self._lock:
             if self._stopped:
-                return
+                return ()
             self._stopped = True
             cells = list(self._cells.values())
         deadline = time.monotonic() + timeout
@@ -102,6 +186,10 @@ class ActorSystem:
         self._runs.cancel_all(f"system {self.name!r} stopped")
         for cell in cells:
             cell.stop()
+        actors = list(reversed(self._actors.values()))
+        for actor in actors:
+            actor.stop()
+        return tuple([a.address for a in actors if not a.stopped.wait(max(0.0, deadline - time.monotonic()))])
 
     @property
     def in_flight(self) -> int:
@@ -123,6 +211,14 @@ class ActorSystem:
 
     def __repr__(self) -> str:
         return f"ActorSystem({self.name!r})"
+
+
+def _made(make: Callable[[], Actor[M]], cell: ActorCell) -> Actor[object]:
+    actor = make()
+    if not isinstance(actor, Actor):
+        raise TypeError(f"{cell.address}: spawn must be given what makes an Actor, and it made {actor!r}")
+    actor.ref = ActorRef(cell)
+    return cast("Actor[object]", actor)
 
 
 _systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()

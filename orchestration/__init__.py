@@ -16,6 +16,7 @@ from .steps import (
     SkipCall,
     StopRun,
 )
+from .supervision import RestartLimit
 
 __all__ = [
     "Agent",
@@ -28,6 +29,7 @@ __all__ = [
     "FailRun",
     "InvalidCall",
     "RepairCall",
+    "RestartLimit",
     "RetryTurn",
     "RunSpec",
     "SkipCall",

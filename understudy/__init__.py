@@ -6,7 +6,7 @@ Everything public is here. Names are loaded when they are first used, so that `i
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from understudy.actors import ActorSystem
+    from understudy.actors import Actor, ActorFigures, ActorRef, ActorSystem, Health
     from understudy.errors import (
         ActorError,
         AgentCrashed,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         calls,
         says,
     )
+    from understudy.messaging import Down, Mailbox, Query
     from understudy.models import Model
     from understudy.orchestration import (
         Agent,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
         FailRun,
         InvalidCall,
         RepairCall,
+        RestartLimit,
         RetryTurn,
         RunSpec,
         SkipCall,
@@ -98,7 +100,13 @@ if TYPE_CHECKING:
     from understudy.tools import Tool, ToolLike, tool
 else:
     _HOMES = {
-        "understudy.actors": ("ActorSystem",),
+        "understudy.actors": (
+            "Actor",
+            "ActorFigures",
+            "ActorRef",
+            "ActorSystem",
+            "Health",
+        ),
         "understudy.errors": (
             "ActorError",
             "AgentCrashed",
@@ -159,6 +167,11 @@ else:
             "calls",
             "says",
         ),
+        "understudy.messaging": (
+            "Down",
+            "Mailbox",
+            "Query",
+        ),
         "understudy.models": ("Model",),
         "understudy.orchestration": (
             "Agent",
@@ -171,6 +184,7 @@ else:
             "FailRun",
             "InvalidCall",
             "RepairCall",
+            "RestartLimit",
             "RetryTurn",
             "RunSpec",
             "SkipCall",
@@ -235,7 +249,10 @@ else:
 
 
 __all__ = [
+    "Actor",
     "ActorError",
+    "ActorFigures",
+    "ActorRef",
     "ActorSystem",
     "Agent",
     "AgentCrashed",
@@ -252,18 +269,21 @@ __all__ = [
     "Complete",
     "Decision",
     "Done",
+    "Down",
     "Event",
     "FailRun",
     "FilePart",
     "FunctionModel",
     "Future",
     "Gemini",
+    "Health",
     "ImagePart",
     "Incomplete",
     "InvalidCall",
     "JsonObject",
     "JsonValue",
     "LoadedSpec",
+    "Mailbox",
     "MailboxFull",
     "MaxIterationsExceeded",
     "Message",
@@ -279,11 +299,13 @@ __all__ = [
     "ProtocolViolation",
     "ProviderError",
     "ProviderTimeout",
+    "Query",
     "RateLimited",
     "ReasoningPart",
     "Rehearsal",
     "Reject",
     "RepairCall",
+    "RestartLimit",
     "RetryTurn",
     "RunCancelled",
     "RunContext",

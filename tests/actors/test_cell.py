@@ -176,7 +176,7 @@ def test_every_message_ends_in_exactly_one_fate() -> None:
     replies.append(cell.ask("x"))
 
     assert sum(cell.counts.values()) == len(replies)
-    assert cell.counts == {Fate.HANDLED: 4, Fate.FAILED: 2, Fate.EXPIRED: 1, Fate.DEAD: 1}
+    assert cell.counts == {Fate.HANDLED: 4, Fate.FAILED: 2, Fate.EXPIRED: 1, Fate.CANCELLED: 0, Fate.DEAD: 1}
 
 
 def test_a_message_is_handled_in_the_context_it_was_sent_with() -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 
-from understudy.actors.mailbox import Mailbox, Put
+from understudy.actors.mailbox import Lanes, Put
 
 
 def test_the_first_message_wakes_and_the_next_does_not() -> None:
-    mailbox: Mailbox[str] = Mailbox()
+    mailbox: Lanes[str] = Lanes()
 
     assert mailbox.put("a") is Put.WAKE
     assert mailbox.put("b") is Put.QUEUED
 
 
 def test_after_the_last_was_taken_the_next_message_wakes_again() -> None:
-    mailbox: Mailbox[str] = Mailbox()
+    mailbox: Lanes[str] = Lanes()
     mailbox.put("a")
 
     assert [mailbox.take(), mailbox.take()] == ["a", None]
@@ -23,7 +23,7 @@ def test_after_the_last_was_taken_the_next_message_wakes_again() -> None:
 
 
 def test_the_system_lane_comes_first_and_keeps_its_order() -> None:
-    mailbox: Mailbox[str] = Mailbox()
+    mailbox: Lanes[str] = Lanes()
     for item, system in (("user 1", False), ("system 1", True), ("user 2", False), ("system 2", True)):
         mailbox.put(item, system=system)
 
@@ -31,7 +31,7 @@ def test_the_system_lane_comes_first_and_keeps_its_order() -> None:
 
 
 def test_a_full_user_lane_refuses_and_the_system_lane_never_does() -> None:
-    mailbox: Mailbox[int] = Mailbox(capacity=2)
+    mailbox: Lanes[int] = Lanes(capacity=2)
     mailbox.put(1)
     mailbox.put(2)
 
@@ -41,7 +41,7 @@ def test_a_full_user_lane_refuses_and_the_system_lane_never_does() -> None:
 
 
 def test_a_closed_mailbox_gives_back_what_waited_and_takes_no_more() -> None:
-    mailbox: Mailbox[str] = Mailbox()
+    mailbox: Lanes[str] = Lanes()
     mailbox.put("user")
     mailbox.put("system", system=True)
 
@@ -52,7 +52,7 @@ def test_a_closed_mailbox_gives_back_what_waited_and_takes_no_more() -> None:
 
 
 def test_a_drained_mailbox_wakes_again() -> None:
-    mailbox: Mailbox[str] = Mailbox()
+    mailbox: Lanes[str] = Lanes()
     mailbox.put("lost")
 
     assert mailbox.drain(close=False) == ["lost"]
@@ -61,13 +61,11 @@ def test_a_drained_mailbox_wakes_again() -> None:
 
 def test_puts_that_race_a_close_are_each_either_given_back_or_refused() -> None:
     for _ in range(50):
-        mailbox: Mailbox[int] = Mailbox(capacity=10_000)
+        mailbox: Lanes[int] = Lanes(capacity=10_000)
         go = threading.Barrier(5)
         accepted: list[int] = []
 
-        def put_many(
-            mailbox: Mailbox[int] = mailbox, go: threading.Barrier = go, accepted: list[int] = accepted
-        ) -> None:
+        def put_many(mailbox: Lanes[int] = mailbox, go: threading.Barrier = go, accepted: list[int] = accepted) -> None:
             go.wait(10)
             for n in range(50):
                 if mailbox.put(n) is not Put.CLOSED:

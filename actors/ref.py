@@ -1,0 +1,162 @@
+"""`ActorRef`: the address of an actor. It survives restarts and can be handed to anyone in the process."""
+
+from __future__ import annotations
+
+import contextvars
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
+
+from understudy.errors import MailboxFull
+from understudy.handles import Future
+from understudy.messaging import DEFAULT_ASK_TIMEOUT, Query
+from understudy.scope import current_scope
+
+from .cell import Envelope
+from .lifecycle import ActorCell
+from .mailbox import Put
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    M_contra = TypeVarWithDefault("M_contra", contravariant=True, default=object)
+else:
+    M_contra = TypeVar("M_contra", contravariant=True)
+
+R = TypeVar("R")
+V_co = TypeVar("V_co", covariant=True)
+
+
+class AskFuture(Future[V_co]):
+    """The reply to an ask."""
+
+    __slots__ = ("_address", "_reply")
+
+    def __init__(self, reply: Reply[object], address: str) -> None:
+        self._reply = reply
+        self._address = address
+
+    def result(self, timeout: float | None = None) -> V_co:
+        self._wait(timeout)
+        return cast(V_co, self._reply.get())
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._wait(timeout)
+        return self._reply.error()
+
+    def _wait(self, timeout: float | None) -> None:
+        if not self._reply.wait(timeout):
+            raise TimeoutError(f"{self._address} has not replied within {timeout:g} s; the message stands")
+
+    def done(self) -> bool:
+        return self._reply.done
+
+    def running(self) -> bool:
+        return not self._reply.done
+
+    def cancelled(self) -> bool:
+        return isinstance(self._reply.error(), CancelledError)
+
+    def cancel(self) -> bool:
+        return self._reply.fail(CancelledError(f"the ask of {self._address} was cancelled"))
+
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        self._reply.when_done(lambda: callback(self))
+
+
+class ActorRef(Generic[M_contra]):
+    """The address of an actor. Safe to share; equal to every other reference to the same actor."""
+
+    __slots__ = ("_cell",)
+
+    def __init__(self, cell: ActorCell) -> None:
+        self._cell = cell
+
+    @property
+    def address(self) -> str:
+        """The actor's name in its system: `SYSTEM/NAME`."""
+        return self._cell.address
+
+    def tell(self, message: M_contra, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> None:
+        """Send and go on. To a stopped actor it is a dead letter, which `system.health()` counts.
+
+        Args:
+            message: anything; nobody changes it once sent.
+            timeout: seconds to wait for room, where the mailbox's policy is `block` and this is no actor's thread.
+
+        Raises:
+            MailboxFull: there was no room.
+        """
+        put = self._cell.send(Envelope(message, context=contextvars.copy_context()), timeout)
+        if put is Put.FULL:
+            raise MailboxFull(f"{self.address} has no room for another message", actor=self.address)
+
+    @overload
+    def ask(self, message: Query[R], *, timeout: float = DEFAULT_ASK_TIMEOUT) -> R: ...
+    @overload
+    def ask(self, message: M_contra, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> object: ...
+    def ask(self, message: object, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> object:
+        """Send, wait for the reply and return it. A message that was not begun by then never is.
+
+        Args:
+            message: a `Query[R]` is answered with an `R`.
+            timeout: seconds until the reply must be there; inside a run its deadline may leave less.
+
+        Raises:
+            TimeoutError: no reply in that time.
+            MailboxFull: there was no room.
+            AgentCrashed: the actor failed at this message; `__cause__` says why.
+            AgentDown: the actor has stopped, or is given up.
+        """
+        reply, left = self._send(message, timeout)
+        if not reply.wait(left):
+            reply.fail(TimeoutError(f"{self.address} did not reply within {timeout:g} s"))
+        return reply.get()
+
+    @overload
+    def ask_future(self, message: Query[R], *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[R]: ...
+    @overload
+    def ask_future(self, message: M_contra, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[object]: ...
+    def ask_future(self, message: object, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[object]:
+        """Send, and return the future of the reply at once; `timeout` seconds is when the message loses its interest."""
+        reply, _ = self._send(message, timeout)
+        return AskFuture(reply, self.address)
+
+    def _send(self, message: object, timeout: float) -> tuple[Reply[object], float]:
+        if not timeout >= 0:
+            raise ValueError(f"timeout must not be negative, got {timeout!r}")
+        scope = current_scope()
+        remaining = None if scope is None else scope.remaining()
+        left = timeout if remaining is None else min(timeout, remaining)
+        reply: Reply[object] = Reply()
+        deadline = time.monotonic() + left
+        self._cell.send(Envelope(message, reply, deadline, contextvars.copy_context()), left)
+        return reply, max(0.0, deadline - time.monotonic())
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Stop the actor after the messages it has; a second call only waits.
+
+        Args:
+            timeout: seconds to wait for the end; None does not wait.
+
+        Returns:
+            Whether it has stopped.
+        """
+        self._cell.stop()
+        return self._cell.stopped.done if timeout is None else self._cell.stopped.wait(timeout)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it takes messages."""
+        return self._cell.state in ("starting", "running")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorRef) and other.address == self.address
+
+    def __hash__(self) -> int:
+        return hash(self.address)
+
+    def __repr__(self) -> str:
+        return f"ActorRef({self.address!r}, {self._cell.state})"
