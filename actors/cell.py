@@ -203,6 +203,10 @@ class Cell:
         if error is not None and envelope.on_lost is not None:
             envelope.on_lost(error)
 
+    def count_failure(self) -> None:
+        """Count a failure that happened in a part of this actor that runs elsewhere, such as a run's driver."""
+        self._counts[Fate.FAILED] += 1
+
     @property
     def counts(self) -> dict[Fate, int]:
         """How many messages ended in which way."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextvars import copy_context
 from typing import TYPE_CHECKING, assert_never, cast
 
-from understudy.errors import AgentCrashed, ProviderTimeout, RunCancelled, RunTimedOut, ToolTimeout, UnderstudyError
+from understudy.errors import ProviderError, ProviderTimeout, RunCancelled, RunTimedOut, ToolTimeout, UnderstudyError
 from understudy.messages import ModelRequest, ModelTurn, ToolCall
 from understudy.models import Model, ModelName
 from understudy.orchestration.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
@@ -51,12 +51,7 @@ class Driver:
         except UnderstudyError as error:
             self._runs.fail(record, error, epoch)
         except BaseException as cause:
-            crash = AgentCrashed(
-                f"agent {record.agent.id!r} failed in run {record.run_id}: {type(cause).__name__}: {cause}",
-                actor=record.agent.id,
-            )
-            crash.__cause__ = cause
-            self._runs.fail(record, crash, epoch)
+            self._runs.crashed(record, cause, epoch)
         finally:
             self.returned = True
             leave_scope(token)
@@ -95,16 +90,24 @@ class Driver:
         assert scope.deadline is not None
         record.begin_step(epoch, f"waiting for the model, turn {request.turn}", scope.deadline + GRACE)
         record.story.note(request.turn)
+        if record.unfed is None:
+            record.unfed = self._ask_model(request, scope)
+        record.take_turn(epoch, record.unfed, self._approvals(record.unfed))
+
+    def _ask_model(self, request: ModelRequest, scope: Scope) -> ModelTurn:
         token = enter_scope(scope)
         try:
-            turn = self._model().complete(request)
+            return self._model().complete(request)
         except RunTimedOut as error:
-            if record.scope.remaining() == 0.0:
+            if self._record.scope.remaining() == 0.0:
                 raise
-            raise model_timeout(record) from error
+            raise model_timeout(self._record) from error
+        except (UnderstudyError, Stale):
+            raise
+        except BaseException as error:  # a model's failure is the run's, not the agent's: another driver would not help
+            raise model_failure(self._record, error) from error
         finally:
             leave_scope(token)
-        record.take_turn(epoch, turn, self._approvals(turn))
 
     def _model(self) -> Model:
         model = self._record.agent.current_model
@@ -197,6 +200,14 @@ def cancelled(record: Record, why: str = "") -> RunCancelled:
     because = f": {why}" if why else ""
     return RunCancelled(
         f"run {record.run_id} of agent {record.agent.id!r} was cancelled{because}", run_id=record.run_id
+    )
+
+
+def model_failure(record: Record, error: BaseException) -> ProviderError:
+    """Make the error of a model object that failed in a way of its own."""
+    model = type(record.agent.current_model).__name__
+    return ProviderError(
+        f"the model of agent {record.agent.id!r} failed: {type(error).__name__}: {error}", provider=model
     )
 
 

@@ -62,6 +62,7 @@ class Record:
         "attempts",
         "cell",
         "context",
+        "crashes",
         "detach",
         "doing",
         "driver",
@@ -80,6 +81,7 @@ class Record:
         "step_call",
         "step_deadline",
         "story",
+        "unfed",
     )
 
     def __init__(
@@ -115,6 +117,10 @@ class Record:
         """The context variables of whoever began the run; each driver gets a copy."""
         self.detach: Callable[[], None] = _nothing
         """Ends the tie to the cancellation of the run that this one was begun in."""
+        self.crashes: list[BaseException] = []
+        """What its drivers failed of, one after another."""
+        self.unfed: ModelTurn | None = None
+        """A turn that was paid for and not fed yet; the next driver does not ask for it again."""
         self.attempts: dict[str, int] = {}
         """Call id -> how many attempts timed out."""
         given = options.session
@@ -166,6 +172,7 @@ class Record:
             machine = self.machine
             assert machine is not None
             machine.model_response(turn, approvals=approvals)
+            self.unfed = None
             self.story.note((machine.state.turns, turn))
             round_ = machine.state.round
             if round_ is not None and round_.results:

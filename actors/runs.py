@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
-from understudy.errors import MaxIterationsExceeded, RunCancelled, RunError, RunTimedOut, UnderstudyError
+from understudy.errors import AgentCrashed, MaxIterationsExceeded, RunCancelled, RunError, RunTimedOut, UnderstudyError
 from understudy.handles import RunPhase
 from understudy.messages import Part
 from understudy.orchestration.steps import AwaitApproval, AwaitInput
@@ -28,6 +28,8 @@ from .watchdog import Watchdog
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
     from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
+
+POISON = 3  # Failures of a run's drivers after which the run itself is held to be what they fail of.
 
 
 class Work(Protocol):
@@ -138,6 +140,25 @@ class Runs:
         ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
         if token and not ended:
             self._tokens.revoke(token)
+
+    def crashed(self, record: Record, cause: BaseException, epoch: int) -> None:
+        """Give a run whose driver failed another one, which goes on from the record; too many failures end the run."""
+        with record.lock:
+            record.crashes.append(cause)
+            poison = len(record.crashes) >= POISON
+            successor = None if poison else record.take_over(epoch)
+        record.cell.count_failure()
+        if successor is not None:
+            self.drive(record, successor)
+            return
+        error = AgentCrashed(
+            f"agent {record.agent.id!r} failed {len(record.crashes)} times in run {record.run_id}, "
+            f"the last time of {type(cause).__name__}: {cause}",
+            actor=record.agent.id,
+            causes=tuple(record.crashes),
+        )
+        error.__cause__ = cause
+        self.fail(record, error, epoch)
 
     def cancel(self, record: Record, why: str = "") -> bool:
         """End a run early, whatever it is doing; whether this call ended it."""

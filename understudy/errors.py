@@ -210,4 +210,12 @@ class AgentDown(ActorError):
 
 
 class AgentCrashed(ActorError):
-    """The actor failed while it handled this message; `__cause__` says why."""
+    """The actor failed while it handled this message; `__cause__` says why.
+
+    Attributes:
+        causes: every failure there was, the last one last; a run is driven again after a failure, a few times.
+    """
+
+    def __init__(self, message: str, *, actor: str = "", causes: tuple[BaseException, ...] = ()) -> None:
+        super().__init__(message, actor=actor)
+        self.causes = causes

@@ -139,7 +139,7 @@ def test_nothing_is_printed_or_logged_unless_the_host_asks() -> None:
         agent.run("go")
         try:
             us.Agent("clerk", model=FunctionModel(lambda request: 1 / 0)).run("go")
-        except us.AgentCrashed:
+        except us.ProviderError:
             pass
     """)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 
 import pytest
@@ -193,28 +193,72 @@ def test_what_the_model_raises_is_raised_to_the_caller() -> None:
     assert caught.value.retry_after == 7
 
 
-def test_code_of_the_users_that_fails_outside_of_tools_fails_the_run_with_its_cause() -> None:
+def test_a_model_object_that_fails_in_a_way_of_its_own_fails_the_run_with_a_provider_error() -> None:
     def broken(request: us.ModelRequest) -> us.ModelTurn:
         raise LookupError("no such line")
 
-    with pytest.raises(us.AgentCrashed, match="'clerk'.*LookupError: no such line") as caught:
+    with pytest.raises(us.ProviderError, match="model of agent 'clerk' failed: LookupError: no such line") as caught:
         us.Agent("clerk", model=FunctionModel(broken)).run("hi")
 
     assert isinstance(caught.value.__cause__, LookupError)
+    assert caught.value.provider == "FunctionModel"
 
 
-def test_an_agent_goes_on_after_a_run_of_it_crashed() -> None:
-    lines = iter([LookupError("first"), None])
+def test_a_run_whose_driver_fails_goes_on_from_where_it_was_and_its_sibling_never_notices() -> None:
+    asked: list[str] = []
+    verdicts: Iterator[Exception | bool] = iter([LookupError("first"), LookupError("second"), False])
+
+    def rule(call: us.ToolCall, context: us.RunContext) -> bool:
+        verdict = next(verdicts)
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict
 
     def answer(request: us.ModelRequest) -> us.ModelTurn:
-        problem = next(lines)
-        if problem is not None:
-            raise problem
-        return says("ok")
+        asked.append(request.text)
+        return says("ok") if request.tool_results else calls("pay")
 
-    agent = us.Agent("clerk", model=FunctionModel(answer))
-    with pytest.raises(us.AgentCrashed):
+    @us.tool(approval=rule)
+    def pay() -> str:
+        return "paid"
+
+    with us.ActorSystem("shop") as system:
+        sibling = scripted(says("unharmed")).submit("hi", system=system)
+        agent = us.Agent("payer", model=FunctionModel(answer), tools=[pay])
+        handle = agent.submit("go", system=system)
+        outcome = finished(handle.result(WAIT))
+
+        assert outcome.text == "ok"
+        assert asked == ["go", ""]  # the turn that was paid for was not asked for again
+        assert [type(event).__name__ for event in handle.events()].count("RunFinished") == 1
+        assert finished(sibling.result(WAIT)).text == "unharmed"
+        assert [a.failed for a in system.health().actors if a.address == "shop/payer"] == [2]
+
+
+def test_a_run_that_keeps_failing_its_drivers_is_poison_and_ends_with_all_its_causes() -> None:
+    attempts: list[int] = []
+
+    def prompt(context: us.RunContext) -> str:
+        attempts.append(1)
+        raise LookupError(f"attempt {len(attempts)}")
+
+    agent = us.Agent("clerk", model=ScriptedModel([says("ok")]), system_prompt=prompt)
+    with pytest.raises(us.AgentCrashed, match="'clerk' failed 3 times.*LookupError: attempt 3") as caught:
         agent.run("hi")
+
+    assert [str(cause) for cause in caught.value.causes] == ["attempt 1", "attempt 2", "attempt 3"]
+    assert caught.value.__cause__ is caught.value.causes[-1]
+
+
+def test_an_agent_goes_on_after_a_run_of_it_was_poison() -> None:
+    def prompt(context: us.RunContext) -> str:
+        if context.input == "poison":
+            raise LookupError("no")
+        return ""
+
+    agent = us.Agent("clerk", model=ScriptedModel([says("ok")]), system_prompt=prompt)
+    with pytest.raises(us.AgentCrashed):
+        agent.run("poison")
 
     assert finished(agent.run("hi")).text == "ok"
 
