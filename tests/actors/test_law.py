@@ -1,0 +1,181 @@
+"""The law under pressure: every accepted message ends in exactly one fate, and every reply completes exactly once."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import understudy as us
+from understudy.actors.cell import Cell, Fate
+from understudy.actors.lifecycle import ActorCell
+from understudy.actors.reply import Reply
+
+WAIT = 20.0
+
+
+@pytest.fixture
+def frequent_switches() -> Iterator[None]:
+    """Have threads interrupt each other thousands of times as often as usual."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+class Echo(us.Actor[object]):
+    """Replies with the message; raises an exception it is sent."""
+
+    def on_receive(self, message: object) -> object:
+        if isinstance(message, BaseException):
+            raise message
+        return message
+
+
+class Bare:
+    """The same, without a life of its own."""
+
+    def on_receive(self, message: object) -> object:
+        return message
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_no_ask_that_races_a_stop_stays_unanswered() -> None:
+    rounds, senders, each = 150, 3, 100
+    for _ in range(rounds):
+        cell = Cell("echo", Bare)
+        go, replies = threading.Barrier(senders + 1), list[list[Reply[object]]]()
+
+        def send(cell: Cell = cell, go: threading.Barrier = go, replies: list[list[Reply[object]]] = replies) -> None:
+            go.wait(WAIT)
+            replies.append([cell.ask(n) for n in range(each)])
+
+        threads = [threading.Thread(target=send) for _ in range(senders)]
+        for thread in threads:
+            thread.start()
+        go.wait(WAIT)
+        cell.stop()
+        for thread in threads:
+            thread.join(WAIT)
+
+        sent = [reply for some in replies for reply in some]
+        assert len(sent) == senders * each
+        assert all(reply.wait(WAIT) for reply in sent)
+        assert sum(cell.counts.values()) == len(sent)
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_no_ask_that_races_an_orderly_stop_stays_unanswered() -> None:
+    for _ in range(60):
+        system = us.ActorSystem("race")
+        ref, go = system.spawn(Echo), threading.Barrier(4)
+        answered: list[int] = []
+
+        def ask(ref: us.ActorRef[object] = ref, go: threading.Barrier = go, answered: list[int] = answered) -> None:
+            go.wait(WAIT)
+            for n in range(20):
+                try:
+                    assert ref.ask(n, timeout=WAIT) == n
+                except us.AgentDown:
+                    pass
+                answered.append(n)
+
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        go.wait(WAIT)
+        ref.stop()
+        for thread in threads:
+            thread.join(WAIT)
+
+        assert len(answered) == 60
+        assert ref.stop(WAIT)
+
+
+class Law(RuleBasedStateMachine):
+    """Random lives of some actors; whatever happens to them, each message has one fate in the end."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.system = us.ActorSystem("law")
+        self.refs: list[us.ActorRef[object]] = []
+        self.futures: list[us.Future[object]] = []
+        self.accepted = 0
+        self.spawned = 0
+
+    @rule(limit=st.integers(0, 3))
+    def spawn(self, limit: int) -> None:
+        self.spawned += 1
+        name = f"echo-{self.spawned}"
+        self.refs.append(self.system.spawn(Echo, name=name, restarts=us.RestartLimit(max_restarts=limit, within=60)))
+
+    @precondition(lambda self: self.refs)
+    @rule(data=st.data(), message=st.sampled_from(["hello", "crash", "exit"]), senders=st.integers(1, 3))
+    def ask(self, data: st.DataObject, message: str, senders: int) -> None:
+        ref = data.draw(st.sampled_from(self.refs))
+        given: object = {"crash": ValueError("no"), "exit": SystemExit(1)}.get(message, message)
+        futures: list[us.Future[object]] = []
+        threads = [threading.Thread(target=lambda: futures.append(ref.ask_future(given))) for _ in range(senders)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT)
+        assert len(futures) == senders
+        self.futures += futures
+
+    @precondition(lambda self: self.refs)
+    @rule(data=st.data())
+    def tell(self, data: st.DataObject) -> None:
+        data.draw(st.sampled_from(self.refs)).tell("told")
+
+    @precondition(lambda self: self.futures)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        data.draw(st.sampled_from(self.futures)).cancel()
+
+    @precondition(lambda self: self.refs)
+    @rule(data=st.data())
+    def stop(self, data: st.DataObject) -> None:
+        data.draw(st.sampled_from(self.refs)).stop()
+
+    @invariant()
+    def figures_can_be_read(self) -> None:
+        if hasattr(self, "system"):
+            assert "law" in self.system.tree()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "system"):
+            return
+        for future in self.futures:
+            future.exception(WAIT)  # raises TimeoutError if a message was lost
+        assert self.system.stop(WAIT) == ()
+
+
+TestLaw = Law.TestCase
+TestLaw.settings = settings(
+    max_examples=60,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+
+def test_a_message_lost_on_purpose_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the tests above look for would be found: a cell that forgets to finish a message leaves its reply open."""
+
+    def forgets(self: Cell, envelope: object, fate: Fate, value: object = None, *, error: object = None) -> None:
+        if fate is Fate.HANDLED:
+            return
+
+    monkeypatch.setattr(ActorCell, "finish", forgets)
+    with_loss = us.ActorSystem("loss")
+    future = with_loss.spawn(Echo).ask_future("hello")
+
+    with pytest.raises(TimeoutError):
+        future.exception(0.05)
