@@ -237,7 +237,7 @@ class Record:
         if isinstance(self.options.session, SessionState):
             self.options.session.apply(self.session.changes, frozenset(self.session.removed))
         self.story.note(ending)
-        self.runs.ended(self)
+        self.runs.ended(self, by_driver=epoch is not None)
         if isinstance(ending, BaseException):
             self.reply.fail(ending)
         else:
