@@ -187,7 +187,7 @@ class Record:
             self.machine.tool_results([result for result, _ in results])
 
     def _check(self, epoch: int) -> None:
-        if epoch != self.epoch:
+        if epoch != self.epoch or self.phase != "running":  # a driver may be started in the moment the run ends
             raise Stale
 
     # --- for anyone

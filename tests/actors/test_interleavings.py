@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 import understudy as us
-from tests.support.scripts import WAIT, finished, results_of, scripted
-from understudy.testing import FunctionModel, calls, says
+from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
+from understudy.actors.agents import AgentActor, StartRun
+from understudy.actors.record import Record
+from understudy.orchestration.port import RunOptions
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
 def test_a_done_callback_may_run_its_agent_again() -> None:
@@ -50,3 +55,26 @@ def test_a_tool_may_run_an_agent_again_whose_run_it_cancelled() -> None:
     gate.set()
 
     assert [r.content for r in results_of(outcome)] == ["ok"]
+
+
+class CancelsWhatItKeeps(dict[str, Record]):
+    """An agent's book of runs that cancels each as it is entered: between the look at its phase and its driver."""
+
+    def __setitem__(self, run_id: str, record: Record) -> None:
+        super().__setitem__(run_id, record)
+        record.runs.cancel(record)
+
+
+def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ScriptedModel([says("ok")])
+    with us.ActorSystem("shop") as system:
+        record = system.prepare(us.Agent("clerk", model=model), "go", RunOptions())
+        desk = AgentActor(record.runs)
+        monkeypatch.setattr(desk, "_in_flight", CancelsWhatItKeeps())
+
+        desk.on_receive(StartRun(record))
+        driver = record.driver
+
+        assert driver is not None
+        eventually(lambda: driver.returned, "the driver came back")
+        assert model.requests == []
