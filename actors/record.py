@@ -194,7 +194,7 @@ class Record:
             self.machine.tool_results([result for result, _ in results])
 
     def _check(self, epoch: int) -> None:
-        if epoch != self.epoch:
+        if epoch != self.epoch or self.phase != "running":  # a driver may be started in the moment the run ends
             raise Stale
 
     # --- for anyone
@@ -244,7 +244,7 @@ class Record:
         if isinstance(self.options.session, SessionState):
             self.options.session.apply(self.session.changes, frozenset(self.session.removed))
         self.story.note(ending)
-        self.runs.ended(self)
+        self.runs.ended(self, by_driver=epoch is not None)
         if isinstance(ending, BaseException):
             self.reply.fail(ending)
         else:

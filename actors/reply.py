@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from .shell import lend_next
+
 T = TypeVar("T")
 
 log = logging.getLogger("understudy")
@@ -47,6 +49,8 @@ class Reply(Generic[T]):
             self._done = True
             callbacks, self._callbacks = self._callbacks, []
         self._gate.release()
+        if callbacks:
+            lend_next()  # what was handed over to this thread must not wait for them
         for callback in callbacks:
             _call(callback)
         return True

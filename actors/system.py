@@ -160,8 +160,8 @@ class ActorSystem:
         # The system lane: a burst of runs is bounded by whoever sends it, not by the agent's bookkeeping.
         record.cell.tell(StartRun(record), system=True, on_lost=record.lost)
 
-    def _run_ended(self, record: Record) -> None:
-        record.cell.tell(RunEnded(record.run_id), system=True, last=True)
+    def _run_ended(self, record: Record, last: bool) -> None:
+        record.cell.tell(RunEnded(record.run_id), system=True, last=last)
 
     def _refuse_if_stopped(self) -> None:
         if self._stopped:

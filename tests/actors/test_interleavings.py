@@ -1,0 +1,80 @@
+"""Two threads at one run, in the order that hurts: each order is forced with a gate, none is left to luck."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
+from understudy.actors.agents import AgentActor, StartRun
+from understudy.actors.record import Record
+from understudy.orchestration.port import RunOptions
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+
+def test_a_done_callback_may_run_its_agent_again() -> None:
+    gate, answered, texts = threading.Event(), threading.Event(), list[str]()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        assert gate.wait(WAIT)
+        return says("ok")
+
+    agent = us.Agent("clerk", model=FunctionModel(answer))
+
+    def again(_: us.RunHandle) -> None:
+        texts.append(finished(agent.run("again", timeout=WAIT / 2)).text)
+        answered.set()
+
+    agent.submit("go").add_done_callback(again)
+    gate.set()
+
+    assert answered.wait(WAIT)
+    assert texts == ["ok"]
+
+
+def test_a_tool_may_run_an_agent_again_whose_run_it_cancelled() -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.messages[0].text == "hang":
+            entered.set()
+            gate.wait(WAIT)
+        return says("ok")
+
+    other = us.Agent("other", model=FunctionModel(answer))
+
+    def change_my_mind() -> str:
+        handle = other.submit("hang")
+        assert entered.wait(WAIT)
+        handle.cancel()
+        return finished(other.run("again", timeout=WAIT / 2)).text
+
+    outcome = scripted(calls("change_my_mind"), says("done"), tools=[change_my_mind]).run("go")
+    gate.set()
+
+    assert [r.content for r in results_of(outcome)] == ["ok"]
+
+
+class CancelsWhatItKeeps(dict[str, Record]):
+    """An agent's book of runs that cancels each as it is entered: between the look at its phase and its driver."""
+
+    def __setitem__(self, run_id: str, record: Record) -> None:
+        super().__setitem__(run_id, record)
+        record.runs.cancel(record)
+
+
+def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ScriptedModel([says("ok")])
+    with us.ActorSystem("shop") as system:
+        record = system.prepare(us.Agent("clerk", model=model), "go", RunOptions())
+        desk = AgentActor(record.runs)
+        monkeypatch.setattr(desk, "_in_flight", CancelsWhatItKeeps())
+
+        desk.on_receive(StartRun(record))
+        driver = record.driver
+
+        assert driver is not None
+        eventually(lambda: driver.returned, "the driver came back")
+        assert model.requests == []
