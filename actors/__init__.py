@@ -2,8 +2,8 @@
 
 from .actor import Actor
 from .health import ActorFigures, Health
-from .ref import ActorRef
+from .ref import ActorRef, SupervisorRef
 from .service import runtime
 from .system import ActorSystem
 
-__all__ = ["Actor", "ActorFigures", "ActorRef", "ActorSystem", "Health", "runtime"]
+__all__ = ["Actor", "ActorFigures", "ActorRef", "ActorSystem", "Health", "SupervisorRef", "runtime"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from .lifecycle import ActorCell
     from .ref import ActorRef
 
     M_contra = TypeVar("M_contra", contravariant=True, default=object)
@@ -38,4 +39,11 @@ class Actor(Generic[M_contra]):
         """Clean up after a failure, on the object that failed; what it raises is logged."""
 
     def on_stop(self) -> None:
-        """Clean up after the last message of an orderly stop; what it raises is logged."""
+        """Clean up when the actor ends for good: stopped, or given up. What it raises is logged."""
+
+
+def attach(actor: Actor[object], cell: ActorCell) -> None:
+    """Give a new object its reference, before its `on_start`."""
+    from .ref import ActorRef
+
+    actor.ref = ActorRef(cell)

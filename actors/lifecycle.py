@@ -1,4 +1,8 @@
-"""The cell of a user's actor: it starts, is restarted when it fails, is given up when it fails too often, and stops."""
+"""The cell of a user's actor: it starts, is restarted with or without its family, is given up, and stops.
+
+All of this happens on the actor's own thread, between two messages: what others want of it comes as a command on its system
+lane. While it has no object, its user lane is suspended, and its mailbox keeps what comes.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from understudy.errors import AgentCrashed, AgentDown
 from understudy.messaging import Down, Mailbox
-from understudy.orchestration.supervision import LONGEST_BACKOFF, RestartBudget, RestartLimit
+from understudy.orchestration.supervision import LONGEST_BACKOFF, Restart
 
-from .actor import Actor
+from .actor import Actor, attach
 from .cell import Behaviour, Cell, Envelope, Fate
+from .clockwork import ring_at
+from .family import Family, Then
 from .mailbox import Put
 from .reply import Reply
 from .shell import on_a_shell
@@ -23,62 +29,95 @@ from .shell import on_a_shell
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-ActorState: TypeAlias = Literal["starting", "running", "down", "stopping", "stopped"]
+ActorState: TypeAlias = Literal["starting", "running", "restarting", "down", "stopped"]
 
-START, STOP = object(), object()
 log = logging.getLogger("understudy")
 
 
-class ActorCell(Cell):
-    """One actor of the user's, under its name.
+class _Command:
+    """Something to do on the actor's own thread."""
 
-    A failure fails the message in hand, and the next one meets a fresh object from the factory, on the same mailbox. When
-    failures come faster than the limit allows, the actor is given up: it answers `AgentDown` with the cause, and makes one
-    attempt more after `LONGEST_BACKOFF` seconds.
+    __slots__ = ("do", "then")
+
+    def __init__(self, do: Callable[[], object], then: Then) -> None:
+        self.do = do
+        self.then = then
+
+
+def nothing() -> None:
+    """What follows where nothing does."""
+
+
+class ActorCell(Cell):
+    """One actor of the user's, under its name; a member of a family, be it the only one.
+
+    Args:
+        address: its name.
+        make: makes the object; called again for each restart.
+        mailbox: how many messages may wait.
+        family: decides what comes of a failure.
+        restart: whether it is restarted when it fails, or whenever it ends, or never.
     """
 
     __slots__ = (
-        "_budget",
         "_cause",
+        "_family",
         "_lock",
         "_make",
         "_policy",
         "_retry_at",
+        "_thread",
         "_watchers",
         "busy_since",
+        "restart",
         "restarts",
         "state",
         "stopped",
     )
 
     def __init__(
-        self, address: str, make: Callable[[], Actor[object]], *, mailbox: Mailbox, limit: RestartLimit
+        self,
+        address: str,
+        make: Callable[[], object],
+        *,
+        mailbox: Mailbox,
+        family: Family,
+        restart: Restart = "transient",
     ) -> None:
-        super().__init__(address, self._begin, capacity=mailbox.capacity)
+        super().__init__(address, self._new, capacity=mailbox.capacity)
+        self.restart: Restart = restart
         self._make = make
         self._policy = mailbox
-        self._budget = RestartBudget(limit)
+        self._family = family
         self._cause: BaseException | None = None
         self._retry_at = 0.0
+        self._thread = 0
+        """Whose turn it is, while a message is handled."""
         self._lock = threading.Lock()
-        """Guards the watchers and the end."""
-        self._watchers: list[Callable[[Down], object]] = []
+        """Guards the state and the watchers."""
+        self._watchers: dict[object, Callable[[Down], object]] = {}
         self.state: ActorState = "starting"
         self.restarts = 0
         self.busy_since: float | None = None
         self.stopped: Reply[None] = Reply()
-        """Completes when the actor has stopped; fails with the cause if `on_stop` did."""
+        """Completes when the actor has stopped."""
 
     # --- from any thread
 
-    def start(self) -> None:
-        """Have the actor's `on_start` run before any message."""
-        self.tell(START, system=True)
-
     def stop(self) -> None:
         """Accept nothing more, handle what waits, then stop. A second call does nothing."""
-        if self._mailbox.close(Envelope(STOP)) is Put.WAKE:
+        if self.restart == "permanent" and self._thread == threading.get_ident():
+            # It ended itself, and is of those that are restarted whenever they end.
+            self._command(
+                lambda: self._fail_over(AgentDown(f"{self.address} ended", actor=self.address), None), nothing
+            )
+        elif self._mailbox.close(Envelope(_Command(self._stop, nothing))) is Put.WAKE:
             self._wake(False)
+
+    def stop_then(self, then: Then) -> None:
+        """Stop, and call `then` when it has."""
+        self.stop()
+        self.stopped.when_done(then)
 
     def send(self, envelope: Envelope, timeout: float) -> Put:
         """Put a user's message; outside of actors, and with the policy `block`, wait up to `timeout` seconds for room."""
@@ -89,11 +128,11 @@ class ActorCell(Cell):
         self._sent(envelope, put, False)
         return put
 
-    def watch(self, watcher: Callable[[Down], object]) -> None:
-        """Call `watcher` with one `Down`, when the actor stops or is given up; at once if it has."""
+    def watch(self, key: object, watcher: Callable[[Down], object]) -> None:
+        """Call `watcher` with one `Down` when the actor stops or is given up; at once if it has. A key watches once."""
         with self._lock:
             if self.state not in ("down", "stopped"):
-                self._watchers.append(watcher)
+                self._watchers[key] = watcher
                 return
         watcher(Down(self.address, self._cause, self.epoch))
 
@@ -103,17 +142,34 @@ class ActorCell(Cell):
         oldest = self._mailbox.oldest()
         return 0.0 if oldest is None else time.monotonic() - oldest.sent
 
+    # --- a member of its family
+
+    def halt(self, cause: BaseException | None, then: Then) -> None:
+        self._command(lambda: self._halt(cause), then)
+
+    def begin(self, delay: float, then: Then) -> None:
+        if delay > 0:
+            ring_at(time.monotonic() + delay, lambda: self.begin(0.0, then))
+        else:
+            self._command(lambda: self._begin(then), nothing, lost=then)
+
+    def give_up(self, cause: BaseException) -> None:
+        self._command(lambda: self._give_up(cause), nothing)
+
+    def _command(self, do: Callable[[], object], then: Then, lost: Then | None = None) -> None:
+        follow = then if lost is None else lost
+        self.tell(_Command(do, then), system=True, on_lost=lambda _: follow())
+
     # --- on the actor's thread
 
     def _handle(self, envelope: Envelope) -> None:
         with self._busy():
-            if envelope.message is START:
-                self._start()
+            message = envelope.message
+            if type(message) is _Command:
+                message.do()
                 self.finish(envelope, Fate.HANDLED)
-            elif envelope.message is STOP:
-                self._stop()
-                self.finish(envelope, Fate.HANDLED)
-            elif self.state == "down" and not self._try_again():
+                message.then()
+            elif self._behaviour is None and not self._try_again():
                 self.finish(envelope, Fate.DEAD, error=self._down_error())
             else:
                 super()._handle(envelope)
@@ -121,87 +177,161 @@ class ActorCell(Cell):
     @contextmanager
     def _busy(self) -> Generator[None]:
         self.busy_since = time.monotonic()
+        self._thread = threading.get_ident()
         try:
             yield
         finally:
             self.busy_since = None
+            self._thread = 0
 
-    def _begin(self) -> Actor[object]:
-        actor = self._make()
+    def _new(self) -> Actor[object]:
+        made = self._make()
+        if not isinstance(made, Actor):
+            raise TypeError(f"{self.address}: spawn must be given what makes an Actor, and it made {made!r}")
+        actor = cast("Actor[object]", made)
+        attach(actor, self)
         actor.on_start()
         return actor
 
-    def _start(self) -> None:
-        try:
-            self._behaviour = self._begin()
-            self.state = "running"
-        except BaseException as cause:
-            self._restart(cause)
-
-    def _failed(self, envelope: Envelope, cause: BaseException) -> None:
-        old, self._behaviour = self._behaviour, None
-        error = AgentCrashed(f"{self.address} failed: {type(cause).__name__}: {cause}", actor=self.address)
-        error.__cause__ = cause
-        if old is not None:
-            self._guard("before_restart", partial(_actor(old).before_restart, cause, envelope.message))
-        if envelope.reply is None:  # nobody waits to be told
-            log.error("%s", error, exc_info=cause)
-        self.finish(envelope, Fate.FAILED, error=error)
-        self._restart(cause)
-
-    def _restart(self, cause: BaseException) -> None:
-        """Replace the behaviour, in place; failures to start burn the same budget."""
-        while self._budget.spend(time.monotonic()):
+    def _begin(self, then: Then) -> None:
+        if self.state == "stopped":
+            then()
+            return
+        if self.state != "starting":
             self.epoch += 1
             self.restarts += 1
-            try:
-                self._behaviour = self._begin()
-                self.state = "running"
-                return
-            except BaseException as again:
-                cause = again
-        self._give_up(cause)
+        try:
+            self._behaviour = self._new()
+        except BaseException as cause:
+            self._start_failed(cause, then)
+            return
+        self._cause = None
+        self.state = "running"
+        self._resume()
+        then()
+
+    def _start_failed(self, cause: BaseException, then: Then) -> None:
+        """Failures to start burn the same budget; `then` follows the start that succeeds, or none."""
+        match self._family.decide(self, cause, starting=True):
+            case "restart":
+                self._suspend()
+                self.begin(self._family.delay(), then)
+            case "escalate":
+                self._give_up(cause)
+                self._family.escalate(cause)
+            case "stop" | "resume":
+                self._end(cause)
+                then()
+
+    def _failed(self, envelope: Envelope, cause: BaseException) -> None:
+        error = AgentCrashed(f"{self.address} failed: {type(cause).__name__}: {cause}", actor=self.address)
+        error.__cause__ = cause
+        if envelope.reply is None:  # nobody waits to be told
+            log.error("%s", error, exc_info=cause)
+        self._fail_over(cause, envelope.message, lambda: self.finish(envelope, Fate.FAILED, error=error))
+
+    def _fail_over(self, cause: BaseException, message: object, told: Callable[[], object] = nothing) -> None:
+        """Do what the family decides about a failure; `told` is called once an object to be replaced has let go."""
+        directive = self._family.decide(self, cause)
+        if directive == "restart":
+            old, self._behaviour = self._behaviour, None
+            if old is not None:
+                self._guard("before_restart", partial(_actor(old).before_restart, cause, message))
+        told()
+        match directive:
+            case "resume":
+                pass
+            case "restart" if self._family.concerns_others(self):
+                self._suspend()
+                self._family.regroup(self, cause)
+            case "restart":
+                delay = self._family.delay()
+                if delay > 0:
+                    self._suspend()
+                    self.begin(delay, nothing)
+                else:
+                    self._begin(nothing)
+            case "stop":
+                self._end(cause)
+            case "escalate":
+                self._give_up(cause)
+                self._family.escalate(cause)
+
+    def _halt(self, cause: BaseException | None) -> None:
+        if self.state in ("running", "starting", "restarting"):
+            old, self._behaviour = self._behaviour, None
+            if old is not None:
+                why = cause if cause is not None else AgentDown(f"{self.address} is restarted with others")
+                self._guard("before_restart", partial(_actor(old).before_restart, why, None))
+            self._suspend()
+
+    def _suspend(self) -> None:
+        self.state = "restarting"
+        self._mailbox.suspend()
+
+    def _resume(self) -> None:
+        if self._mailbox.resume() is Put.WAKE:  # cannot be: it is our turn, so the cell runs
+            self._wake(False)
 
     def _give_up(self, cause: BaseException) -> None:
-        self._cause = cause
+        if self.state in ("down", "stopped"):
+            return
+        self._leave()
         self._retry_at = time.monotonic() + LONGEST_BACKOFF
-        self._announce("down")
+        self._announce("down", cause)
+        self._resume()
 
     def _try_again(self) -> bool:
-        """Make the one attempt that an actor that was given up has after a while."""
-        if time.monotonic() < self._retry_at:
+        """Make the one attempt that an actor that was given up has after a while; whether it has an object now."""
+        if self.state != "down" or time.monotonic() < self._retry_at:
             return False
+        self._retry_at = time.monotonic() + LONGEST_BACKOFF
+        if self._family.members != [self]:
+            self._family.try_again()
+            return False
+        self._family.forgive()
         try:
-            self._behaviour = self._begin()
+            self._behaviour = self._new()
         except BaseException as cause:
             self._cause = cause
-            self._retry_at = time.monotonic() + LONGEST_BACKOFF
             return False
         self.epoch += 1
         self.restarts += 1
-        self._budget.renew()
         self._cause = None
         self.state = "running"
         return True
 
     def _down_error(self) -> AgentDown:
-        error = AgentDown(f"{self.address} failed too often and is given up for now: {self._cause}", actor=self.address)
-        error.__cause__ = self._cause
-        return error
+        if self.state == "down":
+            error = AgentDown(
+                f"{self.address} failed too often and is given up for now: {self._cause}", actor=self.address
+            )
+            error.__cause__ = self._cause
+            return error
+        return AgentDown(f"{self.address} was stopped while it was restarted", actor=self.address)
 
     def _stop(self) -> None:
+        self._end(None)
+
+    def _end(self, cause: BaseException | None) -> None:
+        """End for good: in an orderly way, or because of a failure that deserves no restart."""
+        self._leave()
+        self._announce("stopped", cause)
+        self._lose_waiting(AgentDown(f"{self.address} has stopped", actor=self.address), close=True)
+        self.stopped.set(None)
+
+    def _leave(self) -> None:
         old, self._behaviour = self._behaviour, None
         if old is not None:
             self._guard("on_stop", _actor(old).on_stop)
-        self._announce("stopped")
-        self.stopped.set(None)
 
-    def _announce(self, state: ActorState) -> None:
+    def _announce(self, state: ActorState, cause: BaseException | None) -> None:
         with self._lock:
             self.state = state
-            watchers, self._watchers = self._watchers, []
-        down = Down(self.address, self._cause, self.epoch)
-        for watcher in watchers:
+            self._cause = cause
+            watchers, self._watchers = self._watchers, {}
+        down = Down(self.address, cause, self.epoch)
+        for watcher in watchers.values():
             self._guard("a watcher", partial(watcher, down))
 
     def _guard(self, what: str, call: Callable[[], object]) -> None:
@@ -213,5 +343,5 @@ class ActorCell(Cell):
 
 
 def _actor(behaviour: Behaviour) -> Actor[object]:
-    assert isinstance(behaviour, Actor)  # what `_begin` made
+    assert isinstance(behaviour, Actor)  # what `_new` made
     return cast("Actor[object]", behaviour)

@@ -26,7 +26,18 @@ class Put(Enum):
 class Lanes(Generic[E]):
     """Messages in order, system lane first. Whether someone runs the cell is decided under the same lock."""
 
-    __slots__ = ("_capacity", "_closed", "_lock", "_running", "_space", "_system", "_user", "_waiting", "high_water")
+    __slots__ = (
+        "_capacity",
+        "_closed",
+        "_lock",
+        "_running",
+        "_space",
+        "_suspended",
+        "_system",
+        "_user",
+        "_waiting",
+        "high_water",
+    )
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._lock = threading.Lock()
@@ -36,6 +47,8 @@ class Lanes(Generic[E]):
         self._capacity = capacity
         self._closed = False
         self._running = False
+        self._suspended = False
+        """Whether the user lane waits, however full it is."""
         self._space: threading.Condition | None = None
         self._waiting = 0
         """How many wait for room in the user lane."""
@@ -54,6 +67,8 @@ class Lanes(Generic[E]):
             else:
                 self._user.append(item)
                 self.high_water = max(self.high_water, len(self._user))
+                if self._suspended:
+                    return Put.QUEUED
             return self._accepted()
 
     def _accepted(self) -> Put:
@@ -77,14 +92,25 @@ class Lanes(Generic[E]):
             if not room:
                 return Put.FULL
             self._user.append(item)
-            return self._accepted()
+            return Put.QUEUED if self._suspended else self._accepted()
+
+    def suspend(self) -> None:
+        """Let the user lane wait; the system lane goes on."""
+        with self._lock:
+            self._suspended = True
+
+    def resume(self) -> Put:
+        """Take from the user lane again; says whether someone must run the cell."""
+        with self._lock:
+            self._suspended = False
+            return self._accepted() if self._user or self._system else Put.QUEUED
 
     def take(self) -> E | None:
         """Return the next item; None means that there is none and the caller no longer runs the cell."""
         with self._lock:
             if self._system:
                 return self._system.popleft()
-            if self._user:
+            if self._user and not self._suspended:
                 if self._waiting and self._space is not None:
                     self._space.notify()
                 return self._user.popleft()
@@ -98,6 +124,7 @@ class Lanes(Generic[E]):
                 return Put.CLOSED
             self._closed = True
             self._user.append(last)
+            self._suspended = False  # an end comes also to who is not at work
             if self._space is not None:
                 self._space.notify_all()
             return self._accepted()

@@ -14,6 +14,7 @@ from understudy.messaging import DEFAULT_ASK_TIMEOUT, Query
 from understudy.scope import current_scope
 
 from .cell import Envelope
+from .family import Family
 from .lifecycle import ActorCell
 from .mailbox import Put
 from .reply import Reply
@@ -160,3 +161,38 @@ class ActorRef(Generic[M_contra]):
 
     def __repr__(self) -> str:
         return f"ActorRef({self.address!r}, {self._cell.state})"
+
+
+class SupervisorRef:
+    """A group of actors that was spawned together."""
+
+    __slots__ = ("_family",)
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+
+    @property
+    def address(self) -> str:
+        """The group's name in its system: `SYSTEM/ID`."""
+        return self._family.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it works; False once it has failed more often than its strategy bears."""
+        return self._family.cause is None
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Stop the children, the last one first, each after what it has to do.
+
+        Args:
+            timeout: seconds to wait for the end; None does not wait.
+
+        Returns:
+            Whether all have stopped.
+        """
+        stopped: Reply[None] = Reply()
+        self._family.stop_then(lambda: stopped.set(None))
+        return stopped.done if timeout is None else stopped.wait(timeout)
+
+    def __repr__(self) -> str:
+        return f"SupervisorRef({self.address!r})"

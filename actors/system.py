@@ -11,20 +11,22 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 from understudy.errors import AgentDown
 from understudy.messages import Part
 from understudy.messaging import Mailbox
-from understudy.orchestration.supervision import RestartLimit
+from understudy.orchestration.supervision import OneForOne
+from understudy.orchestration.supervisors import Child, Supervisor
 
 from .actor import Actor
 from .agents import AgentActor, RunEnded, StartRun
 from .cell import Cell
+from .family import Family
 from .health import Health, health_of, tree_of
-from .lifecycle import ActorCell
+from .lifecycle import ActorCell, nothing
 from .record import Record
-from .ref import ActorRef
+from .ref import ActorRef, SupervisorRef
 from .runs import Runs
 from .shell import forget_shells
 
@@ -61,6 +63,8 @@ class ActorSystem:
         self._cells: weakref.WeakKeyDictionary[Agent[object], Cell] = weakref.WeakKeyDictionary()
         self._actors: dict[str, ActorCell] = {}
         """Actors of the user's by name, in the order in which they were spawned."""
+        self._units: list[ActorCell | Family] = []
+        """What was spawned: actors that stand alone, and groups."""
         # Ids are unique over processes without a random number per run.
         self._runs = Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run, self._run_ended)
 
@@ -90,45 +94,84 @@ class ActorSystem:
 
     # --- actors of the user's
 
+    @overload
     def spawn(
         self,
         actor: Callable[[], Actor[M]],
         *,
         name: str | None = None,
         mailbox: Mailbox | None = None,
-        restarts: RestartLimit | None = None,
-    ) -> ActorRef[M]:
-        """Start an actor and return its reference at once; its `on_start` runs on its own thread.
+        strategy: OneForOne | None = None,
+    ) -> ActorRef[M]: ...
+    @overload
+    def spawn(self, actor: Supervisor) -> SupervisorRef: ...
+    def spawn(
+        self,
+        actor: Callable[[], Actor[M]] | Supervisor,
+        *,
+        name: str | None = None,
+        mailbox: Mailbox | None = None,
+        strategy: OneForOne | None = None,
+    ) -> ActorRef[M] | SupervisorRef:
+        """Start an actor, or a supervisor with its children, and return its reference at once.
+
+        Actors start on threads of their own, the children of a supervisor one after another.
 
         Args:
-            actor: the class, or a function that makes the object; called again for each restart.
+            actor: the class, or a function that makes the object, called again for each restart; or a supervisor.
             name: unique in the system; made from the class's name if not given.
             mailbox: how many messages may wait, and what happens to one more.
-            restarts: how many failures are borne before the actor is given up.
+            strategy: how many failures of the actor are borne before it is given up.
 
         Raises:
             ValueError: an actor of that name is there already.
             AgentDown: the system has stopped.
         """
-        if not callable(actor):
-            raise TypeError(f"spawn takes a class or a function that makes an actor, got {actor!r}")
+        if isinstance(actor, Supervisor):
+            if name is not None or mailbox is not None or strategy is not None:
+                raise TypeError("a supervisor has its name and strategy itself, and its children their mailboxes")
+            return self._spawn_group(actor)
+        alone = Family(self.name, strategy if strategy is not None else OneForOne())
+        child = Child(actor, name or "", mailbox=mailbox if mailbox is not None else Mailbox())
         with self._lock:
             self._refuse_if_stopped()
-            called = name if name is not None else self._free_name(getattr(actor, "__name__", "actor").lower())
-            if called in self._actors:
-                raise ValueError(
-                    f"system {self.name!r} has an actor {called!r} already; stop it first, or take another name"
-                )
-            cell = ActorCell(
-                f"{self.name}/{called}",
-                lambda: _made(actor, cell),
-                mailbox=mailbox if mailbox is not None else Mailbox(),
-                limit=restarts if restarts is not None else RestartLimit(),
-            )
-            self._actors[called] = cell
-        cell.stopped.when_done(lambda: self._actors.pop(called, None))
-        cell.start()
+            cell = self._add(child, self.name, alone)
+            self._units.append(cell)
+        cell.stopped.when_done(lambda: self._units.remove(cell))
+        cell.begin(0.0, nothing)
         return ActorRef(cell)
+
+    def _spawn_group(self, supervisor: Supervisor) -> SupervisorRef:
+        with self._lock:
+            self._refuse_if_stopped()
+            family = self._family(supervisor, self.name, None)
+            self._units.append(family)
+        family.begin(0.0, nothing)
+        return SupervisorRef(family)
+
+    def _family(self, supervisor: Supervisor, path: str, parent: Family | None) -> Family:
+        """Make the cells of a supervisor's children, none of which starts yet; under the lock."""
+        taken = sorted({c.name for c in supervisor.children if isinstance(c, Child)} & self._actors.keys())
+        if taken:
+            raise ValueError(f"supervisor {supervisor.id!r}: system {self.name!r} has an actor {taken[0]!r} already")
+        family = Family(f"{path}/{supervisor.id}", supervisor.strategy, parent=parent)
+        for child in supervisor.children:
+            if isinstance(child, Supervisor):
+                family.members.append(self._family(child, family.name, family))
+            else:
+                family.members.append(self._add(child, family.name, family))
+        return family
+
+    def _add(self, child: Child, path: str, family: Family) -> ActorCell:
+        name = child.name or self._free_name(getattr(child.actor, "__name__", "actor").lower())
+        if name in self._actors:
+            raise ValueError(f"system {self.name!r} has an actor {name!r} already; stop it first, or take another name")
+        cell = ActorCell(f"{path}/{name}", child.actor, mailbox=child.mailbox, family=family, restart=child.restart)
+        if not family.members and family.name == self.name:
+            family.members.append(cell)
+        self._actors[name] = cell
+        cell.stopped.when_done(lambda: self._actors.pop(name, None))
+        return cell
 
     def find(self, name: str) -> ActorRef[object]:
         """Return the reference of the actor `name`.
@@ -187,8 +230,8 @@ class ActorSystem:
         for cell in cells:
             cell.stop()
         actors = list(reversed(self._actors.values()))
-        for actor in actors:
-            actor.stop()
+        for unit in reversed(self._units.copy()):
+            unit.stop_then(nothing)
         return tuple([a.address for a in actors if not a.stopped.wait(max(0.0, deadline - time.monotonic()))])
 
     @property
@@ -211,14 +254,6 @@ class ActorSystem:
 
     def __repr__(self) -> str:
         return f"ActorSystem({self.name!r})"
-
-
-def _made(make: Callable[[], Actor[M]], cell: ActorCell) -> Actor[object]:
-    actor = make()
-    if not isinstance(actor, Actor):
-        raise TypeError(f"{cell.address}: spawn must be given what makes an Actor, and it made {actor!r}")
-    actor.ref = ActorRef(cell)
-    return cast("Actor[object]", actor)
 
 
 _systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()

@@ -16,7 +16,8 @@ from .steps import (
     SkipCall,
     StopRun,
 )
-from .supervision import RestartLimit
+from .supervision import Directive, OneForAll, OneForOne, RestForOne
+from .supervisors import Child, Supervisor
 
 __all__ = [
     "Agent",
@@ -25,13 +26,18 @@ __all__ = [
     "AwaitInput",
     "CallModel",
     "CallTools",
+    "Child",
+    "Directive",
     "Done",
     "FailRun",
     "InvalidCall",
+    "OneForAll",
+    "OneForOne",
     "RepairCall",
-    "RestartLimit",
+    "RestForOne",
     "RetryTurn",
     "RunSpec",
     "SkipCall",
     "StopRun",
+    "Supervisor",
 ]

@@ -1,47 +1,120 @@
-"""Decisions about failures: how many restarts are too many. Clocks are arguments."""
+"""Decisions about failures: who is restarted, when it is too much, and what comes of it. Clocks and chance are arguments.
+
+The rules are those of the Erlang/OTP documentation, Supervisor Behaviour: strategies, restart types, intensity and period.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypeVar
 
 DEFAULT_MAX_RESTARTS = 3
 DEFAULT_WITHIN = 5.0
 LONGEST_BACKOFF = 30.0  # Seconds. What does not work after half a minute needs a person more than another second.
+JITTER = 0.2  # Share of a backoff that chance may take off, so that actors that failed together come back apart.
+
+Directive: TypeAlias = Literal["resume", "restart", "stop", "escalate"]
+Restart: TypeAlias = Literal["permanent", "transient", "temporary"]
+M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestartLimit:
-    """How many restarts in how many seconds are borne; one more, and the actor is given up."""
+class Strategy:
+    """What all strategies say: how many restarts are borne, how they are spaced, and which errors deserve one."""
 
     max_restarts: int = DEFAULT_MAX_RESTARTS
+    """Restarts within the period that are borne, of all children together; one more escalates."""
     within: float = DEFAULT_WITHIN
+    """The period, in seconds."""
+    backoff: tuple[float, float] | None = None
+    """Seconds before the first restart of a period, doubled for each further one, and the most; None restarts at once."""
+    decider: Callable[[BaseException], Directive] | None = None
+    """What an error deserves; a restart where there is none. A decider that fails escalates."""
 
     def __post_init__(self) -> None:
         if self.max_restarts < 0:
             raise ValueError(f"max_restarts must not be negative, got {self.max_restarts}")
         if not self.within > 0:
             raise ValueError(f"within must be above 0 seconds, got {self.within!r}")
+        if self.backoff is not None and not 0 < self.backoff[0] <= self.backoff[1]:
+            raise ValueError(f"backoff must be (first, most) with 0 < first <= most seconds, got {self.backoff!r}")
+
+    def affected(self, children: Sequence[M], failed: M) -> tuple[M, ...]:
+        """Return who is restarted when `failed` is, in the order in which they were started."""
+        raise TypeError("use OneForOne, OneForAll or RestForOne")
+
+
+class OneForOne(Strategy):
+    """Restart the child that failed, and no other."""
+
+    __slots__ = ()
+
+    def affected(self, children: Sequence[M], failed: M) -> tuple[M, ...]:
+        return (failed,)
+
+
+class OneForAll(Strategy):
+    """Restart all children when one fails: they cannot work without each other."""
+
+    __slots__ = ()
+
+    def affected(self, children: Sequence[M], failed: M) -> tuple[M, ...]:
+        return tuple(children)
+
+
+class RestForOne(Strategy):
+    """Restart the child that failed and those that were started after it: they were built on it."""
+
+    __slots__ = ()
+
+    def affected(self, children: Sequence[M], failed: M) -> tuple[M, ...]:
+        return tuple(children[children.index(failed) :])
 
 
 class RestartBudget:
-    """What is left of a `RestartLimit`, over a window that slides."""
+    """What is left of a strategy's restarts, over a window that slides."""
 
-    __slots__ = ("_limit", "_spent")
+    __slots__ = ("_spent", "_strategy")
 
-    def __init__(self, limit: RestartLimit) -> None:
-        self._limit = limit
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy = strategy
         self._spent: deque[float] = deque()
 
     def spend(self, now: float) -> bool:
-        """Take one restart at `now`; False if the limit is reached. Erlang/OTP supervisor: intensity and period."""
-        while self._spent and now - self._spent[0] > self._limit.within:
+        """Take one restart at `now`; False if none is left. The period's end belongs to the period."""
+        while self._spent and now - self._spent[0] > self._strategy.within:
             self._spent.popleft()
-        if len(self._spent) >= self._limit.max_restarts:
+        if len(self._spent) >= self._strategy.max_restarts:
             return False
         self._spent.append(now)
         return True
 
+    def delay(self, chance: float) -> float:
+        """Return the seconds to wait before the restart that was spent last; `chance` is from 0 up to 1."""
+        if self._strategy.backoff is None:
+            return 0.0
+        first, most = self._strategy.backoff
+        longest: float = min(most, first * 2.0 ** (len(self._spent) - 1))
+        return longest * (1 - JITTER * chance)
+
     def renew(self) -> None:
-        """Forget what was spent, after the actor has shown that it works."""
+        """Forget what was spent: a supervisor that was itself restarted starts afresh."""
         self._spent.clear()
+
+
+def decide(wanted: Directive, restart: Restart, budget: RestartBudget, now: float) -> Directive:
+    """Return what is to be done about a child that failed at `now`; a restart is taken from the budget.
+
+    Args:
+        wanted: what the strategy's decider says of the error; `restart` where there is none.
+        restart: the child's restart type.
+        budget: what is left of the strategy's restarts.
+        now: on the clock that the budget was spent on so far.
+    """
+    if wanted != "restart":
+        return wanted
+    if restart == "temporary":
+        return "stop"
+    return "restart" if budget.spend(now) else "escalate"

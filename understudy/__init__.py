@@ -6,7 +6,7 @@ Everything public is here. Names are loaded when they are first used, so that `i
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from understudy.actors import Actor, ActorFigures, ActorRef, ActorSystem, Health
+    from understudy.actors import Actor, ActorFigures, ActorRef, ActorSystem, Health, SupervisorRef
     from understudy.errors import (
         ActorError,
         AgentCrashed,
@@ -72,15 +72,20 @@ if TYPE_CHECKING:
         AwaitInput,
         CallModel,
         CallTools,
+        Child,
+        Directive,
         Done,
         FailRun,
         InvalidCall,
+        OneForAll,
+        OneForOne,
         RepairCall,
-        RestartLimit,
+        RestForOne,
         RetryTurn,
         RunSpec,
         SkipCall,
         StopRun,
+        Supervisor,
     )
     from understudy.outcomes import Approve, Complete, Decision, Incomplete, NeedsApproval, NeedsInput, Outcome, Reject
     from understudy.providers import (
@@ -106,6 +111,7 @@ else:
             "ActorRef",
             "ActorSystem",
             "Health",
+            "SupervisorRef",
         ),
         "understudy.errors": (
             "ActorError",
@@ -180,15 +186,20 @@ else:
             "AwaitInput",
             "CallModel",
             "CallTools",
+            "Child",
+            "Directive",
             "Done",
             "FailRun",
             "InvalidCall",
+            "OneForAll",
+            "OneForOne",
             "RepairCall",
-            "RestartLimit",
+            "RestForOne",
             "RetryTurn",
             "RunSpec",
             "SkipCall",
             "StopRun",
+            "Supervisor",
         ),
         "understudy.outcomes": (
             "Approve",
@@ -266,8 +277,10 @@ __all__ = [
     "BadReply",
     "CallModel",
     "CallTools",
+    "Child",
     "Complete",
     "Decision",
+    "Directive",
     "Done",
     "Down",
     "Event",
@@ -292,6 +305,8 @@ __all__ = [
     "ModelTurn",
     "NeedsApproval",
     "NeedsInput",
+    "OneForAll",
+    "OneForOne",
     "OpaquePart",
     "OpenAI",
     "Outcome",
@@ -305,7 +320,7 @@ __all__ = [
     "Rehearsal",
     "Reject",
     "RepairCall",
-    "RestartLimit",
+    "RestForOne",
     "RetryTurn",
     "RunCancelled",
     "RunContext",
@@ -326,6 +341,8 @@ __all__ = [
     "SpecError",
     "SpecLoader",
     "StopRun",
+    "Supervisor",
+    "SupervisorRef",
     "TextDelta",
     "TextPart",
     "Timing",

@@ -148,7 +148,7 @@ def test_a_tell_that_fails_restarts_as_an_ask_does(system: us.ActorSystem, error
 
 
 def test_an_actor_that_fails_too_often_is_given_up_with_its_cause(system: us.ActorSystem) -> None:
-    ref = system.spawn(Sum, name="sum", restarts=us.RestartLimit(max_restarts=2, within=60))
+    ref = system.spawn(Sum, name="sum", strategy=us.OneForOne(max_restarts=2, within=60))
 
     for n in range(3):
         with pytest.raises(us.AgentCrashed):
@@ -166,7 +166,7 @@ def test_an_actor_that_was_given_up_is_tried_once_more_after_a_while(
     system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifecycle, "LONGEST_BACKOFF", 0.0)
-    ref = system.spawn(Sum, restarts=us.RestartLimit(max_restarts=0))
+    ref = system.spawn(Sum, strategy=us.OneForOne(max_restarts=0))
     with pytest.raises(us.AgentCrashed):
         ref.ask(Fail(ValueError("no")))
 
@@ -183,7 +183,7 @@ def test_failing_to_start_burns_the_same_budget(system: us.ActorSystem) -> None:
             starts.append(1)
             raise LookupError("no database")
 
-    ref = system.spawn(Stillborn, restarts=us.RestartLimit(max_restarts=3, within=60))
+    ref = system.spawn(Stillborn, strategy=us.OneForOne(max_restarts=3, within=60))
 
     with pytest.raises(us.AgentDown, match="no database"):
         ref.ask("hello")
@@ -405,8 +405,8 @@ def test_an_actor_can_run_an_agent(system: us.ActorSystem) -> None:
     [
         (lambda: us.Mailbox(0), "at least 1"),
         (lambda: us.Mailbox(1, when_full=cast("Literal['fail']", "drop")), "when_full"),
-        (lambda: us.RestartLimit(max_restarts=-1), "max_restarts"),
-        (lambda: us.RestartLimit(within=0), "within"),
+        (lambda: us.OneForOne(max_restarts=-1), "max_restarts"),
+        (lambda: us.OneForOne(within=0), "within"),
     ],
 )
 def test_bad_options_are_refused_at_once(make: object, words: str) -> None:

@@ -112,7 +112,7 @@ class Law(RuleBasedStateMachine):
     def spawn(self, limit: int) -> None:
         self.spawned += 1
         name = f"echo-{self.spawned}"
-        self.refs.append(self.system.spawn(Echo, name=name, restarts=us.RestartLimit(max_restarts=limit, within=60)))
+        self.refs.append(self.system.spawn(Echo, name=name, strategy=us.OneForOne(max_restarts=limit, within=60)))
 
     @precondition(lambda self: self.refs)
     @rule(data=st.data(), message=st.sampled_from(["hello", "crash", "exit"]), senders=st.integers(1, 3))

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.orchestration.supervision import RestartBudget, RestartLimit
+from understudy.orchestration.supervision import (
+    Directive,
+    OneForAll,
+    OneForOne,
+    Restart,
+    RestartBudget,
+    RestForOne,
+    Strategy,
+    decide,
+)
 
 
 @pytest.mark.parametrize(
     ("limit", "failures", "borne"),
     [
-        (RestartLimit(max_restarts=0, within=5), [0.0], [False]),
-        (RestartLimit(max_restarts=1, within=5), [0.0, 1.0], [True, False]),
-        (RestartLimit(max_restarts=3, within=5), [0.0, 1.0, 2.0, 3.0], [True, True, True, False]),
-        (RestartLimit(max_restarts=1, within=5), [0.0, 5.0], [True, False]),  # the period's end belongs to it
-        (RestartLimit(max_restarts=1, within=5), [0.0, 5.1], [True, True]),
-        (RestartLimit(max_restarts=2, within=5), [0.0, 4.0, 5.5, 6.0], [True, True, True, False]),
-        (RestartLimit(max_restarts=2, within=5), [0.0, 0.0, 0.0], [True, True, False]),
+        (OneForOne(max_restarts=0, within=5), [0.0], [False]),
+        (OneForOne(max_restarts=1, within=5), [0.0, 1.0], [True, False]),
+        (OneForOne(max_restarts=3, within=5), [0.0, 1.0, 2.0, 3.0], [True, True, True, False]),
+        (OneForOne(max_restarts=1, within=5), [0.0, 5.0], [True, False]),  # the period's end belongs to it
+        (OneForOne(max_restarts=1, within=5), [0.0, 5.1], [True, True]),
+        (OneForOne(max_restarts=2, within=5), [0.0, 4.0, 5.5, 6.0], [True, True, True, False]),
+        (OneForOne(max_restarts=2, within=5), [0.0, 0.0, 0.0], [True, True, False]),
     ],
 )
 def test_a_restart_is_borne_while_fewer_than_the_limit_lie_in_the_window(
-    limit: RestartLimit, failures: list[float], borne: list[bool]
+    limit: OneForOne, failures: list[float], borne: list[bool]
 ) -> None:
     budget = RestartBudget(limit)
 
@@ -28,9 +37,63 @@ def test_a_restart_is_borne_while_fewer_than_the_limit_lie_in_the_window(
 
 
 def test_a_renewed_budget_is_whole_again() -> None:
-    budget = RestartBudget(RestartLimit(max_restarts=1, within=60))
+    budget = RestartBudget(OneForOne(max_restarts=1, within=60))
     budget.spend(0.0)
 
     budget.renew()
 
     assert budget.spend(0.0) is True
+
+
+@pytest.mark.parametrize(
+    ("strategy", "failed", "affected"),
+    [
+        (OneForOne(), "b", "b"),
+        (OneForAll(), "b", "abc"),
+        (RestForOne(), "a", "abc"),
+        (RestForOne(), "b", "bc"),
+        (RestForOne(), "c", "c"),
+    ],
+)
+def test_the_strategy_says_who_is_restarted_in_the_order_of_their_start(
+    strategy: Strategy, failed: str, affected: str
+) -> None:
+    assert strategy.affected(list("abc"), failed) == tuple(affected)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "restart", "left", "done"),
+    [
+        ("restart", "permanent", 1, "restart"),
+        ("restart", "transient", 1, "restart"),
+        ("restart", "temporary", 1, "stop"),
+        ("restart", "permanent", 0, "escalate"),
+        ("restart", "transient", 0, "escalate"),
+        ("restart", "temporary", 0, "stop"),
+        ("resume", "temporary", 0, "resume"),
+        ("stop", "permanent", 1, "stop"),
+        ("escalate", "transient", 1, "escalate"),
+    ],
+)
+def test_what_is_done_about_a_failure(wanted: Directive, restart: Restart, left: int, done: Directive) -> None:
+    budget = RestartBudget(OneForOne(max_restarts=left))
+
+    assert decide(wanted, restart, budget, 0.0) == done
+
+
+def test_only_a_restart_is_taken_from_the_budget() -> None:
+    budget = RestartBudget(OneForOne(max_restarts=1))
+    wishes: list[Directive] = ["resume", "stop", "escalate", "restart", "restart"]
+
+    assert [decide(wish, "transient", budget, 0.0) for wish in wishes] == [*wishes[:4], "escalate"]
+
+
+@pytest.mark.parametrize(("chance", "delays"), [(0.0, [1.0, 2.0, 3.0, 3.0]), (1.0, [0.8, 1.6, 2.4, 2.4])])
+def test_a_backoff_doubles_up_to_the_most_and_chance_takes_off_a_fifth(chance: float, delays: list[float]) -> None:
+    budget, found = RestartBudget(OneForOne(max_restarts=4, backoff=(1.0, 3.0))), list[float]()
+
+    for _ in delays:
+        budget.spend(0.0)
+        found.append(budget.delay(chance))
+
+    assert found == pytest.approx(delays)

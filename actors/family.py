@@ -1,0 +1,220 @@
+"""The children of one supervisor at run time: restarted together, one after another, on their own threads.
+
+No thread belongs to a supervisor. A child that fails asks its family what to do; where others are affected, they are halted,
+the last one first, and begun again, the first one first, each by a message on its system lane that calls the next one's turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from understudy.orchestration.supervision import Directive, Restart, RestartBudget, Strategy, decide
+
+Then = Callable[[], object]
+log = logging.getLogger("understudy")
+
+
+class Member(Protocol):
+    """A child: an actor's cell, or a family of its own."""
+
+    restart: Restart
+
+    def halt(self, cause: BaseException | None, then: Then) -> None:
+        """Let go of the object, keep the mailbox, handle no message; then call `then`, once, whatever happens."""
+        ...
+
+    def begin(self, delay: float, then: Then) -> None:
+        """Make a new object after `delay` seconds and handle messages again; then call `then`, once."""
+        ...
+
+    def give_up(self, cause: BaseException) -> None:
+        """Stop working and answer everything with `cause`."""
+        ...
+
+    def stop_then(self, then: Then) -> None:
+        """Stop for good, in an orderly way, and then call `then`."""
+        ...
+
+
+class Family:
+    """What a supervisor is while it runs. Any thread may call it; it never waits.
+
+    Args:
+        name: the supervisor's address.
+        strategy: what happens when a member fails.
+        parent: who is told when this family has failed too often; None for a family of the system's own.
+        restart: what the parent does about it.
+    """
+
+    def __init__(
+        self, name: str, strategy: Strategy, *, parent: Family | None = None, restart: Restart = "transient"
+    ) -> None:
+        self.name = name
+        self.restart: Restart = restart
+        self.members: list[Member] = []
+        self._strategy = strategy
+        self._parent = parent
+        self._budget = RestartBudget(strategy)
+        self._then: Then | None = None
+        """What follows when all members have begun; None while they are not beginning."""
+        self._lock = threading.Lock()
+        """Guards the budget and everything below, and what follows."""
+        self._regrouping: tuple[Member, ...] = ()
+        """Who is being restarted now."""
+        self._next: deque[Member] = deque()
+        """Who failed meanwhile, and has its turn after that."""
+        self.cause: BaseException | None = None
+        """Why the family was given up; None while it works."""
+
+    # --- called by a member, on its own thread
+
+    def decide(self, member: Member, error: BaseException, *, starting: bool = False) -> Directive:
+        """Return what is to be done about a failure; the budget is shared by all members."""
+        wanted = self._wanted(error)
+        with self._lock:
+            if member in self._regrouping and not starting:
+                return "restart"  # on its way to a new object already, so nothing is spent
+            return decide(wanted, member.restart, self._budget, time.monotonic())
+
+    def _wanted(self, error: BaseException) -> Directive:
+        """Ask the user's decider, outside of the lock; who cannot decide lets the one above decide."""
+        if self._strategy.decider is None:
+            return "restart"
+        try:
+            return self._strategy.decider(error)
+        except Exception:
+            log.exception("%s: its decider failed", self.name)
+            return "escalate"
+
+    def concerns_others(self, member: Member) -> bool:
+        """Whether a restart of `member` is more than its own business."""
+        return self._strategy.affected(self.members, member) != (member,)
+
+    def delay(self) -> float:
+        """Return the seconds to wait before the restart that was decided last."""
+        with self._lock:
+            return self._budget.delay(random.random())
+
+    def regroup(self, member: Member, cause: BaseException) -> None:
+        """Restart `member` and all that the strategy restarts with it, now or after the regrouping under way."""
+        with self._lock:
+            if member in self._regrouping:
+                return
+            if self._regrouping:
+                self._next.append(member)
+                return
+            self._regrouping = self._strategy.affected(self.members, member)
+            affected, delay = self._regrouping, self._budget.delay(random.random())
+        _halt_all(affected, cause, lambda: _begin_all(affected, delay, self._regrouped))
+
+    def _regrouped(self) -> None:
+        with self._lock:
+            self._regrouping = ()
+            member = self._next.popleft() if self._next else None
+        if member is not None:
+            self.regroup(member, RuntimeError(f"{self.name}: it failed while others were restarted"))
+
+    def escalate(self, cause: BaseException) -> None:
+        """Give up all members, the last one first, and tell the parent."""
+        with self._lock:
+            if self.cause is not None:
+                return
+            self.cause = cause
+            self._regrouping = ()
+            self._next.clear()
+            then, self._then = self._then, None
+        for member in reversed(self.members):
+            member.give_up(cause)
+        if self._parent is not None:
+            self._parent.member_failed(self, cause, then)
+
+    def member_failed(self, member: Family, cause: BaseException, then: Then | None) -> None:
+        """Do what is to be done about a member that is a family and has failed too often.
+
+        Args:
+            member: the family.
+            cause: what it failed of last.
+            then: what should have followed its start; None if it had started.
+        """
+        match self.decide(member, cause, starting=then is not None):
+            case "restart" if then is not None:
+                member.begin(self.delay(), then)
+            case "restart":
+                self.regroup(member, cause)
+            case "escalate":
+                self.escalate(cause)
+            case "resume" | "stop":
+                pass  # it stays given up
+
+    # --- a family as a member
+
+    def halt(self, cause: BaseException | None, then: Then) -> None:
+        _halt_all(self.members, cause, then)
+
+    def begin(self, delay: float, then: Then) -> None:
+        with self._lock:
+            self.cause = None
+            self._budget.renew()
+            self._then = then
+        _begin_all(self.members, delay, self._begun)
+
+    def _begun(self) -> None:
+        with self._lock:
+            then, self._then = self._then, None
+        if then is not None:
+            then()
+
+    def stop_then(self, then: Then) -> None:
+        """Stop the members, the last one first, each after the one before it, and then call `then`."""
+        _stop_all(self.members, then)
+
+    def give_up(self, cause: BaseException) -> None:
+        with self._lock:
+            if self.cause is not None:
+                return
+            self.cause = cause
+        for member in reversed(self.members):
+            member.give_up(cause)
+
+    def forgive(self) -> None:
+        """Forget the failures, for a new attempt."""
+        with self._lock:
+            self.cause = None
+            self._budget.renew()
+
+    def try_again(self) -> None:
+        """Begin all members anew after the family was given up."""
+        self.begin(0.0, lambda: None)
+
+
+def _halt_all(members: Sequence[Member], cause: BaseException | None, then: Then) -> None:
+    """Halt the members, the last one first, each after the one before it, and then call `then`."""
+    if not members:
+        then()
+        return
+    *rest, last = members
+    last.halt(cause, lambda: _halt_all(rest, cause, then))
+
+
+def _begin_all(members: Sequence[Member], delay: float, then: Then) -> None:
+    """Begin the members, the first one after `delay`, each after the one before it, and then call `then`."""
+    if not members:
+        then()
+        return
+    first, *rest = members
+    first.begin(delay, lambda: _begin_all(rest, 0.0, then))
+
+
+def _stop_all(members: Sequence[Member], then: Then) -> None:
+    """Stop the members, the last one first, each after the one before it, and then call `then`."""
+    if not members:
+        then()
+        return
+    *rest, last = members
+    last.stop_then(lambda: _stop_all(rest, then))

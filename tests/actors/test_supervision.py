@@ -1,0 +1,435 @@
+"""Groups of actors: who is restarted when one fails, in which order, and when it is too much.
+
+The rules are those of the Erlang/OTP documentation, Supervisor Behaviour.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually
+from understudy.actors import lifecycle
+from understudy.orchestration.supervision import Restart, Strategy
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+@dataclass
+class Stage:
+    """What the actors of one test share: a list of what happened, and who is to fail at its next start."""
+
+    happened: list[str] = field(default_factory=list[str])
+    failing_starts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def child(self, name: str, restart: Restart = "transient") -> us.Child:
+        return us.Child(lambda: Player(name, self), name, restart=restart)
+
+    def since(self, start: int) -> list[str]:
+        return self.happened[start:]
+
+
+class Player(us.Actor[object]):
+    """Notes what happens to it; fails when told to, and counts its messages since it was made."""
+
+    def __init__(self, name: str, stage: Stage) -> None:
+        self.name = name
+        self.stage = stage
+        self.count = 0
+
+    def on_start(self) -> None:
+        if self.stage.failing_starts.get(self.name, 0) > 0:
+            self.stage.failing_starts[self.name] -= 1
+            raise LookupError(f"{self.name} cannot start")
+        self.stage.happened.append(f"start {self.name}")
+
+    def on_receive(self, message: object) -> object:
+        if isinstance(message, BaseException):
+            raise message
+        if callable(message):
+            return message()
+        if message == "end yourself":
+            self.ref.stop()
+            return None
+        self.count += 1
+        return self.count
+
+    def before_restart(self, error: BaseException, message: object) -> None:
+        self.stage.happened.append(f"halt {self.name}")
+
+    def on_stop(self) -> None:
+        self.stage.happened.append(f"stop {self.name}")
+
+
+def group(system: us.ActorSystem, stage: Stage, strategy: Strategy, names: str = "abc") -> us.SupervisorRef:
+    """Spawn a group of players and wait until all have started."""
+    ref = system.spawn(us.Supervisor("desk", [stage.child(name) for name in names], strategy=strategy))
+    eventually(lambda: len(stage.happened) == len(names), "all have started")
+    return ref
+
+
+def settled(stage: Stage, number: int) -> None:
+    eventually(lambda: len(stage.happened) >= number, f"{number} things have happened")
+
+
+def given_up(system: us.ActorSystem, name: str) -> bool:
+    return not system.find(name).is_alive
+
+
+@pytest.mark.parametrize(
+    ("strategy", "happens"),
+    [
+        (us.OneForOne(), ["halt b", "start b"]),
+        (us.OneForAll(), ["halt b", "halt c", "halt a", "start a", "start b", "start c"]),
+        (us.RestForOne(), ["halt b", "halt c", "start b", "start c"]),
+    ],
+    ids=["one for one", "one for all", "rest for one"],
+)
+def test_who_is_restarted_and_in_which_order(system: us.ActorSystem, strategy: Strategy, happens: list[str]) -> None:
+    stage = Stage()
+    group(system, stage, strategy)
+    assert stage.happened == ["start a", "start b", "start c"]
+
+    with pytest.raises(us.AgentCrashed):
+        system.find("b").ask(ValueError("no"))
+    settled(stage, 3 + len(happens))
+
+    # The one that failed lets go at once; the others are halted last first, and all begin in order.
+    assert stage.since(3) == happens
+    assert [system.find(name).ask("x") for name in "abc"] == [1, 1, 1]
+
+
+def test_a_sibling_that_is_not_concerned_keeps_its_state(system: us.ActorSystem) -> None:
+    stage = Stage()
+    group(system, stage, us.RestForOne())
+    assert system.find("a").ask("x") == 1
+
+    with pytest.raises(us.AgentCrashed):
+        system.find("b").ask(ValueError("no"))
+
+    assert system.find("a").ask("x") == 2
+
+
+def test_what_waits_for_a_sibling_is_kept_in_order_over_its_restart(system: us.ActorSystem) -> None:
+    stage = Stage()
+    group(system, stage, us.OneForAll())
+    entered, gate = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        entered.set()
+        assert gate.wait(WAIT)
+
+    system.find("c").tell(hold)
+    assert entered.wait(WAIT)
+    waiting = [system.find("c").ask_future("x") for _ in range(5)]
+    with pytest.raises(us.AgentCrashed):
+        system.find("a").ask(ValueError("no"))
+    gate.set()
+
+    assert [future.result(WAIT) for future in waiting] == [1, 2, 3, 4, 5]  # by the new object
+
+
+def test_the_budget_belongs_to_the_group_and_beyond_it_all_are_given_up(system: us.ActorSystem) -> None:
+    stage = Stage()
+    ref = group(system, stage, us.OneForOne(max_restarts=2, within=60))
+
+    for name in "abc":
+        with pytest.raises(us.AgentCrashed):
+            system.find(name).ask(ValueError(f"{name} failed"))
+
+    eventually(lambda: not ref.is_alive, "the group was given up")
+    for name in "abc":
+        eventually(partial(given_up, system, name), f"{name} was given up")
+        with pytest.raises(us.AgentDown, match="c failed"):
+            system.find(name).ask("x")
+
+
+def test_a_group_that_fails_too_often_is_restarted_by_the_group_above(system: us.ActorSystem) -> None:
+    stage = Stage()
+    inner = us.Supervisor("inner", [stage.child("b"), stage.child("c")], strategy=us.OneForOne(max_restarts=0))
+    system.spawn(us.Supervisor("outer", [stage.child("a"), inner, stage.child("d")], strategy=us.RestForOne()))
+    settled(stage, 4)
+    assert stage.happened == ["start a", "start b", "start c", "start d"]
+
+    with pytest.raises(us.AgentCrashed):
+        system.find("b").ask(ValueError("no"))
+    settled(stage, 4 + 6)
+
+    # b and c are stopped with their group; then d, which came after it, is halted, and all three begin in order.
+    assert sorted(stage.since(4)[:3]) == ["halt d", "stop b", "stop c"]
+    assert stage.since(7) == ["start b", "start c", "start d"]
+    assert system.find("a").ask("x") == 1
+    assert system.find("b").ask("x") == 1
+
+
+def test_failures_climb_until_someone_bears_them_or_nobody_does(system: us.ActorSystem) -> None:
+    stage = Stage()
+    inner = us.Supervisor("inner", [stage.child("b")], strategy=us.OneForOne(max_restarts=0))
+    ref = system.spawn(
+        us.Supervisor("outer", [stage.child("a"), inner], strategy=us.OneForOne(max_restarts=1, within=60))
+    )
+    settled(stage, 2)
+
+    for _ in range(2):
+        with pytest.raises(us.AgentCrashed):
+            system.find("b").ask(ValueError("no"), timeout=WAIT)
+        eventually(lambda: system.find("b").is_alive or not ref.is_alive, "b is back, or all are given up")
+
+    eventually(lambda: not system.find("a").is_alive, "a was given up with its group")
+    assert not ref.is_alive
+    assert not system.health().ok
+
+
+@pytest.mark.parametrize(("failures", "comes_back"), [(2, True), (3, False)])
+def test_failing_to_start_in_a_group_burns_the_groups_budget(
+    system: us.ActorSystem, failures: int, comes_back: bool
+) -> None:
+    stage = Stage()
+    ref = group(system, stage, us.OneForAll(max_restarts=3, within=60))
+    stage.failing_starts["b"] = failures
+
+    with pytest.raises(us.AgentCrashed):
+        system.find("c").ask(ValueError("no"))
+
+    if comes_back:
+        assert [system.find(name).ask("x") for name in "abc"] == [1, 1, 1]
+    else:
+        eventually(lambda: not ref.is_alive, "the group was given up")
+        with pytest.raises(us.AgentDown, match="b cannot start"):
+            system.find("b").ask("x")
+
+
+def test_a_group_that_cannot_start_at_all_is_given_up_and_those_above_it_too(system: us.ActorSystem) -> None:
+    stage = Stage()
+    stage.failing_starts["b"] = 1000
+    inner = us.Supervisor("inner", [stage.child("b")], strategy=us.OneForOne(max_restarts=2, within=60))
+    ref = system.spawn(
+        us.Supervisor("outer", [inner, stage.child("c")], strategy=us.OneForAll(max_restarts=2, within=60))
+    )
+
+    eventually(lambda: not ref.is_alive, "all are given up")
+
+    assert stage.failing_starts["b"] == 1000 - 9  # three starts of each of three lives of the inner group
+    assert "start c" not in stage.happened
+
+
+@pytest.mark.parametrize(
+    ("restart", "on_failure", "on_its_own_end"),
+    [("permanent", True, True), ("transient", True, False), ("temporary", False, False)],
+)
+def test_the_restart_type_says_what_follows_a_failure_and_an_end(
+    system: us.ActorSystem, restart: Restart, on_failure: bool, on_its_own_end: bool
+) -> None:
+    stage = Stage()
+    children = [stage.child("fails", restart), stage.child("ends", restart)]
+    system.spawn(us.Supervisor("desk", children, strategy=us.OneForOne()))
+    settled(stage, 2)
+    fails, ends = system.find("fails"), system.find("ends")
+
+    with pytest.raises(us.AgentCrashed):
+        fails.ask(ValueError("no"))
+    ends.ask("end yourself")
+
+    for ref, back in ((fails, on_failure), (ends, on_its_own_end)):
+        if back:
+            assert ref.ask("x") == 1
+        else:
+            assert ref.stop(WAIT)
+            with pytest.raises(us.AgentDown):
+                ref.ask("x")
+
+
+def test_a_permanent_actor_that_is_stopped_from_outside_stays_stopped(system: us.ActorSystem) -> None:
+    stage = Stage()
+    system.spawn(us.Supervisor("desk", [stage.child("a", "permanent")]))
+    ref = system.find("a")
+
+    assert ref.stop(WAIT)
+    with pytest.raises(us.AgentDown):
+        ref.ask("x")
+
+
+def verdict(directive: us.Directive | None) -> Callable[[BaseException], us.Directive]:
+    def decide(error: BaseException) -> us.Directive:
+        if directive is None:
+            raise RuntimeError("cannot decide")
+        return directive
+
+    return decide
+
+
+@pytest.mark.parametrize(
+    ("directive", "happens", "answer"),
+    [
+        ("resume", [], 2),
+        ("restart", ["halt a", "start a"], 1),
+        ("stop", ["stop a"], None),
+        ("escalate", ["stop a"], None),
+        (None, ["stop a"], None),
+    ],
+)
+def test_a_decider_says_what_an_error_deserves(
+    system: us.ActorSystem, directive: us.Directive | None, happens: list[str], answer: int | None
+) -> None:
+    stage = Stage()
+    group(system, stage, us.OneForOne(decider=verdict(directive)), "a")
+    ref = system.find("a")
+    assert ref.ask("x") == 1
+
+    with pytest.raises(us.AgentCrashed):
+        ref.ask(ValueError("no"))
+
+    if answer is None:
+        with pytest.raises(us.AgentDown):
+            ref.ask("x")
+    else:
+        assert ref.ask("x") == answer
+    assert stage.since(1) == happens
+
+
+def test_a_backoff_is_waited_while_messages_wait_and_is_doubled(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alarms: list[tuple[float, Callable[[], object]]] = []
+
+    def note(moment: float, ring: Callable[[], object]) -> None:
+        alarms.append((moment - time.monotonic(), ring))
+
+    monkeypatch.setattr(lifecycle, "ring_at", note)
+    stage = Stage()
+    group(system, stage, us.OneForOne(backoff=(1000.0, 3000.0), max_restarts=5, within=60), "a")
+    ref, delays = system.find("a"), list[float]()
+
+    for _ in range(3):
+        with pytest.raises(us.AgentCrashed):
+            ref.ask(ValueError("no"))
+        future = ref.ask_future("x", timeout=1e9)
+        eventually(lambda: len(alarms) == 1, "an alarm was set")
+        assert not future.done()
+        delay, ring = alarms.pop()
+        delays.append(delay)
+        ring()
+        assert future.result(WAIT) == 1
+
+    # Doubled up to the most, less a fifth at most by chance; the test itself takes seconds, not hundreds of them.
+    assert 700 <= delays[0] <= 1000 and 1500 <= delays[1] <= 2000 and 2300 <= delays[2] <= 3000
+
+
+def test_a_stop_wins_over_a_backoff(system: us.ActorSystem) -> None:
+    stage = Stage()
+    group(system, stage, us.OneForOne(backoff=(1000.0, 1000.0)), "a")
+    ref = system.find("a")
+    with pytest.raises(us.AgentCrashed):
+        ref.ask(ValueError("no"))
+    waiting = ref.ask_future("x")
+
+    assert ref.stop(WAIT)
+    assert isinstance(waiting.exception(WAIT), us.AgentDown)
+
+
+def test_a_sibling_that_fails_while_the_group_is_restarted_is_restarted_with_it(system: us.ActorSystem) -> None:
+    stage = Stage()
+    ref = group(system, stage, us.OneForAll(max_restarts=1, within=60))
+    entered, gate = threading.Event(), threading.Event()
+
+    def fail_later() -> None:
+        entered.set()
+        assert gate.wait(WAIT)
+        raise LookupError("too")
+
+    system.find("c").tell(fail_later)
+    assert entered.wait(WAIT)
+    with pytest.raises(us.AgentCrashed):
+        system.find("a").ask(ValueError("no"))
+    gate.set()
+
+    assert [system.find(name).ask("x", timeout=WAIT) for name in "abc"] == [1, 1, 1]
+    assert ref.is_alive  # two failures, one restart
+
+
+def test_failures_during_many_restarts_never_leave_the_group_half_started(system: us.ActorSystem) -> None:
+    stage = Stage()
+    group(system, stage, us.OneForAll(max_restarts=10_000, within=60))
+    refs = [system.find(name) for name in "abc"]
+    go = threading.Barrier(3)
+
+    def crash_often(ref: us.ActorRef[object]) -> None:
+        go.wait(WAIT)
+        for _ in range(30):
+            ref.tell(ValueError("no"))
+            ref.tell("x")
+
+    threads = [threading.Thread(target=crash_often, args=(ref,)) for ref in refs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+
+    for ref in refs:
+        ref.ask("x", timeout=WAIT)
+    assert all(ref.is_alive for ref in refs)
+
+
+def test_a_group_is_stopped_last_first_each_after_the_one_before(system: us.ActorSystem) -> None:
+    stage = Stage()
+    ref = group(system, stage, us.OneForOne())
+
+    assert ref.stop(WAIT)
+    assert stage.since(3) == ["stop c", "stop b", "stop a"]
+
+
+def test_a_group_that_was_given_up_is_tried_again_after_a_while(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "LONGEST_BACKOFF", 0.0)
+    stage = Stage()
+    ref = group(system, stage, us.OneForAll(max_restarts=0))
+    with pytest.raises(us.AgentCrashed):
+        system.find("b").ask(ValueError("no"))
+    eventually(lambda: all(not system.find(n).is_alive for n in "abc"), "all are given up")
+
+    with pytest.raises(us.AgentDown):
+        system.find("b").ask("x")
+
+    eventually(lambda: all(system.find(n).is_alive for n in "abc"), "all have started again")
+    assert ref.is_alive
+    assert [system.find(name).ask("x") for name in "abc"] == [1, 1, 1]
+
+
+def test_names_of_children_are_unique_in_the_system(system: us.ActorSystem) -> None:
+    stage = Stage()
+    system.spawn(us.Supervisor("one", [stage.child("a")]))
+
+    with pytest.raises(ValueError, match="supervisor 'two': system 'shop' has an actor 'a' already"):
+        system.spawn(us.Supervisor("two", [stage.child("b"), stage.child("a")]))
+
+    with pytest.raises(KeyError):
+        system.find("b")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: us.Supervisor("", [us.Actor]), ValueError, "id"),
+        (lambda: us.Supervisor("a/b", [us.Actor]), ValueError, "id"),
+        (lambda: us.Supervisor("desk", []), ValueError, "no children"),
+        (lambda: us.Supervisor("desk", [cast("us.Child", 7)]), TypeError, "a child is a class or a function"),
+        (lambda: us.Child(us.Actor, restart=cast("Restart", "always")), ValueError, "restart must be"),
+        (lambda: us.OneForOne(backoff=(0.0, 1.0)), ValueError, "backoff"),
+        (lambda: us.OneForOne(backoff=(2.0, 1.0)), ValueError, "backoff"),
+    ],
+)
+def test_bad_definitions_are_refused_at_once(make: Callable[[], object], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        make()
