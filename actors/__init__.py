@@ -5,5 +5,6 @@ from .health import ActorFigures, Health
 from .ref import ActorRef, SupervisorRef
 from .service import runtime
 from .system import ActorSystem
+from .timers import Timer
 
-__all__ = ["Actor", "ActorFigures", "ActorRef", "ActorSystem", "Health", "SupervisorRef", "runtime"]
+__all__ = ["Actor", "ActorFigures", "ActorRef", "ActorSystem", "Health", "SupervisorRef", "Timer", "runtime"]

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from understudy.handles import Future
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar
+    from typing_extensions import TypeVar as TypeVarWithDefault
 
     from .lifecycle import ActorCell
     from .ref import ActorRef
+    from .timers import Timer
 
-    M_contra = TypeVar("M_contra", contravariant=True, default=object)
+    M_contra = TypeVarWithDefault("M_contra", contravariant=True, default=object)
 else:
-    from typing import TypeVar
-
     M_contra = TypeVar("M_contra", contravariant=True)
+
+V = TypeVar("V")
+log = logging.getLogger("understudy")
 
 
 class Actor(Generic[M_contra]):
@@ -27,6 +34,8 @@ class Actor(Generic[M_contra]):
 
     ref: ActorRef[M_contra]
     """The actor's own reference, to hand to others; there from `on_start` on."""
+
+    _cell: ActorCell
 
     def on_start(self) -> None:
         """Prepare, before the first message and again after a restart. What it raises counts as a failure."""
@@ -41,9 +50,56 @@ class Actor(Generic[M_contra]):
     def on_stop(self) -> None:
         """Clean up when the actor ends for good: stopped, or given up. What it raises is logged."""
 
+    # --- what an actor can ask of the runtime, on its own thread
+
+    def after(self, seconds: float, message: M_contra) -> Timer:
+        """Send `message` to this actor once, `seconds` from now. A restart and the end cancel it."""
+        return self._cell.timer(seconds, message, None)
+
+    def every(self, seconds: float, message: M_contra) -> Timer:
+        """Send `message` to this actor every `seconds`, until cancelled. A restart and the end cancel it.
+
+        A message is sent when the one before it was taken, so a slow actor gets fewer of them, and not a pile.
+        """
+        return self._cell.timer(seconds, message, seconds)
+
+    def watch(self, other: ActorRef[Any]) -> None:
+        """Have one `Down` sent to this actor when `other` stops or is given up; at once if it has.
+
+        Watching an actor again before it is down changes nothing. The message comes before those that wait.
+        """
+        other.on_down(self._cell.address, partial(self._cell.tell, system=True))
+
+    def pipe(
+        self,
+        future: Future[V],
+        message: Callable[[V], M_contra],
+        on_error: Callable[[BaseException], M_contra] | None = None,
+    ) -> None:
+        """Have what a future brings sent to this actor as a message, so that it need not wait.
+
+        Args:
+            future: an ask, a run handle, or several of them merged.
+            message: makes the message of the value; runs on the thread that completes the future.
+            on_error: makes the message of an error; without it, errors are logged.
+        """
+        address = self._cell.address
+
+        def send(done: Future[V]) -> None:
+            error = done.exception()
+            if error is None:
+                self._cell.tell(message(done.result()))
+            elif on_error is not None:
+                self._cell.tell(on_error(error))
+            else:
+                log.error("%s: a piped future failed: %s", address, error, exc_info=error)
+
+        future.add_done_callback(send)
+
 
 def attach(actor: Actor[object], cell: ActorCell) -> None:
-    """Give a new object its reference, before its `on_start`."""
+    """Give a new object its cell and reference, before its `on_start`."""
     from .ref import ActorRef
 
+    object.__setattr__(actor, "_cell", cell)  # not the actor's to set, nor its users'
     actor.ref = ActorRef(cell)

@@ -25,6 +25,7 @@ from .family import Family, Then
 from .mailbox import Put
 from .reply import Reply
 from .shell import on_a_shell
+from .timers import Timer
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -42,6 +43,17 @@ class _Command:
     def __init__(self, do: Callable[[], object], then: Then) -> None:
         self.do = do
         self.then = then
+
+
+class _Timed:
+    """A message of a timer's, which is not handled any more once the timer was cancelled."""
+
+    __slots__ = ("message", "taken", "timer")
+
+    def __init__(self, message: object, taken: Callable[[], None], timer: Timer) -> None:
+        self.message = message
+        self.taken = taken
+        self.timer = timer
 
 
 def nothing() -> None:
@@ -67,6 +79,7 @@ class ActorCell(Cell):
         "_policy",
         "_retry_at",
         "_thread",
+        "_timers",
         "_watchers",
         "busy_since",
         "restart",
@@ -93,6 +106,8 @@ class ActorCell(Cell):
         self._retry_at = 0.0
         self._thread = 0
         """Whose turn it is, while a message is handled."""
+        self._timers: list[Timer] = []
+        """What the object in place has set; gone with it."""
         self._lock = threading.Lock()
         """Guards the state and the watchers."""
         self._watchers: dict[object, Callable[[Down], object]] = {}
@@ -136,6 +151,22 @@ class ActorCell(Cell):
                 return
         watcher(Down(self.address, self._cause, self.epoch))
 
+    def timer(self, first: float, message: object, period: float | None) -> Timer:
+        """Send a message to this actor later; the timer goes with the object that sets it."""
+        for seconds in (first, period):
+            if seconds is not None and not seconds >= 0:
+                raise ValueError(f"a timer's seconds must not be negative, got {seconds!r}")
+        if period == 0:
+            raise ValueError("a periodic timer needs more than 0 seconds")
+
+        def send(taken: Callable[[], None]) -> None:
+            self.tell(_Timed(message, taken, timer))
+
+        timer = Timer(send, first, period)
+        self._timers = [t for t in self._timers if t.is_active]
+        self._timers.append(timer)
+        return timer
+
     @property
     def oldest_age(self) -> float:
         """Seconds since the longest waiting message was sent; 0 if none waits."""
@@ -169,10 +200,20 @@ class ActorCell(Cell):
                 message.do()
                 self.finish(envelope, Fate.HANDLED)
                 message.then()
+            elif type(message) is _Timed:
+                self._handle_timed(envelope, message)
             elif self._behaviour is None and not self._try_again():
                 self.finish(envelope, Fate.DEAD, error=self._down_error())
             else:
                 super()._handle(envelope)
+
+    def _handle_timed(self, envelope: Envelope, timed: _Timed) -> None:
+        if self._behaviour is None or timed.timer not in self._timers:  # set by an object that is gone
+            self.finish(envelope, Fate.CANCELLED)
+            return
+        timed.taken()
+        envelope.message = timed.message
+        super()._handle(envelope)
 
     @contextmanager
     def _busy(self) -> Generator[None]:
@@ -234,9 +275,9 @@ class ActorCell(Cell):
         """Do what the family decides about a failure; `told` is called once an object to be replaced has let go."""
         directive = self._family.decide(self, cause)
         if directive == "restart":
-            old, self._behaviour = self._behaviour, None
+            old = self._take_object()
             if old is not None:
-                self._guard("before_restart", partial(_actor(old).before_restart, cause, message))
+                self._guard("before_restart", partial(old.before_restart, cause, message))
         told()
         match directive:
             case "resume":
@@ -259,10 +300,10 @@ class ActorCell(Cell):
 
     def _halt(self, cause: BaseException | None) -> None:
         if self.state in ("running", "starting", "restarting"):
-            old, self._behaviour = self._behaviour, None
+            old = self._take_object()
             if old is not None:
                 why = cause if cause is not None else AgentDown(f"{self.address} is restarted with others")
-                self._guard("before_restart", partial(_actor(old).before_restart, why, None))
+                self._guard("before_restart", partial(old.before_restart, why, None))
             self._suspend()
 
     def _suspend(self) -> None:
@@ -321,9 +362,17 @@ class ActorCell(Cell):
         self.stopped.set(None)
 
     def _leave(self) -> None:
-        old, self._behaviour = self._behaviour, None
+        old = self._take_object()
         if old is not None:
-            self._guard("on_stop", _actor(old).on_stop)
+            self._guard("on_stop", old.on_stop)
+
+    def _take_object(self) -> Actor[object] | None:
+        """Take the object out of its place, and cancel what it has set."""
+        old, self._behaviour = self._behaviour, None
+        timers, self._timers = self._timers, []
+        for timer in timers:
+            timer.cancel()
+        return None if old is None else _actor(old)
 
     def _announce(self, state: ActorState, cause: BaseException | None) -> None:
         with self._lock:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
 
 from understudy.errors import MailboxFull
 from understudy.handles import Future
-from understudy.messaging import DEFAULT_ASK_TIMEOUT, Query
+from understudy.messaging import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.scope import current_scope
 
 from .cell import Envelope
@@ -147,6 +147,13 @@ class ActorRef(Generic[M_contra]):
         """
         self._cell.stop()
         return self._cell.stopped.done if timeout is None else self._cell.stopped.wait(timeout)
+
+    def on_down(self, key: object, callback: Callable[[Down], object]) -> None:
+        """Call `callback` with one `Down` when the actor stops or is given up; at once if it has. A key is called once.
+
+        It runs on the actor's own thread, so it must be quick; an actor watches another with `Actor.watch` instead.
+        """
+        self._cell.watch(key, callback)
 
     @property
     def is_alive(self) -> bool:

@@ -6,7 +6,7 @@ Everything public is here. Names are loaded when they are first used, so that `i
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from understudy.actors import Actor, ActorFigures, ActorRef, ActorSystem, Health, SupervisorRef
+    from understudy.actors import Actor, ActorFigures, ActorRef, ActorSystem, Health, SupervisorRef, Timer
     from understudy.errors import (
         ActorError,
         AgentCrashed,
@@ -112,6 +112,7 @@ else:
             "ActorSystem",
             "Health",
             "SupervisorRef",
+            "Timer",
         ),
         "understudy.errors": (
             "ActorError",
@@ -345,6 +346,7 @@ __all__ = [
     "SupervisorRef",
     "TextDelta",
     "TextPart",
+    "Timer",
     "Timing",
     "TokenUsed",
     "Tool",

@@ -1,0 +1,198 @@
+"""What an actor asks of the runtime: messages to itself, later; word of another's end; the value of a future."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually, scripted
+from understudy.testing import says
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+@dataclass
+class Do:
+    """Have the actor call this with itself, and reply with what it returns."""
+
+    call: Callable[[us.Actor[object]], object]
+
+
+class Notes(us.Actor[object]):
+    """Notes every message, over all its lives, and does what it is told by functions of itself."""
+
+    def __init__(self, noted: list[object]) -> None:
+        self.noted = noted
+
+    def on_receive(self, message: object) -> object:
+        if isinstance(message, BaseException):
+            raise message
+        if isinstance(message, Do):
+            return message.call(self)
+        self.noted.append(message)
+        return None
+
+
+def notes(system: us.ActorSystem, name: str = "notes") -> tuple[us.ActorRef[object], list[object]]:
+    noted: list[object] = []
+    return system.spawn(lambda: Notes(noted), name=name), noted
+
+
+def test_a_timer_sends_its_message_once(system: us.ActorSystem) -> None:
+    ref, noted = notes(system)
+
+    timer = ref.ask(Do(lambda actor: actor.after(0.001, "tick")))
+
+    eventually(lambda: noted == ["tick"], "the message came")
+    assert isinstance(timer, us.Timer) and not timer.is_active
+
+
+def test_a_periodic_timer_sends_until_it_is_cancelled(system: us.ActorSystem) -> None:
+    ref, noted = notes(system)
+
+    timer = ref.ask(Do(lambda actor: actor.every(0.001, "tick")))
+    eventually(lambda: len(noted) >= 3, "three messages came")
+    assert isinstance(timer, us.Timer)
+    ref.ask(Do(lambda actor: timer.cancel()))
+    seen = len(noted)
+    for _ in range(20):
+        ref.ask("look")
+
+    assert noted[seen:] == ["look"] * 20
+
+
+def test_a_periodic_timer_does_not_pile_up_messages_for_a_slow_actor(system: us.ActorSystem) -> None:
+    ref, noted = notes(system)
+    ref.ask(Do(lambda actor: actor.every(0.001, "tick")))
+    entered, gate = threading.Event(), threading.Event()
+
+    def hold(actor: object) -> None:
+        entered.set()
+        assert gate.wait(WAIT)
+
+    ref.tell(Do(hold))
+    assert entered.wait(WAIT)
+    eventually(lambda: system.health().actors[0].depth == 1, "one message waits")
+    assert system.health().actors[0].high_water <= 3
+    gate.set()
+    eventually(lambda: len(noted) >= 2, "it goes on")
+
+
+def test_a_restart_cancels_what_the_old_object_had_set(system: us.ActorSystem) -> None:
+    ref, noted = notes(system)
+    timer = ref.ask(Do(lambda actor: actor.every(0.001, "tick")))
+    assert isinstance(timer, us.Timer)
+
+    with pytest.raises(us.AgentCrashed):
+        ref.ask(ValueError("no"))
+
+    assert not timer.is_active
+    before = list(noted)
+    ref.ask("look")
+    assert noted == [*before, "look"]
+
+
+def test_the_end_cancels_timers(system: us.ActorSystem) -> None:
+    ref, _ = notes(system)
+    timer = ref.ask(Do(lambda actor: actor.every(1000.0, "tick")))
+
+    assert ref.stop(WAIT)
+    assert isinstance(timer, us.Timer) and not timer.is_active
+
+
+@pytest.mark.parametrize(
+    "set_timer", [Do(lambda a: a.after(-1, "x")), Do(lambda a: a.every(0, "x")), Do(lambda a: a.every(-1, "x"))]
+)
+def test_a_timer_with_impossible_seconds_is_refused(system: us.ActorSystem, set_timer: Do) -> None:
+    ref, _ = notes(system)
+
+    with pytest.raises(us.AgentCrashed, match="seconds"):
+        ref.ask(set_timer)
+
+
+def test_who_watches_hears_once_of_an_orderly_end(system: us.ActorSystem) -> None:
+    watched, _ = notes(system, "watched")
+    watcher, noted = notes(system, "watcher")
+    for _ in range(3):
+        watcher.ask(Do(lambda actor: actor.watch(watched)))
+
+    watched.stop()
+
+    eventually(lambda: len(noted) == 1, "word came")
+    assert noted == [us.Down("shop/watched")]
+
+
+def test_who_watches_hears_why_an_actor_was_given_up(system: us.ActorSystem) -> None:
+    noted: list[object] = []
+    watched = system.spawn(lambda: Notes([]), name="watched", strategy=us.OneForOne(max_restarts=1, within=60))
+    watcher = system.spawn(lambda: Notes(noted), name="watcher")
+    watcher.ask(Do(lambda actor: actor.watch(watched)))
+    error = ValueError("no")
+
+    for _ in range(2):
+        with pytest.raises(us.AgentCrashed):
+            watched.ask(error)
+
+    eventually(lambda: len(noted) == 1, "word came")
+    assert noted == [us.Down("shop/watched", error, 1)]
+
+
+def test_who_watches_too_late_hears_at_once(system: us.ActorSystem) -> None:
+    watched, _ = notes(system, "watched")
+    watcher, noted = notes(system, "watcher")
+    assert watched.stop(WAIT)
+
+    watcher.ask(Do(lambda actor: actor.watch(watched)))
+
+    eventually(lambda: noted == [us.Down("shop/watched")], "word came")
+
+
+def test_word_of_an_end_comes_even_to_a_full_mailbox(system: us.ActorSystem) -> None:
+    noted: list[object] = []
+    watched, _ = notes(system, "watched")
+    watcher = system.spawn(lambda: Notes(noted), name="watcher", mailbox=us.Mailbox(1))
+    watcher.ask(Do(lambda actor: actor.watch(watched)))
+    entered, gate = threading.Event(), threading.Event()
+
+    def hold(actor: object) -> None:
+        entered.set()
+        assert gate.wait(WAIT)
+
+    watcher.tell(Do(hold))
+    assert entered.wait(WAIT)
+    watcher.tell("waits")
+    assert watched.stop(WAIT)
+    gate.set()
+
+    eventually(lambda: len(noted) == 2, "both came")
+    assert noted == [us.Down("shop/watched"), "waits"]
+
+
+def test_the_value_of_a_future_can_be_piped_to_the_actor(system: us.ActorSystem) -> None:
+    ref, noted = notes(system)
+    agent = scripted(says("forty-two"))
+
+    ref.ask(Do(lambda actor: actor.pipe(agent.submit("?"), lambda outcome: ("heard", outcome.text))))
+
+    eventually(lambda: noted == [("heard", "forty-two")], "the value came")
+
+
+def test_the_error_of_a_future_is_piped_too_or_logged(system: us.ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
+    ref, noted = notes(system)
+    handles = [scripted(us.RateLimited("no")).submit("?") for _ in range(2)]
+
+    ref.ask(Do(lambda actor: actor.pipe(handles[0], lambda outcome: outcome, lambda error: type(error).__name__)))
+    ref.ask(Do(lambda actor: actor.pipe(handles[1], lambda outcome: outcome)))
+
+    eventually(lambda: noted == ["RateLimited"], "the error came")
+    eventually(
+        lambda: any("piped future failed" in record.message for record in caplog.records), "the other was logged"
+    )
