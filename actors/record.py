@@ -236,8 +236,9 @@ class Record:
             self.driver = None  # it refers to us: a run that is over should go at once, not at a garbage collection
         if isinstance(self.options.session, SessionState):
             self.options.session.apply(self.session.changes, frozenset(self.session.removed))
-        self.story.note(ending)
+        # First: whoever reads the token in the last event may go on with the run, under the same id.
         self.runs.ended(self, by_driver=epoch is not None)
+        self.story.note(ending)
         if isinstance(ending, BaseException):
             self.reply.fail(ending)
         else:

@@ -78,10 +78,10 @@ class Runs:
     def launch(self, record: Record) -> None:
         """Start a run that was prepared."""
         record.started_in = copy_context()
+        self._watchdog.watch(record)  # before the tie: it may end the run at once, and that ends the watch
         outer = current_scope()
         if outer is not None:
             record.detach = outer.on_cancel(lambda: self.cancel(record, "the run it was begun in was cancelled"))
-        self._watchdog.watch(record)
         self._start(record)
 
     def drive(self, record: Record, epoch: int, *, last: bool = False) -> None:
