@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -116,7 +117,12 @@ def _run_async(coroutine: Coroutine[Any, Any, object], scope: Scope) -> object:
     async def guarded() -> object:
         task = asyncio.ensure_future(coroutine)
         loop = asyncio.get_running_loop()
-        remove = scope.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel))
+
+        def cancel() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the tool returned in this very moment
+                loop.call_soon_threadsafe(task.cancel)
+
+        remove = scope.on_cancel(cancel)
         try:
             return await task
         finally:

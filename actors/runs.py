@@ -22,6 +22,7 @@ from .cell import Cell
 from .driver import Driver, cancelled, model_timeout
 from .executor import timeout_result
 from .record import Record
+from .reply import log
 from .tokens import Tokens
 from .watchdog import Watchdog
 
@@ -209,7 +210,8 @@ class Runs:
         hanging = record.driver
         if not record.end(error, phase, overdue=overdue):
             return False
-        record.scope.cancel()
+        for failure in record.scope.cancel():
+            log.error("a function that on_cancel was given failed", exc_info=failure)
         if hanging is not None and not hanging.returned:
             self.give_up(hanging)
         return True

@@ -12,7 +12,7 @@ import pydantic
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, results_of, scripted
+from tests.support.scripts import WAIT, eventually, results_of, scripted
 from understudy.testing import ScriptedModel, calls, says
 
 
@@ -58,9 +58,12 @@ FAILURES = [
 ]
 
 
+TOOLS = [fine, raises, exits, interrupts]
+
+
 @pytest.mark.parametrize(("turn", "kind", "words"), FAILURES)
 def test_a_call_that_fails_becomes_a_result_that_says_what_was_wrong(turn: us.ModelTurn, kind: str, words: str) -> None:
-    result = result_of(turn, fine, raises, exits, interrupts)
+    result = result_of(turn, *TOOLS)
 
     assert (result.is_error, result.error_kind) == (True, kind)
     assert words in result.content
@@ -68,9 +71,7 @@ def test_a_call_that_fails_becomes_a_result_that_says_what_was_wrong(turn: us.Mo
 
 @pytest.mark.parametrize(("turn", "kind", "words"), FAILURES)
 def test_a_call_that_fails_leaves_the_others_of_its_turn_alone(turn: us.ModelTurn, kind: str, words: str) -> None:
-    agent = scripted(
-        calls("fine", word="a") + turn + calls("fine", word="b"), says("ok"), tools=[fine, raises, exits, interrupts]
-    )
+    agent = scripted(calls("fine", word="a") + turn + calls("fine", word="b"), says("ok"), tools=TOOLS)
 
     before, failed, after = results_of(agent.run("go"))
 
@@ -197,6 +198,36 @@ def test_an_async_tool_is_cancelled_with_its_run() -> None:
     handle.cancel()
 
     assert stopped.wait(WAIT)
+
+
+def test_an_async_tool_may_return_while_its_run_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
+    entered, cancelling, closed = threading.Event(), threading.Event(), threading.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def hold_up() -> None:
+        cancelling.set()
+        assert closed.wait(WAIT)
+
+    async def until_cancelled() -> str:
+        loops.append(asyncio.get_running_loop())
+        entered.set()
+        await asyncio.to_thread(cancelling.wait, WAIT)
+        return "saw it"
+
+    def look(ctx: us.ToolContext) -> object:
+        ctx.scope.on_cancel(hold_up)  # added before the loop's own, so called before it
+        return until_cancelled()
+
+    handle = scripted(calls("look"), tools=[look]).submit("go")
+    assert entered.wait(WAIT)
+    canceller = threading.Thread(target=handle.cancel, daemon=True)
+    with caplog.at_level("ERROR", "understudy"):
+        canceller.start()
+        eventually(loops[0].is_closed, "the tool returned")
+        closed.set()
+        canceller.join(WAIT)
+
+    assert caplog.records == []
 
 
 def test_a_tool_that_raises_is_tried_again_as_often_as_it_says() -> None:
