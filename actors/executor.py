@@ -61,7 +61,7 @@ def execute(order: RunTool) -> Executed:
     except BadArguments as error:
         return error_result(call, "bad_arguments", str(error)), None
     except BaseException as error:  # the tool's failure is its result; the run and its thread go on
-        return error_result(call, "raised", f"{call.name} failed: {type(error).__name__}: {error}"), None
+        return error_result(call, "raised", f"{call.name} failed: {in_words(error)}"), None
     finally:
         order.returned = True
         leave_scope(token)
@@ -157,6 +157,15 @@ def _plain(value: object) -> object:
 def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResult:
     """Make the result of a call that has no value."""
     return ToolResult(call.id, content, is_error=True, error_kind=kind, name=call.name)
+
+
+def in_words(error: BaseException) -> str:
+    """Return the error's type and message; the message is made by code of a user's, and may fail in its turn."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:
+        return f"{name} (it has no message that can be shown)"
 
 
 def timeout_result(call: ToolCall, timeout: float | None) -> ToolResult:

@@ -37,10 +37,22 @@ def interrupts() -> str:
     raise KeyboardInterrupt
 
 
+class Speechless(Exception):
+    """An error whose message cannot be made, as when a `__str__` returns an attribute that is None."""
+
+    def __str__(self) -> str:
+        raise self
+
+
+def speechless() -> str:
+    raise Speechless
+
+
 FAILURES = [
     pytest.param(calls("raises"), "raised", "raises failed: LookupError: no such order", id="raises"),
     pytest.param(calls("exits"), "raised", "exits failed: SystemExit: 3", id="calls sys.exit"),
     pytest.param(calls("interrupts"), "raised", "interrupts failed: KeyboardInterrupt", id="interrupts"),
+    pytest.param(calls("speechless"), "raised", "speechless failed: Speechless", id="raises what cannot be shown"),
     pytest.param(calls("fien"), "unknown_tool", "there is no tool 'fien' (did you mean 'fine'?)", id="unknown tool"),
     pytest.param(
         calls("fine", word=[1]),
@@ -58,7 +70,7 @@ FAILURES = [
 ]
 
 
-TOOLS = [fine, raises, exits, interrupts]
+TOOLS = [fine, raises, exits, interrupts, speechless]
 
 
 @pytest.mark.parametrize(("turn", "kind", "words"), FAILURES)
