@@ -15,7 +15,7 @@ from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.tools import Tool
 
 from .cell import Cell
-from .executor import Executed, RunTool, ToolExecutor, error_result, execute, timeout_result
+from .executor import Executed, RunTool, ToolExecutor, error_result, execute, in_words, timeout_result
 from .record import Record, Stale
 from .reply import Reply
 
@@ -52,8 +52,7 @@ class Driver:
             self._runs.fail(record, error, epoch)
         except BaseException as cause:
             crash = AgentCrashed(
-                f"agent {record.agent.id!r} failed in run {record.run_id}: {type(cause).__name__}: {cause}",
-                actor=record.agent.id,
+                f"agent {record.agent.id!r} failed in run {record.run_id}: {in_words(cause)}", actor=record.agent.id
             )
             crash.__cause__ = cause
             self._runs.fail(record, crash, epoch)

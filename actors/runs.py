@@ -86,9 +86,10 @@ class Runs:
         self._start(record)
 
     def drive(self, record: Record, epoch: int, *, last: bool = False) -> None:
-        """Start a driver for `record`, in an actor of its own."""
+        """Start a driver for `record`, in an actor of its own; none if the run is over or in other hands."""
         driver = Driver(self, record, epoch)
-        record.driver = driver
+        if not record.give_to(driver, epoch):
+            return
         child = Cell(f"{record.agent.id}/{record.run_id}", driver.again, driver)
         child.tell(None, last=last, context=record.started_in.copy(), on_lost=driver.lost)
 
@@ -207,13 +208,10 @@ class Runs:
         self, record: Record, error: UnderstudyError, phase: RunPhase, *, overdue: float | None = None
     ) -> bool:
         """End a run from outside; its driver, if it is at work, is waited for no longer."""
-        hanging = record.driver
         if not record.end(error, phase, overdue=overdue):
             return False
         for failure in record.scope.cancel():
             log.error("a function that on_cancel was given failed", exc_info=failure)
-        if hanging is not None and not hanging.returned:
-            self.give_up(hanging)
         return True
 
 
