@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
+from understudy.orchestration.rounds import check_decisions
 from understudy.orchestration.steps import AwaitApproval, AwaitInput
-from understudy.outcomes import Approve, Decision, Reject
+from understudy.outcomes import Approve, Reject
 
 from .record import Record
 
@@ -20,30 +22,34 @@ def feed_answer(record: Record, agent: Agent[object], answer: Answer, options: R
 
     Raises:
         TypeError: the answer is not of the kind the run waits for.
-        ValueError: the run belongs to another agent, a limit would be lowered, or a call id does not wait.
+        ProtocolViolation: a decision is about a call that does not wait.
+        ValueError: the run belongs to another agent, or a limit would be lowered.
     """
     machine = record.machine
     assert machine is not None
     if agent.id != record.agent.id:
         raise ValueError(f"run {record.run_id} belongs to agent {record.agent.id!r}, not to {agent.id!r}")
+    feed = _checked(machine, record.run_id, answer)
+    machine.extend(max_iterations=options.max_iterations, max_turns=options.max_turns)
+    feed()
+
+
+def _checked(machine: AgentRun, run_id: str, answer: Answer) -> Callable[[], object]:
+    """Return what feeds the answer and cannot fail any more."""
     if machine.at_limit():
         if answer is not None:
-            raise TypeError(f"run {record.run_id} waits for a higher limit, not for an answer: pass max_iterations=…")
-        machine.extend(max_iterations=options.max_iterations, max_turns=options.max_turns)
-        return
-    _answer_step(machine, record.run_id, answer)
-    machine.extend(max_iterations=options.max_iterations, max_turns=options.max_turns)
-
-
-def _answer_step(machine: AgentRun, run_id: str, answer: Answer) -> None:
+            raise TypeError(f"run {run_id} waits for a higher limit, not for an answer: pass max_iterations=…")
+        return _nothing
     step = machine.next_step()
     match step, answer:
         case AwaitInput(), str():
-            machine.answer(answer)
+            return partial(machine.answer, answer)
         case AwaitApproval(calls=calls), Approve() | Reject():
-            machine.decisions({call.id: answer for call in calls})
+            return partial(machine.decisions, {call.id: answer for call in calls})
         case AwaitApproval(), Mapping():
-            machine.decisions(_checked(answer))
+            assert machine.state.round is not None
+            check_decisions(machine.state.round, answer)
+            return partial(machine.decisions, answer)
         case AwaitInput(question=question), _:
             raise TypeError(f"run {run_id} waits for an answer to {question!r}: pass a string, got {answer!r}")
         case AwaitApproval(calls=calls), _:
@@ -51,13 +57,11 @@ def _answer_step(machine: AgentRun, run_id: str, answer: Answer) -> None:
             raise TypeError(
                 f"run {run_id} waits for decisions about {ids}: pass Approve() or Reject(…), got {answer!r}"
             )
+        case _ if answer is not None:
+            raise TypeError(f"run {run_id} waits for no answer, got {answer!r}")
         case _:
-            if answer is not None:
-                raise TypeError(f"run {run_id} waits for no answer, got {answer!r}")
+            return _nothing
 
 
-def _checked(decisions: Mapping[str, Decision]) -> Mapping[str, Decision]:
-    for call_id, decision in decisions.items():
-        if not isinstance(decision, (Approve, Reject)):
-            raise TypeError(f"the decision about call {call_id!r} must be Approve() or Reject(…), got {decision!r}")
-    return decisions
+def _nothing() -> None:
+    """What a run is fed that waits for no answer, only for a higher limit."""

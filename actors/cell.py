@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import time
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from enum import IntEnum, auto
 from typing import Protocol
 
@@ -115,10 +116,11 @@ class Cell:
         *,
         timeout: float = DEFAULT_ASK_TIMEOUT,
         context: contextvars.Context | None = None,
+        on_lost: Callable[[BaseException], object] | None = None,
     ) -> Reply[object]:
         """Send, and return the reply to come; a message not begun within `timeout` seconds is never begun."""
         reply: Reply[object] = Reply()
-        self._deliver(Envelope(message, reply, time.monotonic() + timeout, context), False, False)
+        self._deliver(Envelope(message, reply, time.monotonic() + timeout, context, on_lost), False, False)
         return reply
 
     def _deliver(self, envelope: Envelope, system: bool, last: bool) -> None:
@@ -170,7 +172,8 @@ class Cell:
             late = TimeoutError(f"{self.address} came to the message after its deadline")
             return self.finish(envelope, Fate.EXPIRED, error=late)
         if envelope.reply is not None and envelope.reply.done:  # whoever asked has given it up
-            return self.finish(envelope, Fate.CANCELLED)
+            given_up = CancelledError(f"{self.address} came to the message when nobody waited for its reply any more")
+            return self.finish(envelope, Fate.CANCELLED, error=given_up)
         try:
             if self._behaviour is None:
                 self._behaviour = self._factory()

@@ -159,7 +159,7 @@ class Driver:
         order = RunTool(record, tool, call, _deadline(tool))
         record.story.note(call)
         executor = Cell(f"{record.run_id}/{call.id}", ToolExecutor)
-        reply = executor.ask(order, timeout=_FOREVER, context=copy_context())
+        reply = executor.ask(order, timeout=_FOREVER, context=copy_context(), on_lost=order.lost)
         reply.when_done(lambda: record.story.note((call, settled(order, reply)[0])))
         return order, reply
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -39,6 +40,10 @@ class RunTool:
         self.deadline = deadline
         self.returned = False
 
+    def lost(self, error: BaseException) -> None:
+        """Note that the call never began, and so does not hang: it was given up before a thread came to it."""
+        self.returned = True
+
 
 class ToolExecutor:
     """The behaviour of an actor that runs tool calls."""
@@ -60,7 +65,7 @@ def execute(order: RunTool) -> Executed:
     except BadArguments as error:
         return error_result(call, "bad_arguments", str(error)), None
     except BaseException as error:  # the tool's failure is its result; the run and its thread go on
-        return error_result(call, "raised", f"{call.name} failed: {type(error).__name__}: {error}"), None
+        return error_result(call, "raised", f"{call.name} failed: {in_words(error)}"), None
     finally:
         order.returned = True
         leave_scope(token)
@@ -116,7 +121,12 @@ def _run_async(coroutine: Coroutine[Any, Any, object], scope: Scope) -> object:
     async def guarded() -> object:
         task = asyncio.ensure_future(coroutine)
         loop = asyncio.get_running_loop()
-        remove = scope.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel))
+
+        def cancel() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the tool returned in this very moment
+                loop.call_soon_threadsafe(task.cancel)
+
+        remove = scope.on_cancel(cancel)
         try:
             return await task
         finally:
@@ -151,6 +161,15 @@ def _plain(value: object) -> object:
 def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResult:
     """Make the result of a call that has no value."""
     return ToolResult(call.id, content, is_error=True, error_kind=kind, name=call.name)
+
+
+def in_words(error: BaseException) -> str:
+    """Return the error's type and message; the message is made by code of a user's, and may fail in its turn."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:
+        return f"{name} (it has no message that can be shown)"
 
 
 def timeout_result(call: ToolCall, timeout: float | None) -> ToolResult:

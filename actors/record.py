@@ -208,9 +208,18 @@ class Record:
         if epoch != self.epoch or self.phase != "running":
             return None
         self.epoch += 1
+        self.driver = None
         self.step_deadline = inf
         self.step_call = None
         return self.epoch
+
+    def give_to(self, driver: Driver, epoch: int) -> bool:
+        """Note who drives the run from now on; False if it has ended, or was taken over since `epoch`."""
+        with self.lock:
+            if epoch != self.epoch or self.phase != "running":
+                return False
+            self.driver = driver
+            return True
 
     def end(
         self,
@@ -221,6 +230,8 @@ class Record:
         overdue: float | None = None,
     ) -> bool:
         """End the run, or its stay here, and complete the reply; whatever drives it becomes stale.
+
+        A driver that did not end the run itself is counted as given up until it comes back.
 
         Args:
             ending: the outcome, or the error.
@@ -240,11 +251,15 @@ class Record:
             self.phase = phase
             self.doing = ""
             self.step_deadline = inf
-            self.driver = None  # it refers to us: a run that is over should go at once, not at a garbage collection
+            # It refers to us: a run that is over should go at once, not at a garbage collection.
+            driver, self.driver = self.driver, None
+        if epoch is None and driver is not None and not driver.returned:
+            self.runs.give_up(driver)
         if isinstance(self.options.session, SessionState):
             self.options.session.apply(self.session.changes, frozenset(self.session.removed))
-        self.story.note(ending)
+        # First: whoever reads the token in the last event may go on with the run, under the same id.
         self.runs.ended(self, by_driver=epoch is not None)
+        self.story.note(ending)
         if isinstance(ending, BaseException):
             self.reply.fail(ending)
         else:

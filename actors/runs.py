@@ -22,6 +22,7 @@ from .cell import Cell
 from .driver import Driver, cancelled, model_timeout
 from .executor import timeout_result
 from .record import Record
+from .reply import log
 from .tokens import Tokens
 from .watchdog import Watchdog
 
@@ -80,16 +81,17 @@ class Runs:
     def launch(self, record: Record) -> None:
         """Start a run that was prepared."""
         record.started_in = copy_context()
+        self._watchdog.watch(record)  # before the tie: it may end the run at once, and that ends the watch
         outer = current_scope()
         if outer is not None:
             record.detach = outer.on_cancel(lambda: self.cancel(record, "the run it was begun in was cancelled"))
-        self._watchdog.watch(record)
         self._start(record)
 
     def drive(self, record: Record, epoch: int, *, last: bool = False) -> None:
-        """Start a driver for `record`, in an actor of its own."""
+        """Start a driver for `record`, in an actor of its own; none if the run is over or in other hands."""
         driver = Driver(self, record, epoch)
-        record.driver = driver
+        if not record.give_to(driver, epoch):
+            return
         child = Cell(f"{record.agent.id}/{record.run_id}", driver.again, driver)
         child.tell(None, last=last, context=record.started_in.copy(), on_lost=driver.lost)
 
@@ -227,12 +229,10 @@ class Runs:
         self, record: Record, error: UnderstudyError, phase: RunPhase, *, overdue: float | None = None
     ) -> bool:
         """End a run from outside; its driver, if it is at work, is waited for no longer."""
-        hanging = record.driver
         if not record.end(error, phase, overdue=overdue):
             return False
-        record.scope.cancel()
-        if hanging is not None and not hanging.returned:
-            self.give_up(hanging)
+        for failure in record.scope.cancel():
+            log.error("a function that on_cancel was given failed", exc_info=failure)
         return True
 
 

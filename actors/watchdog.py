@@ -7,7 +7,10 @@ import time
 from collections.abc import Callable
 from math import inf
 
+from understudy.errors import AgentDown
+
 from .record import Record
+from .reply import log
 
 TICK = 0.02  # Seconds between looks; how late a deadline may be noticed.
 LINGER = 5.0  # Seconds it goes on ticking after the last run, for the next run is usually near.
@@ -30,10 +33,14 @@ class Watchdog:
         self._records: dict[str, Record] = {}
 
     def watch(self, record: Record) -> None:
-        """Look after `record` from now on."""
+        """Look after `record` from now on. Raises `AgentDown` when no thread can be started."""
         self._records[record.run_id] = record
         if not self._ticking:
-            self._start()
+            try:
+                self._start()
+            except RuntimeError as cause:  # a run without a watchdog may hang for ever, so it does not begin
+                self.unwatch(record)
+                raise AgentDown(f"no thread can be started to watch run {record.run_id}: {cause}") from cause
 
     def unwatch(self, record: Record) -> None:
         """Forget `record`."""
@@ -50,8 +57,8 @@ class Watchdog:
         with self._lock:
             if self._ticking:
                 return
-            self._ticking = True
-        threading.Thread(target=self._tick, name="understudy-watchdog", daemon=True).start()
+            threading.Thread(target=self._tick, name="understudy-watchdog", daemon=True).start()
+            self._ticking = True  # not before there is a thread
 
     def _tick(self) -> None:
         idle_since = time.monotonic()
@@ -67,14 +74,17 @@ class Watchdog:
 
     def _retire(self) -> bool:
         with self._lock:
-            if self._records:  # came in this very moment, and saw us ticking
-                return False
+            # Said first and looked second: `watch` enters its record first and then looks whether we tick.
             self._ticking = False
-            return True
+            self._ticking = bool(self._records)
+            return not self._ticking
 
     def _look(self, record: Record, now: float) -> None:
         deadline = record.scope.deadline
-        if (inf if deadline is None else deadline) <= now:
-            self._on_deadline(record)
-        elif record.step_deadline <= now:
-            self._on_step(record)
+        try:
+            if (inf if deadline is None else deadline) <= now:
+                self._on_deadline(record)
+            elif record.step_deadline <= now:
+                self._on_step(record)
+        except BaseException:  # also a callback's sys.exit(): all other runs still need their watchdog
+            log.exception("the watchdog failed at run %s", record.run_id)

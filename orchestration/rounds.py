@@ -35,8 +35,8 @@ def take_results(round_: Round, results: Sequence[ToolResult]) -> None:
         round_.results[result.call_id] = named
 
 
-def take_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
-    """Let approved calls run and answer rejected ones.
+def check_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
+    """Refuse decisions that do not fit the calls that wait.
 
     Raises:
         ProtocolViolation: nothing was given, or an id does not wait.
@@ -49,6 +49,11 @@ def take_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
     for call_id, decision in decisions.items():
         if not isinstance(decision, (Approve, Reject)):  # a slip such as False or Reject must not run the call
             raise TypeError(f"call {call_id!r}: expected Approve or Reject, got {decision!r}")
+
+
+def take_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
+    """Let approved calls run and answer rejected ones; raises what `check_decisions` raises."""
+    check_decisions(round_, decisions)
     round_.waiting = tuple([i for i in round_.waiting if i not in decisions])
     calls = list(round_.calls)
     for position, call in enumerate(calls):

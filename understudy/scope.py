@@ -46,20 +46,29 @@ class Scope:
         """Whether the work is no longer wanted; a long loop in a tool should look now and then."""
         return self._cancelled or (self._parent is not None and self._parent.cancelled)
 
-    def cancel(self) -> None:
-        """Say that the work is no longer wanted, and run the `on_cancel` functions. A second call does nothing."""
+    def cancel(self) -> list[Exception]:
+        """Say that the work is no longer wanted, and run all `on_cancel` functions. A second call does nothing.
+
+        Returns:
+            What the functions raised: one that fails keeps nobody else from hearing of the cancellation.
+        """
         with self._lock:
             if self._cancelled:
-                return
+                return []
             self._cancelled = True
             callbacks, self._callbacks = self._callbacks, []
+        failures: list[Exception] = []
         for callback in callbacks:
-            callback()
+            try:
+                callback()
+            except Exception as error:  # noqa: BLE001 (it is handed to the caller)
+                failures.append(error)
+        return failures
 
     def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call `callback` once when the work is cancelled; at once if it already is.
 
-        It runs on the thread that cancels, so it must be quick and must not raise.
+        It runs on the thread that cancels, so it must be quick. What it raises then is logged, and goes no further.
 
         Returns:
             A function that takes the callback back.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pytest
@@ -10,7 +11,9 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
 from understudy.actors.agents import AgentActor, StartRun
 from understudy.actors.record import Record
-from understudy.orchestration.port import RunOptions
+from understudy.actors.runs import Runs
+from understudy.actors.story import Fact, Story
+from understudy.orchestration.port import ResumeOptions, RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -73,8 +76,82 @@ def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeyp
         monkeypatch.setattr(desk, "_in_flight", CancelsWhatItKeeps())
 
         desk.on_receive(StartRun(record))
-        driver = record.driver
 
-        assert driver is not None
-        eventually(lambda: driver.returned, "the driver came back")
+        assert record.driver is None
         assert model.requests == []
+
+
+def test_a_run_begun_in_a_run_that_was_cancelled_is_not_in_flight_for_ever() -> None:
+    system, handles, entered, returned = (
+        us.ActorSystem("shop"),
+        list[us.RunHandle](),
+        threading.Event(),
+        threading.Event(),
+    )
+
+    def begins_late(ctx: us.ToolContext) -> str:
+        entered.set()
+        with contextlib.suppress(us.RunCancelled):
+            ctx.scope.sleep(WAIT)
+        handles.append(scripted(says("ok")).submit("too late"))
+        returned.set()
+        return "ok"
+
+    outer = scripted(calls("begins_late"), tools=[begins_late]).submit("go", system=system)
+    assert entered.wait(WAIT)
+    outer.cancel()
+    assert returned.wait(WAIT)
+
+    assert isinstance(handles[0].exception(WAIT), us.RunCancelled)
+    assert system.in_flight == 0
+
+
+def test_a_run_resumed_as_soon_as_its_last_event_is_told_stays_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, system = threading.Event(), us.ActorSystem("shop")
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 1:
+            return says("__ask_user__: who?")
+        assert gate.wait(WAIT)
+        return says("ok")
+
+    agent, note = us.Agent("clerk", model=FunctionModel(answer)), Story.note
+
+    def note_and_resume(story: Story, fact: Fact) -> None:
+        note(story, fact)
+        if isinstance(fact, us.NeedsInput):
+            system.launch(system.prepare_again(agent, fact.token, "Ada", ResumeOptions()))
+
+    monkeypatch.setattr(Story, "note", note_and_resume)
+    assert isinstance(agent.run("go", system=system), us.NeedsInput)
+
+    assert system.in_flight == 1
+    gate.set()
+
+
+def test_a_driver_that_was_taken_over_is_counted_once_when_its_run_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate, drive = threading.Event(), Runs.drive
+
+    @us.tool(timeout=0.05)
+    def hang() -> str:
+        gate.wait(WAIT)
+        return "late"
+
+    def cancel_before_the_second(runs: Runs, record: Record, epoch: int, *, last: bool = False) -> None:
+        if epoch > 0:
+            runs.cancel(record)
+        drive(runs, record, epoch, last=last)
+        taken_over.append(epoch)
+
+    taken_over: list[int] = []
+    monkeypatch.setattr(Runs, "drive", cancel_before_the_second)
+    with us.ActorSystem("shop") as system:
+        handle = scripted(calls("hang"), says("ok"), tools=[hang]).submit("go", system=system)
+
+        assert isinstance(handle.exception(WAIT), us.RunCancelled)
+        eventually(lambda: taken_over == [0, 1], "the watchdog went on")
+        assert system.hung == 1
+        gate.set()
+        eventually(lambda: system.hung == 0, "the tool came back")

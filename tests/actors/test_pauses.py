@@ -160,6 +160,16 @@ def test_an_answer_of_the_wrong_kind_is_refused_and_the_token_stands(answer: obj
     assert finished(agent.resume(token, us.Approve())).text == "ok"
 
 
+def test_a_limit_that_would_be_lowered_is_refused_with_the_answer_and_the_token_stands() -> None:
+    agent = scripted(says("__ask_user__: who?"), says("Hello, Ada."))
+    token = asked(agent.run("go")).token
+
+    with pytest.raises(ValueError, match="max_iterations can only be raised"):
+        agent.resume(token, "Ada", max_iterations=1)
+
+    assert finished(agent.resume(token, "Ada")).text == "Hello, Ada."
+
+
 def test_a_decision_about_a_call_that_does_not_wait_is_refused_and_the_token_stands() -> None:
     agent = scripted(calls("refund", order="7", cents=1), says("ok"), tools=[refund])
     token = paused(agent.run("go")).token

@@ -407,6 +407,28 @@ def test_a_cancelled_run_tells_its_tool() -> None:
     assert told.wait(WAIT)
 
 
+def test_a_function_that_fails_when_its_run_is_cancelled_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    entered, told = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        raise LookupError("broken")
+
+    def patient(ctx: us.ToolContext) -> str:
+        ctx.scope.on_cancel(fail)
+        ctx.scope.on_cancel(told.set)
+        entered.set()
+        assert told.wait(WAIT)
+        return "stopped"
+
+    handle = scripted(calls("patient"), tools=[patient]).submit("go")
+    assert entered.wait(WAIT)
+    with caplog.at_level("ERROR", "understudy"):
+        assert handle.cancel() is True
+
+    assert told.wait(WAIT)
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["broken"]
+
+
 def test_a_run_past_its_deadline_ends_although_its_tool_hangs() -> None:
     gate = threading.Event()
 

@@ -12,7 +12,7 @@ import pydantic
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, results_of, scripted
+from tests.support.scripts import WAIT, eventually, results_of, scripted
 from understudy.testing import ScriptedModel, calls, says
 
 
@@ -37,10 +37,22 @@ def interrupts() -> str:
     raise KeyboardInterrupt
 
 
+class Speechless(Exception):
+    """An error whose message cannot be made, as when a `__str__` returns an attribute that is None."""
+
+    def __str__(self) -> str:
+        raise self
+
+
+def speechless() -> str:
+    raise Speechless
+
+
 FAILURES = [
     pytest.param(calls("raises"), "raised", "raises failed: LookupError: no such order", id="raises"),
     pytest.param(calls("exits"), "raised", "exits failed: SystemExit: 3", id="calls sys.exit"),
     pytest.param(calls("interrupts"), "raised", "interrupts failed: KeyboardInterrupt", id="interrupts"),
+    pytest.param(calls("speechless"), "raised", "speechless failed: Speechless", id="raises what cannot be shown"),
     pytest.param(calls("fien"), "unknown_tool", "there is no tool 'fien' (did you mean 'fine'?)", id="unknown tool"),
     pytest.param(
         calls("fine", word=[1]),
@@ -58,9 +70,12 @@ FAILURES = [
 ]
 
 
+TOOLS = [fine, raises, exits, interrupts, speechless]
+
+
 @pytest.mark.parametrize(("turn", "kind", "words"), FAILURES)
 def test_a_call_that_fails_becomes_a_result_that_says_what_was_wrong(turn: us.ModelTurn, kind: str, words: str) -> None:
-    result = result_of(turn, fine, raises, exits, interrupts)
+    result = result_of(turn, *TOOLS)
 
     assert (result.is_error, result.error_kind) == (True, kind)
     assert words in result.content
@@ -68,9 +83,7 @@ def test_a_call_that_fails_becomes_a_result_that_says_what_was_wrong(turn: us.Mo
 
 @pytest.mark.parametrize(("turn", "kind", "words"), FAILURES)
 def test_a_call_that_fails_leaves_the_others_of_its_turn_alone(turn: us.ModelTurn, kind: str, words: str) -> None:
-    agent = scripted(
-        calls("fine", word="a") + turn + calls("fine", word="b"), says("ok"), tools=[fine, raises, exits, interrupts]
-    )
+    agent = scripted(calls("fine", word="a") + turn + calls("fine", word="b"), says("ok"), tools=TOOLS)
 
     before, failed, after = results_of(agent.run("go"))
 
@@ -124,6 +137,34 @@ def test_what_a_hung_tool_brings_too_late_is_refused() -> None:
 
     assert results_of(outcome)[0].error_kind == "timed_out"
     assert (session["seen"], outcome.session["seen"]) == ("before", "before")
+
+
+def test_a_call_that_was_given_up_before_it_began_is_not_run_and_not_counted_as_hung(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late: list[Cell] = []
+    ran: list[int] = []
+    lend = cell_module.lend
+
+    def lend_later(cell: Cell) -> None:
+        if "call" in cell.address.rpartition("/")[2]:
+            late.append(cell)  # an executor, whose thread comes too late
+        else:
+            lend(cell)
+
+    @us.tool(timeout=0.05)
+    def look() -> str:
+        ran.append(1)
+        return "seen"
+
+    monkeypatch.setattr(cell_module, "lend", lend_later)
+    with us.ActorSystem("slow") as system:
+        outcome = scripted(calls("look") + calls("look"), says("ok"), tools=[look]).run("go", system=system)
+        for cell in late:
+            cell.run_turns()
+
+        assert [r.error_kind for r in results_of(outcome)] == ["timed_out"] * 2
+        assert (len(late), ran, system.hung) == (2, [], 0)
 
 
 def test_each_hung_call_of_a_run_is_given_up_in_its_turn() -> None:
@@ -197,6 +238,36 @@ def test_an_async_tool_is_cancelled_with_its_run() -> None:
     handle.cancel()
 
     assert stopped.wait(WAIT)
+
+
+def test_an_async_tool_may_return_while_its_run_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
+    entered, cancelling, closed = threading.Event(), threading.Event(), threading.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def hold_up() -> None:
+        cancelling.set()
+        assert closed.wait(WAIT)
+
+    async def until_cancelled() -> str:
+        loops.append(asyncio.get_running_loop())
+        entered.set()
+        await asyncio.to_thread(cancelling.wait, WAIT)
+        return "saw it"
+
+    def look(ctx: us.ToolContext) -> object:
+        ctx.scope.on_cancel(hold_up)  # added before the loop's own, so called before it
+        return until_cancelled()
+
+    handle = scripted(calls("look"), tools=[look]).submit("go")
+    assert entered.wait(WAIT)
+    canceller = threading.Thread(target=handle.cancel, daemon=True)
+    with caplog.at_level("ERROR", "understudy"):
+        canceller.start()
+        eventually(loops[0].is_closed, "the tool returned")
+        closed.set()
+        canceller.join(WAIT)
+
+    assert caplog.records == []
 
 
 def test_a_tool_that_raises_is_tried_again_as_often_as_it_says() -> None:

@@ -161,6 +161,21 @@ def test_callbacks_run_in_the_order_in_which_they_were_added() -> None:
     assert called == [0, 1, 2]
 
 
+def test_a_callback_that_fails_keeps_no_other_from_being_called() -> None:
+    def fail() -> None:
+        raise LookupError("broken")
+
+    scope, called = Scope(None, Clock()), list[str]()
+    scope.on_cancel(fail)
+    scope.on_cancel(lambda: called.append("next"))
+
+    failures = scope.cancel()
+
+    assert called == ["next"]
+    assert [str(error) for error in failures] == ["broken"]
+    assert scope.cancel() == []
+
+
 def test_many_threads_may_cancel_and_a_callback_is_still_called_once() -> None:
     parent = Scope(None, Clock())
     child = Scope(None, Clock(), parent=parent)

@@ -1,0 +1,84 @@
+"""The watchdog: no run in flight is ever without it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, scripted
+from understudy.actors.record import Record
+from understudy.actors.watchdog import Watchdog
+from understudy.orchestration.port import RunOptions
+from understudy.testing import FunctionModel, says
+
+
+def ignore(record: Record) -> None:
+    """Do nothing about a deadline."""
+
+
+class JoinedWhileLookedAt(dict[str, Record]):
+    """Records that a new one joins while somebody asks whether there are any."""
+
+    def __init__(self, dog: Watchdog, newcomer: Record) -> None:
+        super().__init__()
+        self._dog = dog
+        self._newcomer: Record | None = newcomer
+
+    def __len__(self) -> int:
+        found = super().__len__()
+        newcomer, self._newcomer = self._newcomer, None
+        if newcomer is not None:
+            joining = threading.Thread(target=self._dog.watch, args=(newcomer,), daemon=True)
+            joining.start()
+            joining.join(0.2)  # it may have to wait until the watchdog has decided
+        return found
+
+
+def test_a_run_that_begins_while_the_watchdog_retires_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    noticed = threading.Event()
+    dog = Watchdog(lambda record: noticed.set(), ignore)
+    record = us.ActorSystem("shop").prepare(scripted(says("ok")), "go", RunOptions(timeout=0.001))
+    monkeypatch.setattr(dog, "_records", JoinedWhileLookedAt(dog, record))
+    monkeypatch.setattr(dog, "_ticking", True)  # a last tick found nothing to do for a while
+
+    dog._retire()  # pyright: ignore[reportPrivateUsage]  # what its thread does then, without waiting for it
+
+    assert noticed.wait(WAIT)
+
+
+def test_a_callback_that_exits_leaves_other_runs_their_deadlines() -> None:
+    gate = threading.Event()
+
+    def hang(request: us.ModelRequest) -> us.ModelTurn:
+        gate.wait(WAIT)
+        return says("late")
+
+    with us.ActorSystem("shop") as system:
+        agent = us.Agent("clerk", model=FunctionModel(hang))
+        first = agent.submit("go", timeout=0.05, system=system)
+        first.add_done_callback(lambda _: sys.exit(3))
+
+        assert isinstance(first.exception(WAIT), us.RunTimedOut)
+        assert isinstance(agent.submit("go", timeout=0.05, system=system).exception(WAIT), us.RunTimedOut)
+        gate.set()
+
+
+def test_a_run_does_not_begin_unwatched_and_the_next_is_watched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    noticed = threading.Event()
+    dog = Watchdog(lambda record: noticed.set(), ignore)
+    record = us.ActorSystem("shop").prepare(scripted(says("ok")), "go", RunOptions(timeout=0.001))
+
+    def no_thread(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(us.AgentDown, match="can't start new thread"):
+            dog.watch(record)
+
+    assert len(dog) == 0
+    dog.watch(record)
+    assert noticed.wait(WAIT)
