@@ -65,8 +65,10 @@ class Family:
         """What follows when all members have begun; None while they are not beginning."""
         self._lock = threading.Lock()
         """Guards the budget and everything below, and what follows."""
-        self._regrouping: tuple[Member, ...] = ()
-        """Who is being restarted now."""
+        self._regrouping = False
+        """Whether some members are being restarted together."""
+        self._unbegun: list[Member] = []
+        """Of those, who has not begun again."""
         self._next: deque[Member] = deque()
         """Who failed meanwhile, and has its turn after that."""
         self.cause: BaseException | None = None
@@ -78,7 +80,7 @@ class Family:
         """Return what is to be done about a failure; the budget is shared by all members."""
         wanted = self._wanted(error)
         with self._lock:
-            if member in self._regrouping and not starting:
+            if member in self._unbegun and not starting:
                 return "restart"  # on its way to a new object already, so nothing is spent
             return decide(wanted, member.restart, self._budget, time.monotonic())
 
@@ -104,18 +106,24 @@ class Family:
     def regroup(self, member: Member, cause: BaseException) -> None:
         """Restart `member` and all that the strategy restarts with it, now or after the regrouping under way."""
         with self._lock:
-            if member in self._regrouping:
+            if member in self._unbegun:
                 return
-            if self._regrouping:
+            if self._regrouping:  # it has begun already, and failed since
                 self._next.append(member)
                 return
-            self._regrouping = self._strategy.affected(self.members, member)
-            affected, delay = self._regrouping, self._budget.delay(random.random())
-        _halt_all(affected, cause, lambda: _begin_all(affected, delay, self._regrouped))
+            affected = self._strategy.affected(self.members, member)
+            self._regrouping, self._unbegun = True, list(affected)
+            delay = self._budget.delay(random.random())
+        _halt_all(affected, cause, lambda: _begin_all(affected, delay, self._regrouped, self._has_begun))
+
+    def _has_begun(self, member: Member) -> None:
+        with self._lock:
+            if member in self._unbegun:
+                self._unbegun.remove(member)
 
     def _regrouped(self) -> None:
         with self._lock:
-            self._regrouping = ()
+            self._regrouping = False
             member = self._next.popleft() if self._next else None
         if member is not None:
             self.regroup(member, RuntimeError(f"{self.name}: it failed while others were restarted"))
@@ -126,7 +134,7 @@ class Family:
             if self.cause is not None:
                 return
             self.cause = cause
-            self._regrouping = ()
+            self._regrouping, self._unbegun = False, []
             self._next.clear()
             then, self._then = self._then, None
         for member in reversed(self.members):
@@ -202,13 +210,23 @@ def _halt_all(members: Sequence[Member], cause: BaseException | None, then: Then
     last.halt(cause, lambda: _halt_all(rest, cause, then))
 
 
-def _begin_all(members: Sequence[Member], delay: float, then: Then) -> None:
-    """Begin the members, the first one after `delay`, each after the one before it, and then call `then`."""
+def _begin_all(
+    members: Sequence[Member], delay: float, then: Then, each: Callable[[Member], object] = lambda member: None
+) -> None:
+    """Begin the members, the first one after `delay`, each after the one before it, and then call `then`.
+
+    `each` is called with every member that has begun, before it handles a message.
+    """
     if not members:
         then()
         return
     first, *rest = members
-    first.begin(delay, lambda: _begin_all(rest, 0.0, then))
+
+    def begun() -> None:
+        each(first)
+        _begin_all(rest, 0.0, then, each)
+
+    first.begin(delay, begun)
 
 
 def _stop_all(members: Sequence[Member], then: Then) -> None:

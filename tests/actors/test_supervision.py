@@ -358,6 +358,29 @@ def test_a_sibling_that_fails_while_the_group_is_restarted_is_restarted_with_it(
     assert ref.is_alive  # two failures, one restart
 
 
+def test_a_member_that_fails_again_before_the_last_one_has_begun_is_restarted_again(system: us.ActorSystem) -> None:
+    stage, gate, starting = Stage(), threading.Event(), threading.Event()
+
+    class Slow(Player):
+        def on_start(self) -> None:
+            if stage.happened.count("start a") == 2:  # the second life of the group
+                starting.set()
+                assert gate.wait(WAIT)
+            super().on_start()
+
+    children = [stage.child("a"), us.Child(lambda: Slow("b", stage), "b")]
+    system.spawn(us.Supervisor("desk", children, strategy=us.OneForAll(max_restarts=9, within=60)))
+    settled(stage, 2)
+    for when in ("first", "again, while b is starting"):
+        with pytest.raises(us.AgentCrashed):
+            system.find("a").ask(ValueError(when))
+        assert starting.wait(WAIT)
+    gate.set()
+
+    assert [system.find(name).ask("x", timeout=WAIT) for name in "ab"] == [1, 1]
+    assert stage.happened.count("start a") == 3
+
+
 def test_failures_during_many_restarts_never_leave_the_group_half_started(system: us.ActorSystem) -> None:
     stage = Stage()
     group(system, stage, us.OneForAll(max_restarts=10_000, within=60))

@@ -13,6 +13,9 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, results_of, scripted
+from understudy.actors import cell as cell_module
+from understudy.actors.cell import Cell
+from understudy.actors.shell import lend
 from understudy.testing import ScriptedModel, calls, says
 
 
@@ -144,7 +147,6 @@ def test_a_call_that_was_given_up_before_it_began_is_not_run_and_not_counted_as_
 ) -> None:
     late: list[Cell] = []
     ran: list[int] = []
-    lend = cell_module.lend
 
     def lend_later(cell: Cell) -> None:
         if "call" in cell.address.rpartition("/")[2]:
