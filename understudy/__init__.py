@@ -6,7 +6,7 @@ Everything public is here. Names are loaded when they are first used, so that `i
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from understudy.actors import ActorSystem
+    from understudy.actors import ActorSystem, collect, first
     from understudy.errors import (
         ActorError,
         AgentCrashed,
@@ -98,7 +98,11 @@ if TYPE_CHECKING:
     from understudy.tools import Tool, ToolLike, tool
 else:
     _HOMES = {
-        "understudy.actors": ("ActorSystem",),
+        "understudy.actors": (
+            "ActorSystem",
+            "collect",
+            "first",
+        ),
         "understudy.errors": (
             "ActorError",
             "AgentCrashed",
@@ -327,7 +331,9 @@ __all__ = [
     "Usage",
     "Vertex",
     "calls",
+    "collect",
     "current_scope",
+    "first",
     "load_spec",
     "load_spec_text",
     "says",
