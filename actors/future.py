@@ -113,9 +113,9 @@ class MergedFuture(Future[R], Generic[V, R]):
             return self.lapse(timeout)
         try:
             self._alarm = ring_at(deadline, partial(self._link.lapse, timeout))
-        except RuntimeError as cause:  # no thread, so nobody would say when the time is over
-            error = cause
-            self._end(lambda _: Failure(error))
+        except RuntimeError as error:  # no thread, so nobody would say when the time is over
+            failure = Failure(error.with_traceback(None))
+            self._end(lambda _: failure)
         if self._alarm is not None and self._reply.done:  # done meanwhile, by a thread that saw no alarm to call off
             self._alarm.call_off()
         return None

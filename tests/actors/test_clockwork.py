@@ -11,8 +11,9 @@ from functools import partial
 
 import pytest
 
-from tests.support.scripts import WAIT, eventually
+from tests.support.scripts import WAIT, eventually, finished, scripted
 from understudy.actors.clockwork import SWEEP_FROM, Clockwork
+from understudy.testing import says
 
 NEVER = 3600.0
 
@@ -57,7 +58,7 @@ def test_an_alarm_whose_function_hangs_delays_no_other() -> None:
 
     def hang() -> None:
         entered.set()
-        gate.wait(WAIT)
+        gate.wait(3 * WAIT)
 
     clockwork.ring_at(time.monotonic(), hang)
     assert entered.wait(WAIT)
@@ -65,6 +66,24 @@ def test_an_alarm_whose_function_hangs_delays_no_other() -> None:
 
     assert rung.wait(WAIT)
     gate.set()
+
+
+@pytest.mark.parametrize("error", [LookupError, SystemExit])
+def test_an_alarm_that_fails_harms_no_other(error: type[BaseException], caplog: pytest.LogCaptureFixture) -> None:
+    clockwork, raised = Clockwork(), threading.Event()
+    agent = scripted(says("one"), says("two"))
+    agent.run("go")
+
+    def fail() -> None:
+        raised.set()
+        raise error
+
+    clockwork.ring_at(time.monotonic(), fail)
+    assert raised.wait(WAIT)
+
+    assert in_order(clockwork, [0.0, 0.01]) == [0.0, 0.01]
+    assert finished(agent.run("go")).text == "two"
+    eventually(lambda: [record.name for record in caplog.records] == ["understudy"], "the failure was logged")
 
 
 def test_alarms_that_were_called_off_do_not_pile_up() -> None:
@@ -109,8 +128,9 @@ ring_at(time.monotonic() + 3600, print)
 child = os.fork()
 ring_at(time.monotonic(), rung.set)
 print("child" if child == 0 else "parent", rung.wait(20), flush=True)
-if child:
-    os.waitpid(child, 0)
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
 """
 
 
