@@ -2,9 +2,21 @@
 
 from .actor import Actor
 from .health import ActorFigures, Health
+from .merging import collect, first
 from .ref import ActorRef, SupervisorRef
 from .service import runtime
 from .system import ActorSystem
 from .timers import Timer
 
-__all__ = ["Actor", "ActorFigures", "ActorRef", "ActorSystem", "Health", "SupervisorRef", "Timer", "runtime"]
+__all__ = [
+    "Actor",
+    "ActorFigures",
+    "ActorRef",
+    "ActorSystem",
+    "Health",
+    "SupervisorRef",
+    "Timer",
+    "collect",
+    "first",
+    "runtime",
+]

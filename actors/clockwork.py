@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -13,6 +14,8 @@ from .shell import lend
 
 LINGER = 10.0  # The next alarm is usually near.
 SWEEP_FROM = 64  # So many alarms, called off or not, are never worth a sweep.
+
+log = logging.getLogger("understudy")
 
 
 class Alarm:
@@ -36,7 +39,10 @@ class Alarm:
         """Ring, on the thread of the shell that is lent for it."""
         ring, self._ring = self._ring, None
         if ring is not None:
-            ring()
+            try:
+                ring()
+            except BaseException:  # also SystemExit: it would end all that Pykka knows of
+                log.exception("an alarm failed")
 
 
 class Clockwork:
@@ -59,7 +65,7 @@ class Clockwork:
         self._ticking = False
 
     def ring_at(self, moment: float, ring: Callable[[], object]) -> Alarm:
-        """Have `ring()` called at `moment`; it must not raise.
+        """Have `ring()` called at `moment`; what it raises is logged.
 
         Raises:
             RuntimeError: no thread can be started.

@@ -6,7 +6,17 @@ Everything public is here. Names are loaded when they are first used, so that `i
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from understudy.actors import Actor, ActorFigures, ActorRef, ActorSystem, Health, SupervisorRef, Timer
+    from understudy.actors import (
+        Actor,
+        ActorFigures,
+        ActorRef,
+        ActorSystem,
+        Health,
+        SupervisorRef,
+        Timer,
+        collect,
+        first,
+    )
     from understudy.errors import (
         ActorError,
         AgentCrashed,
@@ -113,6 +123,8 @@ else:
             "Health",
             "SupervisorRef",
             "Timer",
+            "collect",
+            "first",
         ),
         "understudy.errors": (
             "ActorError",
@@ -368,7 +380,9 @@ __all__ = [
     "Usage",
     "Vertex",
     "calls",
+    "collect",
     "current_scope",
+    "first",
     "load_spec",
     "load_spec_text",
     "says",
