@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from understudy.actors import ActorSystem
+    from understudy.ancestry import carry
     from understudy.errors import (
         ActorError,
         AgentCrashed,
         AgentDown,
         AuthenticationError,
         BadReply,
+        CircularAgentCall,
         MailboxFull,
         MaxIterationsExceeded,
         ProtocolViolation,
@@ -99,12 +101,14 @@ if TYPE_CHECKING:
 else:
     _HOMES = {
         "understudy.actors": ("ActorSystem",),
+        "understudy.ancestry": ("carry",),
         "understudy.errors": (
             "ActorError",
             "AgentCrashed",
             "AgentDown",
             "AuthenticationError",
             "BadReply",
+            "CircularAgentCall",
             "MailboxFull",
             "MaxIterationsExceeded",
             "ProtocolViolation",
@@ -249,6 +253,7 @@ __all__ = [
     "BadReply",
     "CallModel",
     "CallTools",
+    "CircularAgentCall",
     "Complete",
     "Decision",
     "Done",
@@ -327,6 +332,7 @@ __all__ = [
     "Usage",
     "Vertex",
     "calls",
+    "carry",
     "current_scope",
     "load_spec",
     "load_spec_text",
