@@ -99,9 +99,10 @@ class WaitGraph:
 
     def _refuse_circle(self, wait: Wait) -> None:
         waiter, target = wait.waiter, wait.target
-        blocked = self._below(target)
-        if waiter in blocked:
-            raise circular(waiter.runner.id, *_down(blocked, waiter))
+        if waiter is target or waiter in self._by_target:  # a circle leads back to the waiter
+            blocked = self._below(target)
+            if waiter in blocked:
+                raise circular(waiter.runner.id, *_down(blocked, waiter))
         if wait.asks:
             self._refuse_recursion(self._above(waiter), self._below(target, asked=True))
 

@@ -359,6 +359,33 @@ def test_nobody_may_begin_to_wait_for_what_has_called_it_back() -> None:
     assert caught.paths == [("a", "b", "a")]
 
 
+def test_what_one_s_callee_submitted_is_begun_by_oneself() -> None:
+    later, caught, inside = Promise(), Caught(), threading.Event()
+    refused = threading.Event()
+
+    def act() -> str:
+        if inside.is_set():
+            assert refused.wait(WAIT)
+            return "later"
+        inside.set()
+        b.run("on")
+        with caught:
+            later.handle.result(WAIT)
+        refused.set()
+        return "went on"
+
+    def submit() -> str:
+        later.keep(a.submit("later"))
+        return "submitted"
+
+    b = make("b", submit)
+    a = make("a", act)
+
+    assert text(a.run("go")) == "went on"
+    assert caught.paths == [("a", "a")]
+    assert text(later.handle.result(WAIT)) == "later"
+
+
 def test_a_run_may_wait_for_another_run_of_its_agent_that_it_did_not_begin() -> None:
     earlier, gate = Promise(), threading.Event()
 
