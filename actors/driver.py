@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextvars import copy_context
 from typing import TYPE_CHECKING, assert_never, cast
 
+from understudy.ancestry import enter_ancestry, leave_ancestry
 from understudy.errors import ProviderError, ProviderTimeout, RunCancelled, RunTimedOut, ToolTimeout, UnderstudyError
 from understudy.messages import ModelRequest, ModelTurn, ToolCall
 from understudy.models import Model, ModelName
@@ -42,7 +43,7 @@ class Driver:
 
     def on_receive(self, message: object) -> None:
         record, epoch = self._record, self._epoch
-        token = enter_scope(record.scope)
+        chain, token = enter_ancestry(record.ancestry), enter_scope(record.scope)
         try:
             record.open(epoch)
             self._drive()
@@ -55,6 +56,7 @@ class Driver:
         finally:
             self.returned = True
             leave_scope(token)
+            leave_ancestry(chain)
 
     def again(self) -> Driver:
         """Return the behaviour that follows this one in its cell: itself, for it handles its own failures."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
+from understudy.ancestry import current_ancestry
 from understudy.events import Event
 from understudy.handles import RunHandle, RunStatus
 from understudy.outcomes import Outcome
 
 from .record import Record
 from .reply import Reply
+from .shell import lend_next
+from .waiting import graph
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -37,10 +40,17 @@ class Handle(RunHandle[object]):
 
     def _wait(self, timeout: float | None) -> Reply[Outcome[object]]:
         reply = self._record.reply
-        if not reply.wait(timeout):
+        if not reply.done and not self._wait_in_line(reply, timeout):
             status = self._record.status()
             raise TimeoutError(f"run {self.run_id} is not done after {timeout:g} s and goes on: {status.doing}")
         return reply
+
+    def _wait_in_line(self, reply: Reply[Outcome[object]], timeout: float | None) -> bool:
+        callers = current_ancestry()
+        if not callers or (timeout is not None and timeout <= 0):  # to look is not to wait
+            return reply.wait(timeout)
+        with graph.waiting(callers, self._record.link):
+            return reply.wait(timeout)
 
     def done(self) -> bool:
         return self._record.reply.done
@@ -55,7 +65,11 @@ class Handle(RunHandle[object]):
         return not self.done() and self._record.runs.cancel(self._record)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        self._record.reply.when_done(lambda: callback(self))
+        def call() -> None:
+            lend_next()  # the thread that ends the run still owes its agent's actor a turn, and the callback may wait for it
+            callback(self)
+
+        self._record.reply.when_done(call)
 
     def events(self) -> Iterator[Event]:
         return self._record.story.events()

@@ -13,6 +13,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
+from understudy.ancestry import Ancestry, Link
 from understudy.handles import RunPhase, RunStatus
 from understudy.messages import ModelTurn, Part, ToolCall, ToolResult, join_text
 from understudy.orchestration.run import AgentRun
@@ -59,6 +60,7 @@ class Record:
 
     __slots__ = (
         "agent",
+        "ancestry",
         "attempts",
         "cell",
         "context",
@@ -68,6 +70,7 @@ class Record:
         "driver",
         "epoch",
         "input",
+        "link",
         "lock",
         "machine",
         "options",
@@ -102,6 +105,9 @@ class Record:
         self.scope = scope
         self.runs = runs
         self.cell = cell
+        self.link = Link(agent, run_id)
+        self.ancestry: Ancestry = (self.link,)
+        """Who waits for what this run does: the run itself, after those who wait for the run."""
         self.machine = machine
         self.lock = threading.Lock()
         self.epoch = 0
@@ -251,6 +257,7 @@ class Record:
             self.phase = phase
             self.doing = ""
             self.step_deadline = inf
+            self.link.over = True  # first of all, for whoever hears of the end is no longer inside of the run
             # It refers to us: a run that is over should go at once, not at a garbage collection.
             driver, self.driver = self.driver, None
         if epoch is None and driver is not None and not driver.returned:

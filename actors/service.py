@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from understudy.ancestry import current_ancestry
 from understudy.messages import Message, Part
 from understudy.orchestration import Agent
 from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
@@ -13,6 +14,7 @@ from understudy.outcomes import Outcome
 from .handle import Handle
 from .record import Record
 from .system import ActorSystem, current_system
+from .waiting import graph
 
 
 class ThreadRuntime:
@@ -26,6 +28,7 @@ class ThreadRuntime:
 
     def run(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Outcome[object]:
         """Begin a run and wait for its outcome."""
+        _refuse_circle(runner)
         return _carry_out(*_prepare(runner, input, options))
 
     def resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> Outcome[object]:
@@ -33,6 +36,7 @@ class ThreadRuntime:
         if not isinstance(token, str):
             raise TypeError(f"a token is a string, got {token!r}")
         _check_timeout(options.timeout)
+        _refuse_circle(runner)
         system = _system(options.system)
         return _carry_out(system, system.prepare_again(_agent(runner), token, answer, options))
 
@@ -44,14 +48,29 @@ def _prepare(runner: object, input: str | Sequence[Part], options: RunOptions) -
 
 
 def _carry_out(system: ActorSystem, record: Record) -> Outcome[object]:
-    handle = Handle(record)
+    callers = current_ancestry()
     try:
-        system.launch(record)
-        return handle.result()
+        if not callers:
+            return _launch_and_wait(system, record)
+        record.ancestry = (*callers, record.link)
+        with graph.waiting(callers, record.link):
+            return _launch_and_wait(system, record)
     except BaseException:
         # Ctrl-C, SystemExit, a greenlet's exit: nobody will ask for this run again. A run that is done stays done.
-        handle.cancel()
+        Handle(record).cancel()
         raise
+
+
+def _launch_and_wait(system: ActorSystem, record: Record) -> Outcome[object]:
+    system.launch(record)
+    record.reply.wait()
+    return record.reply.get()
+
+
+def _refuse_circle(runner: object) -> None:
+    callers = current_ancestry()
+    if callers:
+        graph.check(callers, _agent(runner))
 
 
 def _agent(runner: object) -> Agent[object]:

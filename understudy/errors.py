@@ -12,6 +12,7 @@
     │   └── ToolUnavailable
     ├── RunError                        a run ended without an outcome
     │   ├── MaxIterationsExceeded       a limit, with a token to go on
+    │   ├── CircularAgentCall           a run would wait for itself
     │   ├── RunCancelled
     │   ├── RunTimedOut
     │   ├── UnfinishedRun               `.text` was read of a run that waits
@@ -152,6 +153,18 @@ class MaxIterationsExceeded(RunError):
         super().__init__(message, run_id=run_id, token=token)
         self.limit = limit
         self.what = what
+
+
+class CircularAgentCall(RunError):
+    """A run would wait, directly or through others, for itself. What was to be waited for did not begin because of it.
+
+    Attributes:
+        path: ids of the agents on the way, the first one again at the end.
+    """
+
+    def __init__(self, message: str, *, path: tuple[str, ...] = (), run_id: str = "", token: str = "") -> None:
+        super().__init__(message, run_id=run_id, token=token)
+        self.path = path
 
 
 class RunCancelled(RunError):

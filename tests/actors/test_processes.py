@@ -130,6 +130,38 @@ def test_a_child_forked_during_a_run_does_not_take_the_run_along() -> None:
     assert (status, out) == (0, "child ok False\nparent ok\n"), err
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_children_forked_while_runs_wait_for_one_another_have_waits_of_their_own() -> None:
+    status, out, err = output("""
+        def answer(request):
+            return says(request.tool_results[0].content) if request.tool_results else calls("delegate")
+
+        inner = us.Agent("inner", model=FunctionModel(lambda request: says("ok")))
+        outer = us.Agent("outer", model=FunctionModel(answer), tools=[us.tool(name="delegate")(lambda: inner.run("go").text)])
+        stop = threading.Event()
+
+        def churn():
+            while not stop.is_set():
+                outer.run("go")
+
+        outer.run("warm up")  # a child forked in the middle of an import could not import
+        threads = [threading.Thread(target=churn, daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        ends = set()
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                ok = outer.submit("go").result(10).text == "ok"
+                os._exit(0 if ok else 1)
+            ends.add(os.waitpid(child, 0)[1])
+        stop.set()
+        print(ends)
+    """)
+
+    assert (status, out) == (0, "{0}\n"), err
+
+
 def test_nothing_is_printed_or_logged_unless_the_host_asks() -> None:
     status, out, err = output("""
         def broken() -> str:

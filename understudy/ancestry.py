@@ -1,0 +1,118 @@
+"""Ancestry: who waits for the code that runs now, so that nobody waits for itself.
+
+It travels in a context variable: whatever runs inside a run finds it, and a run that is begun and waited for there gets
+it with the new run at its end. A run that is only submitted begins with itself alone, for nobody waits for it yet.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar
+
+from understudy.errors import CircularAgentCall, RunError
+
+MAX_DEPTH = (
+    32  # Each level holds a thread; people nest three or four deep, and what goes past 32 does not end by itself.
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Runner(Protocol):
+    """A definition that can be run."""
+
+    @property
+    def id(self) -> str: ...
+
+
+class Link:
+    """One run in a chain of those that wait, told apart by object.
+
+    Attributes:
+        runner: the definition that runs. The object decides what is the same runner; its id is for people.
+        run_id: which run of it.
+        begun_in: ids of the runs that waited for the code that began this one, whether or not it then waited.
+        over: whether the run ended or paused; nobody waits for it any more.
+    """
+
+    __slots__ = ("begun_in", "over", "run_id", "runner")
+
+    def __init__(self, runner: Runner, run_id: str) -> None:
+        callers = current_ancestry()
+        self.runner = runner
+        self.run_id = run_id
+        self.begun_in: tuple[str, ...] = tuple([link.run_id for link in callers]) if callers else ()
+        self.over = False
+
+    def __repr__(self) -> str:
+        return f"Link({self.runner.id!r}, {self.run_id!r})"
+
+
+Ancestry: TypeAlias = tuple[Link, ...]
+"""Outermost first; each waits for the next, and the last one for the code at hand, which is part of it."""
+
+_current: contextvars.ContextVar[Ancestry] = contextvars.ContextVar("understudy_ancestry", default=())
+
+
+def current_ancestry() -> Ancestry:
+    """Return who waits for this code; empty outside of runs, and when the run it was part of is over."""
+    chain = _current.get()
+    return () if chain and chain[-1].over else chain
+
+
+def enter_ancestry(chain: Ancestry) -> contextvars.Token[Ancestry]:
+    """Make `chain` the current one of this context; undo with `leave_ancestry`."""
+    return _current.set(chain)
+
+
+def leave_ancestry(token: contextvars.Token[Ancestry]) -> None:
+    """Undo `enter_ancestry`, in the context it was called in."""
+    _current.reset(token)
+
+
+def check_call(callers: Ancestry, runner: Runner) -> None:
+    """Refuse a run of `runner` that `callers` would wait for, if it is one of them or there are too many.
+
+    Raises:
+        CircularAgentCall: `runner` would wait for itself.
+        RunError: the chain would be longer than `MAX_DEPTH`.
+    """
+    for position, link in enumerate(callers):
+        if link.runner is runner:
+            raise circular(*[each.runner.id for each in callers[position:]], runner.id)
+    check_depth(len(callers) + 1, callers[0].runner.id if callers else runner.id, runner.id)
+
+
+def check_depth(depth: int, first: str, last: str) -> None:
+    """Refuse a chain of more than `MAX_DEPTH` runs."""
+    if depth > MAX_DEPTH:
+        raise RunError(
+            f"runs may wait for one another {MAX_DEPTH} deep; from agent {first!r} to agent {last!r} it would be {depth}"
+        )
+
+
+def circular(*path: str) -> CircularAgentCall:
+    """Make the error of a call whose waiting would close a circle."""
+    return CircularAgentCall(f"a run would wait for itself: {' -> '.join(path)}", path=path)
+
+
+def carry(fn: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that runs `fn` as part of the run this is called in, on whatever thread it is called.
+
+    A thread that a tool starts knows nothing of the run: a run it begins is one of its own. What is carried there keeps
+    the run's deadline and cancellation, its system, who waits for it, and the other context variables of this moment.
+    The function may be called many times, by several threads at once; the variables that `fn` sets are its own. Outside
+    of runs there is nothing to carry, and `fn` is returned.
+    """
+    if not _current.get():
+        return fn
+    context = contextvars.copy_context()
+
+    @wraps(fn)
+    def carried(*args: P.args, **kwargs: P.kwargs) -> R:
+        return context.copy().run(fn, *args, **kwargs)  # a context can be entered only once at a time
+
+    return carried
