@@ -151,6 +151,8 @@ class Record:
         if self.machine is None:
             prompt, history = self.agent.system_prompt, self.options.history or ()
             system = prompt if isinstance(prompt, str) else prompt(self.context)
+            if not isinstance(system, str):
+                raise TypeError(f"the function given as system_prompt must return a string, got {system!r}")
             made = AgentRun(self.agent.run_spec, self.input, history=history, system=system)
             with self.lock:
                 self._check(epoch)

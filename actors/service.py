@@ -10,6 +10,7 @@ from understudy.messages import Message, Part
 from understudy.orchestration import Agent
 from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
 from understudy.outcomes import Outcome
+from understudy.session import check_key
 
 from .handle import Handle
 from .record import Record
@@ -91,8 +92,13 @@ def _check(input: object, options: RunOptions) -> None:
     """Find a caller's mistakes before anything starts."""
     if not isinstance(input, str) and not isinstance(input, Sequence):
         raise TypeError(f"input must be text or a sequence of parts, got {input!r}")
+    for part in () if isinstance(input, str) else cast("Sequence[object]", input):
+        if not isinstance(part, Part):
+            raise TypeError(f"input must be text or a sequence of parts, such as us.TextPart(…); got {part!r} in it")
     if options.session is not None and not isinstance(options.session, Mapping):
         raise TypeError(f"session must be a SessionState or a mapping, got {options.session!r}")
+    for key in options.session or ():
+        check_key(key)
     for message in options.history or ():
         if not isinstance(message, Message):
             raise TypeError(f"history must hold Message objects, got {message!r}")
@@ -100,6 +106,8 @@ def _check(input: object, options: RunOptions) -> None:
 
 
 def _check_timeout(timeout: float | None) -> None:
+    if timeout is not None and not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number of seconds, or None for no limit; got {timeout!r}")
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout must be above 0 seconds, or None for no limit; got {timeout!r}")
 

@@ -244,7 +244,13 @@ class Agent(Generic[T_co]):
 
     @contextmanager
     def override(self, *, model: Model) -> Generator[None]:
-        """Let another model answer inside the `with` block: in every thread, and where the agent is used by others."""
+        """Let another model answer inside the `with` block: in every thread, and where the agent is used by others.
+
+        Raises:
+            TypeError: it is no model; a string is not enough here.
+        """
+        if not isinstance(model, Model) or isinstance(model, type):
+            raise TypeError(f"agent {self.id!r}: override needs a model with a complete() method, got {model!r}")
         self._overrides.append(model)
         try:
             yield

@@ -43,6 +43,8 @@ class AgentRun:
         history: Iterable[Message] = (),
         system: str | None = None,
     ) -> None:
+        if not isinstance(spec, RunSpec):
+            raise TypeError(f"a run is made with RunSpec.of(agent), got {spec!r}")
         messages = list(history)
         start = len(messages)
         messages.append(user_message(input))
@@ -213,11 +215,14 @@ class AgentRun:
         """Raise limits, so that a run that reached one can go on. The numbers count from the run's beginning.
 
         Raises:
+            TypeError: something is no whole number.
             ValueError: a number is below what it replaces.
         """
         state = self._state
         given = {"max_iterations": max_iterations, "max_turns": max_turns, "max_continues": max_continues}
         for name, value in given.items():
+            if value is not None and not isinstance(value, int):
+                raise TypeError(f"{name} must be a whole number, got {value!r}")
             if value is not None and value < getattr(state, name):
                 raise ValueError(f"{name} can only be raised: it is {getattr(state, name)}, got {value}")
         for name, value in given.items():

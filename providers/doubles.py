@@ -42,7 +42,12 @@ class ScriptedModel:
     """
 
     def __init__(self, turns: Iterable[ModelTurn | Exception]) -> None:
+        if isinstance(turns, str) or not isinstance(turns, Iterable):
+            raise TypeError(f"a script is a list of turns, such as [says(…)], got {turns!r}")
         self._turns = list(turns)
+        for line in self._turns:
+            if not isinstance(line, (ModelTurn, Exception)):
+                raise TypeError(f"a script holds turns (says, calls) and exceptions, got {line!r}")
         self._lock = threading.Lock()
         """Guards the requests, and with them the position in the script."""
         self.requests: list[ModelRequest] = []

@@ -178,8 +178,16 @@ class Tool(Generic[P, R_co]):
         self.name = name if name is not None else getattr(function, "__name__", type(function).__name__)
         if not NAME.fullmatch(self.name):
             raise ValueError(f"tool name {self.name!r}: expected letters, digits, '_' and '-', at most 64")
+        if timeout is not None and not isinstance(timeout, (int, float)):
+            raise TypeError(f"tool {self.name!r}: timeout must be a number of seconds or None, got {timeout!r}")
         if timeout is not None and not timeout > 0:
             raise ValueError(f"tool {self.name!r}: timeout must be above 0 seconds, got {timeout!r}")
+        if not isinstance(retries, int):
+            raise TypeError(f"tool {self.name!r}: retries must be a whole number, got {retries!r}")
+        if not isinstance(approval, bool) and not callable(approval):
+            raise TypeError(
+                f"tool {self.name!r}: approval must be True, False or a function of the call and its run, got {approval!r}"
+            )
         if retries < 0:
             raise ValueError(f"tool {self.name!r}: retries must not be negative, got {retries}")
         self.timeout = timeout

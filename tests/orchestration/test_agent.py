@@ -185,6 +185,14 @@ def test_an_override_ends_when_its_block_fails() -> None:
     assert CLERK.current_model is CLERK.model
 
 
+def test_an_override_needs_a_model_and_not_its_name() -> None:
+    with (
+        pytest.raises(TypeError, match="agent 'clerk': override needs a model with a complete"),
+        CLERK.override(model="rehearsal"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake is the point
+    ):
+        pass
+
+
 def test_an_override_holds_in_every_thread() -> None:
     model = ScriptedModel([])
     seen: list[object] = []

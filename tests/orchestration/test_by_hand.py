@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import understudy as us
 from understudy.testing import ScriptedModel, calls, says
 
@@ -40,3 +42,8 @@ def test_people_can_drive_a_run_by_hand() -> None:
     assert (outcome.text, outcome.turns, outcome.iterations) == ("Seven.", 3, 1)
     assert model.requests[1].text == "Which product? A-113."
     assert model.requests[2].tool_results[0].content == "7"
+
+
+def test_a_run_is_made_with_a_spec_and_not_with_an_agent() -> None:
+    with pytest.raises(TypeError, match=r"RunSpec.of\(agent\), got Agent\('a'\)"):
+        us.AgentRun(us.Agent("a", model="rehearsal"), "Hi")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake is the point

@@ -148,6 +148,13 @@ def test_a_round_in_which_every_call_was_refused_counts() -> None:
         run.next_step()
 
 
+def test_a_limit_is_a_whole_number() -> None:
+    run = AgentRun(make_spec(), "Hi")
+
+    with pytest.raises(TypeError, match="max_turns must be a whole number, got '60'"):
+        run.extend(max_turns="60")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake is the point
+
+
 @pytest.mark.parametrize(
     "lower",
     [{"max_iterations": 4}, {"max_turns": 6}, {"max_continues": 2}, {"max_iterations": 9, "max_turns": 6}],

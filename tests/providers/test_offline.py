@@ -318,6 +318,12 @@ def test_an_exception_in_a_script_is_raised_in_its_place_and_the_script_goes_on(
     assert model.complete(ModelRequest(HI)).text == "Seven."
 
 
+@pytest.mark.parametrize("script", ["Seven.", says("Seven."), ["Seven."], [says("Seven."), None]])
+def test_a_script_holds_turns_and_exceptions_only(script: object) -> None:
+    with pytest.raises(TypeError, match="a script"):
+        ScriptedModel(script)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake is the point
+
+
 def test_a_script_does_not_share_the_list_it_was_made_from() -> None:
     lines: list[ModelTurn | Exception] = [says("Seven.")]
     model = ScriptedModel(lines)

@@ -8,7 +8,7 @@ import functools
 import inspect
 import pickle
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
@@ -336,6 +336,19 @@ def test_a_timeout_must_be_above_zero(timeout: float) -> None:
 def test_retries_must_not_be_negative() -> None:
     with pytest.raises(ValueError, match="tool 'take': retries must not be negative"):
         us.tool(name="take", retries=-1)(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        ({"timeout": "10"}, "timeout must be a number of seconds or None, got '10'"),
+        ({"retries": "2"}, "retries must be a whole number, got '2'"),
+        ({"approval": "yes"}, "approval must be True, False or a function of the call and its run, got 'yes'"),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_named(mistake: dict[str, Any], words: str) -> None:
+    with pytest.raises(TypeError, match=f"tool 'take': {words}"):
+        us.tool(name="take", **mistake)(lambda: None)
 
 
 def test_what_cannot_be_called_is_no_tool() -> None:
