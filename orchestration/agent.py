@@ -169,6 +169,7 @@ class Agent(Generic[T_co]):
 
         Raises:
             MaxIterationsExceeded: the model wanted more rounds or turns than allowed.
+            CircularAgentCall: this is inside of a run of this agent, or of one it waits for; nothing began.
             RunTimedOut: `timeout` passed.
             RunCancelled: the run was cancelled. An interrupt (Ctrl-C) cancels it and is raised as it is.
             ProviderError: the model could not be reached or refused; one of its subclasses says which.

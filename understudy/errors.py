@@ -156,7 +156,7 @@ class MaxIterationsExceeded(RunError):
 
 
 class CircularAgentCall(RunError):
-    """A run would wait, directly or through others, for itself. What was to be waited for did not begin because of it.
+    """A run would wait, directly or through others, for itself. Raised before it waits, to whoever would close the circle.
 
     Attributes:
         path: ids of the agents on the way, the first one again at the end.

@@ -54,6 +54,7 @@ class Future(ABC, Generic[V_co]):
 
         Raises:
             TimeoutError: there is neither value nor error in that time; the work goes on.
+            CircularAgentCall: this is inside of a run, and what it would wait for waits for that run.
         """
 
     @abstractmethod

@@ -41,6 +41,11 @@ def test_a_callee_that_would_call_who_waits_for_it_is_refused_before_it_is_made(
     graph.check((b,), A)  # nobody waits for b any more
 
 
+def test_the_ancestry_counts_also_where_no_wait_is_in_the_graph() -> None:
+    with pytest.raises(CircularAgentCall):
+        WaitGraph().check((begun(A, "1"), begun(B, "2")), A)
+
+
 def test_who_waits_for_what_it_did_not_begin_may_be_run_again_by_it() -> None:
     graph = WaitGraph()
     a, b = begun(A, "1"), begun(B, "2")
