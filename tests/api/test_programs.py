@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.paths import ROOT, wire_folder
 from tests.support.programs import MARKER, performed, program_text
-from understudy import Agent, Complete, SessionState
+from understudy import ActorRef, ActorSystem, Agent, Complete, SessionState
 from understudy.testing import ScriptedModel, calls, says
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -24,7 +24,6 @@ NOT_YET = {
     7: "agents have no output type yet",
     9: "agents have no callbacks, criteria and budgets yet",
     10: "a system has no store and no supervisors of runners yet",
-    11: "there are no actors of the user's own yet",
     13: "there are no orchestrators and callbacks in specs yet",
 }
 """Programs without a file, and why."""
@@ -150,6 +149,17 @@ def test_driving_a_run_by_hand() -> None:
     assert isinstance(outcome, Complete)
     assert outcome.text == "Yes: seven."
     assert outcome.messages[2].tool_results[0].content == "7"
+
+
+def test_an_actor_of_ones_own() -> None:
+    with performed(FILES[11]) as names:
+        system, feed, price = names["system"], names["feed"], names["price"]
+
+    assert isinstance(system, ActorSystem)
+    assert isinstance(feed, ActorRef)
+    assert price == 12.5
+    assert feed.address == "market/prices"
+    assert system.stop(10.0) == ()
 
 
 def test_testing_an_application() -> None:
