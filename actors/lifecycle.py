@@ -6,6 +6,7 @@ lane. While it has no object, its user lane is suspended, and its mailbox keeps 
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import threading
 import time
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+from understudy.ancestry import Link, enter_ancestry
 from understudy.errors import AgentCrashed, AgentDown
 from understudy.messaging import Down, Mailbox
 from understudy.orchestration.supervision import LONGEST_BACKOFF, Restart
@@ -76,12 +78,14 @@ class ActorCell(Cell):
         "_family",
         "_lock",
         "_make",
+        "_own",
         "_policy",
         "_retry_at",
         "_thread",
         "_timers",
         "_watchers",
         "busy_since",
+        "link",
         "restart",
         "restarts",
         "state",
@@ -99,6 +103,11 @@ class ActorCell(Cell):
     ) -> None:
         super().__init__(address, self._new, capacity=mailbox.capacity)
         self.restart: Restart = restart
+        self.link = Link(self, address)
+        """The actor in the graph of who waits for whom."""
+        self._own = contextvars.Context()
+        """What its hooks and timers run in: the context of no sender."""
+        self._own.run(enter_ancestry, (self.link,))
         self._make = make
         self._policy = mailbox
         self._family = family
@@ -116,6 +125,11 @@ class ActorCell(Cell):
         self.busy_since: float | None = None
         self.stopped: Reply[None] = Reply()
         """Completes when the actor has stopped."""
+
+    @property
+    def id(self) -> str:
+        """What a circle's path calls it."""
+        return self.address
 
     # --- from any thread
 
@@ -205,6 +219,8 @@ class ActorCell(Cell):
             elif self._behaviour is None and not self._try_again():
                 self.finish(envelope, Fate.DEAD, error=self._down_error())
             else:
+                if envelope.context is None:
+                    envelope.context = self._own
                 super()._handle(envelope)
 
     def _handle_timed(self, envelope: Envelope, timed: _Timed) -> None:
@@ -213,6 +229,7 @@ class ActorCell(Cell):
             return
         timed.taken()
         envelope.message = timed.message
+        envelope.context = self._own
         super()._handle(envelope)
 
     @contextmanager
@@ -242,7 +259,7 @@ class ActorCell(Cell):
             self.epoch += 1
             self.restarts += 1
         try:
-            self._behaviour = self._new()
+            self._behaviour = self._own.run(self._new)
         except BaseException as cause:
             self._start_failed(cause, then)
             return
@@ -332,7 +349,7 @@ class ActorCell(Cell):
             return False
         self._family.forgive()
         try:
-            self._behaviour = self._new()
+            self._behaviour = self._own.run(self._new)
         except BaseException as cause:
             self._cause = cause
             return False
@@ -386,7 +403,7 @@ class ActorCell(Cell):
     def _guard(self, what: str, call: Callable[[], object]) -> None:
         """Run a hook; its failure changes nothing about what happens to the actor."""
         try:
-            call()
+            self._own.run(call)
         except BaseException:
             log.exception("%s: %s failed", self.address, what)
 

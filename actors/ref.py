@@ -8,16 +8,18 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
 
-from understudy.errors import MailboxFull
+from understudy.ancestry import current_ancestry, enter_ancestry
+from understudy.errors import CircularAgentCall, MailboxFull
 from understudy.handles import Future
 from understudy.messaging import DEFAULT_ASK_TIMEOUT, Down, Query
-from understudy.scope import current_scope
+from understudy.scope import Scope, current_scope, enter_scope
 
 from .cell import Envelope
 from .family import Family
 from .lifecycle import ActorCell
 from .mailbox import Put
 from .reply import Reply
+from .waiting import graph
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -33,11 +35,11 @@ V_co = TypeVar("V_co", covariant=True)
 class AskFuture(Future[V_co]):
     """The reply to an ask."""
 
-    __slots__ = ("_address", "_reply")
+    __slots__ = ("_cell", "_reply")
 
-    def __init__(self, reply: Reply[object], address: str) -> None:
+    def __init__(self, reply: Reply[object], cell: ActorCell) -> None:
         self._reply = reply
-        self._address = address
+        self._cell = cell
 
     def result(self, timeout: float | None = None) -> V_co:
         self._wait(timeout)
@@ -48,8 +50,8 @@ class AskFuture(Future[V_co]):
         return self._reply.error()
 
     def _wait(self, timeout: float | None) -> None:
-        if not self._reply.wait(timeout):
-            raise TimeoutError(f"{self._address} has not replied within {timeout:g} s; the message stands")
+        if not _wait(self._reply, timeout, self._cell):
+            raise TimeoutError(f"{self._cell.address} has not replied within {timeout:g} s; the message stands")
 
     def done(self) -> bool:
         return self._reply.done
@@ -61,10 +63,19 @@ class AskFuture(Future[V_co]):
         return isinstance(self._reply.error(), CancelledError)
 
     def cancel(self) -> bool:
-        return self._reply.fail(CancelledError(f"the ask of {self._address} was cancelled"))
+        return self._reply.fail(CancelledError(f"the ask of {self._cell.address} was cancelled"))
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         self._reply.when_done(lambda: callback(self))
+
+
+def _wait(reply: Reply[object], timeout: float | None, cell: ActorCell) -> bool:
+    """Wait for an actor's reply; inside of runs and actors, refuse to close a circle of waiting."""
+    callers = current_ancestry()
+    if not callers or reply.done or timeout == 0:
+        return reply.wait(timeout)
+    with graph.waiting(callers, cell.link):
+        return reply.wait(timeout)
 
 
 class ActorRef(Generic[M_contra]):
@@ -90,7 +101,8 @@ class ActorRef(Generic[M_contra]):
         Raises:
             MailboxFull: there was no room.
         """
-        put = self._cell.send(Envelope(message, context=contextvars.copy_context()), timeout)
+        # Nobody waits for a message that is told: it starts a chain of its own, without the sender's deadline.
+        put = self._cell.send(Envelope(message, context=self._context(None)), timeout)
         if put is Put.FULL:
             raise MailboxFull(f"{self.address} has no room for another message", actor=self.address)
 
@@ -110,9 +122,15 @@ class ActorRef(Generic[M_contra]):
             MailboxFull: there was no room.
             AgentCrashed: the actor failed at this message; `__cause__` says why.
             AgentDown: the actor has stopped, or is given up.
+            CircularAgentCall: the actor waits, directly or through others, for who asks.
         """
         reply, left = self._send(message, timeout)
-        if not reply.wait(left):
+        try:
+            replied = _wait(reply, left, self._cell)
+        except CircularAgentCall as error:
+            reply.fail(error)  # so that the message, which is on its way, is not handled
+            raise
+        if not replied:
             reply.fail(TimeoutError(f"{self.address} did not reply within {timeout:g} s"))
         return reply.get()
 
@@ -123,7 +141,7 @@ class ActorRef(Generic[M_contra]):
     def ask_future(self, message: object, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[object]:
         """Send, and return the future of the reply at once; `timeout` seconds is when the message loses its interest."""
         reply, _ = self._send(message, timeout)
-        return AskFuture(reply, self.address)
+        return AskFuture(reply, self._cell)
 
     def _send(self, message: object, timeout: float) -> tuple[Reply[object], float]:
         if not timeout >= 0:
@@ -133,8 +151,15 @@ class ActorRef(Generic[M_contra]):
         left = timeout if remaining is None else min(timeout, remaining)
         reply: Reply[object] = Reply()
         deadline = time.monotonic() + left
-        self._cell.send(Envelope(message, reply, deadline, contextvars.copy_context()), left)
+        context = self._context(Scope(deadline, time.monotonic, parent=scope))
+        self._cell.send(Envelope(message, reply, deadline, context), left)
         return reply, max(0.0, deadline - time.monotonic())
+
+    def _context(self, scope: Scope | None) -> contextvars.Context:
+        context = contextvars.copy_context()
+        context.run(enter_scope, scope)
+        context.run(enter_ancestry, (self._cell.link,))
+        return context
 
     def stop(self, timeout: float | None = None) -> bool:
         """Stop the actor after the messages it has; a second call only waits.

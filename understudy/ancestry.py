@@ -96,7 +96,7 @@ def check_depth(depth: int, first: str, last: str) -> None:
 
 def circular(*path: str) -> CircularAgentCall:
     """Make the error of a call whose waiting would close a circle."""
-    return CircularAgentCall(f"a run would wait for itself: {' -> '.join(path)}", path=path)
+    return CircularAgentCall(f"to wait would close a circle: {' -> '.join(path)}", path=path)
 
 
 def carry(fn: Callable[P, R]) -> Callable[P, R]:
