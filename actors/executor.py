@@ -7,6 +7,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Coroutine
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from understudy.errors import RunError
@@ -77,7 +78,10 @@ def _attempts(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exe
         except Exception:
             if attempt == tool.retries or scope.cancelled:
                 raise
-            scope.sleep(RETRY_PAUSE * 2**attempt)
+            pause = RETRY_PAUSE * 2**attempt
+            if pause > (inf if (left := scope.remaining()) is None else left):
+                raise  # no time for another: the model should read of this failure, not of the time
+            scope.sleep(pause)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 

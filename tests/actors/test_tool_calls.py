@@ -13,6 +13,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, results_of, scripted
+from understudy.actors import executor
 from understudy.testing import ScriptedModel, calls, says
 
 
@@ -265,6 +266,16 @@ def test_a_tool_that_keeps_raising_fails_with_its_last_error() -> None:
         raise ConnectionError(f"busy {len(attempts)}")
 
     assert result_of(calls("flaky"), flaky).content == "flaky failed: ConnectionError: busy 2"
+
+
+def test_a_tool_that_has_no_time_for_another_attempt_fails_with_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "RETRY_PAUSE", 1000.0)  # longer than the tool's timeout
+
+    @us.tool(retries=1)
+    def flaky() -> str:
+        raise ConnectionError("busy")
+
+    assert result_of(calls("flaky"), flaky).content == "flaky failed: ConnectionError: busy"
 
 
 @pytest.mark.parametrize(("idempotent", "expected"), [(True, "second time"), (False, "timed out")])
