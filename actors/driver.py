@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from contextvars import copy_context
@@ -19,6 +20,7 @@ from .cell import Cell
 from .executor import Executed, RunTool, ToolExecutor, error_result, execute, timeout_result
 from .record import Record, Stale
 from .reply import Reply
+from .story import Story
 
 if TYPE_CHECKING:
     from .runs import Runs
@@ -147,22 +149,24 @@ class Driver:
         """Run several calls at the same time, each in an executor of its own; the results go in call order."""
         record, epoch = self._record, self._epoch
         record.begin_step(epoch, f"running {len(calls)} tools")
-        under_way = [self._start(call) for call in calls]
+        tell = _Teller(record.story)
+        under_way = [self._start(call, tell) for call in calls]
         forget = record.scope.on_cancel(lambda: self._give_up_all(under_way))
         try:
             for order, reply in sorted(under_way, key=lambda pair: pair[0].deadline or _FOREVER):
                 self._await(order, reply)
+                tell(order, reply)  # whose thread may not have come to it yet, and the run goes on
         finally:
             forget()
         record.take_results(epoch, [settled(order, reply) for order, reply in under_way])
 
-    def _start(self, call: ToolCall) -> tuple[RunTool, Reply[object]]:
+    def _start(self, call: ToolCall, tell: _Teller) -> tuple[RunTool, Reply[object]]:
         record, tool = self._record, self._tools[call.name]
         order = RunTool(record, tool, call, _deadline(tool))
         record.story.note(call)
         executor = Cell(f"{record.run_id}/{call.id}", ToolExecutor)
         reply = executor.ask(order, timeout=_FOREVER, context=copy_context(), on_lost=order.lost)
-        reply.when_done(lambda: record.story.note((call, settled(order, reply)[0])))
+        reply.when_done(lambda: tell(order, reply))
         return order, reply
 
     def _await(self, order: RunTool, reply: Reply[object]) -> None:
@@ -178,6 +182,22 @@ class Driver:
     def _give_up(self, order: RunTool, reply: Reply[object], why: UnderstudyError) -> None:
         if reply.fail(why):
             self._runs.give_up(order)
+
+
+class _Teller:
+    """Notes the result of each call of a round once: when it is there, and before the run goes on."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+        """Guards the ids of the calls that were told; held while noting, so that who comes second finds it noted."""
+
+    def __call__(self, order: RunTool, reply: Reply[object]) -> None:
+        with self._lock:
+            if order.call.id not in self._told:
+                self._told.add(order.call.id)
+                self._story.note((order.call, settled(order, reply)[0]))
 
 
 _FOREVER = float("inf")

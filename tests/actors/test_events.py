@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 import understudy as us
 from tests.support.scripts import WAIT, scripted
+from understudy.actors.story import Fact, Story
 from understudy.testing import FunctionModel, calls, says
 
 
@@ -95,6 +98,27 @@ def test_each_call_of_a_turn_is_told_once_also_when_it_times_out() -> None:
 
     finished = [event.result.error_kind for event in events if isinstance(event, us.ToolFinished)]
     assert sorted(finished) == ["", "timed_out", "timed_out"]
+
+
+def test_each_call_of_a_turn_is_told_before_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone_on, note = threading.Event(), Story.note
+
+    def note_late(story: Story, fact: Fact) -> None:
+        match fact:
+            case 2 | BaseException():
+                gone_on.set()
+            case (us.ToolCall(), us.ToolResult()):
+                gone_on.wait(0.2)  # an executor's thread that is slow to tell
+            case _:
+                pass
+        note(story, fact)
+
+    monkeypatch.setattr(Story, "note", note_late)
+    handle = scripted(calls("look", word="x") + calls("look", word="y"), says("ok"), tools=[look]).submit("go")
+    events = names(list(handle.events()))
+
+    assert events.count("ToolFinished") == 2
+    assert events[6:8] == ["TurnStarted", "TextDelta"]
 
 
 def test_a_pause_ends_the_events_with_its_outcome() -> None:
