@@ -13,11 +13,11 @@ from concurrent.futures import CancelledError
 from enum import IntEnum, auto
 from typing import Protocol
 
-from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull
+from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull, in_words
 from understudy.messaging import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
 
 from .mailbox import Lanes, Put
-from .reply import Reply
+from .reply import Reply, log
 from .shell import hand_over, lend, lend_next
 
 
@@ -117,9 +117,10 @@ class Cell:
         timeout: float = DEFAULT_ASK_TIMEOUT,
         context: contextvars.Context | None = None,
         on_lost: Callable[[BaseException], object] | None = None,
+        reply: Reply[object] | None = None,
     ) -> Reply[object]:
-        """Send, and return the reply to come; a message not begun within `timeout` seconds is never begun."""
-        reply: Reply[object] = Reply()
+        """Send, and return the reply to come, or the one given; a message not begun within `timeout` seconds never is."""
+        reply = Reply() if reply is None else reply
         self._deliver(Envelope(message, reply, time.monotonic() + timeout, context, on_lost), False, False)
         return reply
 
@@ -189,7 +190,7 @@ class Cell:
     def _failed(self, envelope: Envelope, cause: BaseException) -> None:
         self._behaviour = None  # the next message meets a fresh one
         self.epoch += 1
-        error = AgentCrashed(f"{self.address} failed: {type(cause).__name__}: {cause}", actor=self.address)
+        error = AgentCrashed(f"{self.address} failed: {in_words(cause)}", actor=self.address)
         error.__cause__ = cause
         self.finish(envelope, Fate.FAILED, error=error)
 
@@ -204,7 +205,10 @@ class Cell:
             else:
                 envelope.reply.fail(error)
         if error is not None and envelope.on_lost is not None:
-            envelope.on_lost(error)
+            try:
+                envelope.on_lost(error)
+            except BaseException:  # it runs on whatever thread is here, which has other messages to see to
+                log.exception("%s: what was to be done about a lost message failed", self.address)
 
     def count_failure(self) -> None:
         """Count a failure that happened in a part of this actor that runs elsewhere, such as a run's driver."""

@@ -9,7 +9,15 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, assert_never, cast
 
 from understudy.ancestry import enter_ancestry, leave_ancestry
-from understudy.errors import ProviderError, ProviderTimeout, RunCancelled, RunTimedOut, ToolTimeout, UnderstudyError
+from understudy.errors import (
+    ProviderError,
+    ProviderTimeout,
+    RunCancelled,
+    RunTimedOut,
+    ToolTimeout,
+    UnderstudyError,
+    in_words,
+)
 from understudy.messages import ModelRequest, ModelTurn, ToolCall
 from understudy.models import Model, ModelName
 from understudy.orchestration.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
@@ -17,7 +25,7 @@ from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.tools import Tool
 
 from .cell import Cell
-from .executor import Executed, RunTool, ToolExecutor, error_result, execute, timeout_result
+from .executor import Executed, RunTool, ToolExecutor, error_result, execute, may_repeat, timeout_result
 from .record import Record, Stale
 from .reply import Reply
 from .story import Story
@@ -70,7 +78,11 @@ class Driver:
 
     def _drive(self) -> None:
         record, epoch = self._record, self._epoch
+        deadline = record.scope.deadline
         while True:
+            # Nothing is begun that nobody has time for, whoever notices first.
+            if deadline is not None and time.monotonic() >= deadline:
+                raise timed_out(record)
             step = record.next_step(epoch)
             match step:
                 case CallModel(request=request):
@@ -139,7 +151,7 @@ class Driver:
         record, epoch = self._record, self._epoch
         tool = self._tools[call.name]
         order = RunTool(record, tool, call, _deadline(tool))
-        record.begin_step(epoch, f"running tool {call.name}", order.deadline or _FOREVER, call)
+        record.begin_step(epoch, f"running tool {call.name}", order.deadline or _FOREVER, order)
         record.story.note(call)
         executed = execute(order)
         record.take_results(epoch, [executed])
@@ -162,18 +174,29 @@ class Driver:
 
     def _start(self, call: ToolCall, tell: _Teller) -> tuple[RunTool, Reply[object]]:
         record, tool = self._record, self._tools[call.name]
-        order = RunTool(record, tool, call, _deadline(tool))
+        order, reply = RunTool(record, tool, call, _deadline(tool)), Reply[object]()
         record.story.note(call)
-        executor = Cell(f"{record.run_id}/{call.id}", ToolExecutor)
-        reply = executor.ask(order, timeout=_FOREVER, context=copy_context(), on_lost=order.lost)
         reply.when_done(lambda: tell(order, reply))
+        self._lend_executor(order, reply)
         return order, reply
 
+    def _lend_executor(self, order: RunTool, reply: Reply[object]) -> None:
+        executor = Cell(f"{self._record.run_id}/{order.call.id}", ToolExecutor)
+        executor.ask(order, timeout=_FOREVER, context=copy_context(), on_lost=order.lost, reply=reply)
+
     def _await(self, order: RunTool, reply: Reply[object]) -> None:
-        left = None if order.deadline is None else order.deadline - time.monotonic()
-        if not reply.wait(left):
-            name, call_id = order.call.name, order.call.id
-            self._give_up(order, reply, ToolTimeout(f"{name} timed out", tool=name, call_id=call_id))
+        timed_out = 0
+        while not reply.wait(None if order.deadline is None else order.deadline - time.monotonic()):
+            timed_out += 1
+            if not may_repeat(order.tool, timed_out):
+                name, call_id = order.call.name, order.call.id
+                self._give_up(order, reply, ToolTimeout(f"{name} timed out", tool=name, call_id=call_id))
+                return
+            self._runs.give_up(order)
+            order.cancel()
+            # Whichever attempt replies first is taken: the tool is one that may run twice.
+            order = RunTool(self._record, order.tool, order.call, _deadline(order.tool))
+            self._lend_executor(order, reply)
 
     def _give_up_all(self, under_way: list[tuple[RunTool, Reply[object]]]) -> None:
         for order, reply in under_way:
@@ -182,6 +205,7 @@ class Driver:
     def _give_up(self, order: RunTool, reply: Reply[object], why: UnderstudyError) -> None:
         if reply.fail(why):
             self._runs.give_up(order)
+            order.cancel()
 
 
 class _Teller:
@@ -225,12 +249,18 @@ def cancelled(record: Record, why: str = "") -> RunCancelled:
     )
 
 
+def timed_out(record: Record) -> RunTimedOut:
+    """Make the error of a run whose deadline has passed."""
+    return RunTimedOut(
+        f"run {record.run_id} of agent {record.agent.id!r} passed its deadline while {record.doing or 'it began'}",
+        run_id=record.run_id,
+    )
+
+
 def model_failure(record: Record, error: BaseException) -> ProviderError:
     """Make the error of a model object that failed in a way of its own."""
     model = type(record.agent.current_model).__name__
-    return ProviderError(
-        f"the model of agent {record.agent.id!r} failed: {type(error).__name__}: {error}", provider=model
-    )
+    return ProviderError(f"the model of agent {record.agent.id!r} failed: {in_words(error)}", provider=model)
 
 
 def model_timeout(record: Record) -> ProviderTimeout:

@@ -10,11 +10,13 @@ from collections.abc import Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from understudy.errors import RunError
+from understudy.errors import RunError, in_words
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
+
+from .reply import log
 
 if TYPE_CHECKING:
     from .record import Record
@@ -32,14 +34,20 @@ class RunTool:
         returned: whether the tool came back, which one that hangs may never do.
     """
 
-    __slots__ = ("call", "deadline", "record", "returned", "tool")
+    __slots__ = ("call", "deadline", "record", "returned", "scope", "tool")
 
     def __init__(self, record: Record, tool: Tool[..., object], call: ToolCall, deadline: float | None) -> None:
         self.record = record
         self.tool = tool
         self.call = call
         self.deadline = deadline
+        self.scope = Scope(deadline, time.monotonic, parent=record.scope)
         self.returned = False
+
+    def cancel(self) -> None:
+        """Tell the tool that nobody waits for it any more: its scope is cancelled, and an async tool's task with it."""
+        for failure in self.scope.cancel():
+            log.error("a function that on_cancel was given failed", exc_info=failure)
 
     def lost(self, error: BaseException) -> None:
         """Note that the call never began, and so does not hang: it was given up before a thread came to it."""
@@ -59,10 +67,9 @@ def execute(order: RunTool) -> Executed:
     from understudy.schemas import BadArguments, check_arguments
 
     tool, call = order.tool, order.call
-    scope = Scope(order.deadline, time.monotonic, parent=order.record.scope)
-    token = enter_scope(scope)
+    token = enter_scope(order.scope)
     try:
-        return _attempts(order, check_arguments(tool.signature, tool.name, call.arguments), scope)
+        return _attempts(order, check_arguments(tool.signature, tool.name, call.arguments), order.scope)
     except BadArguments as error:
         return error_result(call, "bad_arguments", str(error)), None
     except BaseException as error:  # the tool's failure is its result; the run and its thread go on
@@ -162,18 +169,14 @@ def _plain(value: object) -> object:
     return str(value)
 
 
+def may_repeat(tool: Tool[..., object], timed_out: int) -> bool:
+    """Whether a call may be tried again after so many attempts that timed out."""
+    return tool.idempotent and timed_out <= tool.retries
+
+
 def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResult:
     """Make the result of a call that has no value."""
     return ToolResult(call.id, content, is_error=True, error_kind=kind, name=call.name)
-
-
-def in_words(error: BaseException) -> str:
-    """Return the error's type and message; the message is made by code of a user's, and may fail in its turn."""
-    name = type(error).__name__
-    try:
-        return f"{name}: {error}"
-    except Exception:
-        return f"{name} (it has no message that can be shown)"
 
 
 def timeout_result(call: ToolCall, timeout: float | None) -> ToolResult:

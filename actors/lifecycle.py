@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from understudy.ancestry import Link, enter_ancestry
-from understudy.errors import AgentCrashed, AgentDown
+from understudy.errors import AgentCrashed, AgentDown, in_words
 from understudy.messaging import Down, Mailbox
 from understudy.orchestration.supervision import LONGEST_BACKOFF, Restart
 
@@ -282,7 +282,7 @@ class ActorCell(Cell):
                 then()
 
     def _failed(self, envelope: Envelope, cause: BaseException) -> None:
-        error = AgentCrashed(f"{self.address} failed: {type(cause).__name__}: {cause}", actor=self.address)
+        error = AgentCrashed(f"{self.address} failed: {in_words(cause)}", actor=self.address)
         error.__cause__ = cause
         if envelope.reply is None:  # nobody waits to be told
             log.error("%s", error, exc_info=cause)
@@ -362,7 +362,7 @@ class ActorCell(Cell):
     def _down_error(self) -> AgentDown:
         if self.state == "down":
             error = AgentDown(
-                f"{self.address} failed too often and is given up for now: {self._cause}", actor=self.address
+                f"{self.address} failed too often and is given up for now: {_cause_of(self._cause)}", actor=self.address
             )
             error.__cause__ = self._cause
             return error
@@ -406,6 +406,10 @@ class ActorCell(Cell):
             self._own.run(call)
         except BaseException:
             log.exception("%s: %s failed", self.address, what)
+
+
+def _cause_of(error: BaseException | None) -> str:
+    return "" if error is None else in_words(error)
 
 
 def _actor(behaviour: Behaviour) -> Actor[object]:

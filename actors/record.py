@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from understudy.ancestry import Ancestry, Link
 from understudy.handles import RunPhase, RunStatus
-from understudy.messages import ModelTurn, Part, ToolCall, ToolResult, join_text
+from understudy.messages import ModelTurn, Part, ToolResult, join_text
 from understudy.orchestration.run import AgentRun
 from understudy.outcomes import Outcome
 from understudy.scope import Scope
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from .cell import Cell
     from .driver import Driver
+    from .executor import RunTool
     from .runs import Runs
 
 _NO_CONTEXT = contextvars.Context()
@@ -81,8 +82,8 @@ class Record:
         "scope",
         "session",
         "started_in",
-        "step_call",
         "step_deadline",
+        "step_order",
         "story",
         "unfed",
     )
@@ -115,7 +116,7 @@ class Record:
         self.doing = "starting"
         self.step_deadline = inf
         """When the step in hand must be over, for the watchdog; infinite when the driver sees to it itself."""
-        self.step_call: ToolCall | None = None
+        self.step_order: RunTool | None = None
         """The tool call that the driver runs on its own thread."""
         self.driver: Driver | None = None
         """Who drives the run now."""
@@ -164,12 +165,12 @@ class Record:
             assert self.machine is not None
             return self.machine.next_step()
 
-    def begin_step(self, epoch: int, doing: str, deadline: float = inf, call: ToolCall | None = None) -> None:
+    def begin_step(self, epoch: int, doing: str, deadline: float = inf, order: RunTool | None = None) -> None:
         """Say what the driver is about to do, and until when."""
         with self.lock:
             self._check(epoch)
             self.doing = doing
-            self.step_call = call
+            self.step_order = order
             self.step_deadline = deadline
 
     def take_turn(self, epoch: int, turn: ModelTurn, approvals: Mapping[int, bool] | None) -> None:
@@ -194,7 +195,7 @@ class Record:
         with self.lock:
             self._check(epoch)
             self.step_deadline = inf
-            self.step_call = None
+            self.step_order = None
             assert self.machine is not None
             for _, overlay in results:
                 if overlay is not None:
@@ -218,7 +219,7 @@ class Record:
         self.epoch += 1
         self.driver = None
         self.step_deadline = inf
-        self.step_call = None
+        self.step_order = None
         return self.epoch
 
     def give_to(self, driver: Driver, epoch: int) -> bool:

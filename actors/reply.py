@@ -91,5 +91,5 @@ def _call(callback: Callable[[], object]) -> None:
     """Call what somebody else wants done; its failure is not that of the thread that happens to be here."""
     try:
         callback()
-    except Exception:
+    except BaseException:  # also its sys.exit(): the thread is not the callback's to end
         log.exception("a callback failed")

@@ -10,7 +10,14 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
-from understudy.errors import AgentCrashed, MaxIterationsExceeded, RunCancelled, RunError, RunTimedOut, UnderstudyError
+from understudy.errors import (
+    AgentCrashed,
+    MaxIterationsExceeded,
+    RunCancelled,
+    RunError,
+    UnderstudyError,
+    in_words,
+)
 from understudy.handles import RunPhase
 from understudy.messages import Part
 from understudy.orchestration.steps import AwaitApproval, AwaitInput
@@ -19,8 +26,8 @@ from understudy.scope import Scope, current_scope
 
 from .answers import feed_answer
 from .cell import Cell
-from .driver import Driver, cancelled, model_timeout
-from .executor import timeout_result
+from .driver import Driver, cancelled, model_timeout, timed_out
+from .executor import may_repeat, timeout_result
 from .record import Record
 from .reply import log
 from .tokens import Tokens
@@ -136,7 +143,7 @@ class Runs:
 
     def fail(self, record: Record, error: BaseException, epoch: int) -> None:
         """End the run with an error; a limit gets a token with which the run goes on."""
-        token = self._tokens.issue(record) if isinstance(error, MaxIterationsExceeded) else ""
+        token = self._tokens.issue_for_limit(record) if isinstance(error, MaxIterationsExceeded) else ""
         if isinstance(error, RunError):
             error.run_id = record.run_id
             error.token = token
@@ -156,7 +163,7 @@ class Runs:
             return
         error = AgentCrashed(
             f"agent {record.agent.id!r} failed {len(record.crashes)} times in run {record.run_id}, "
-            f"the last time of {type(cause).__name__}: {cause}",
+            f"the last time of {in_words(cause)}",
             actor=record.agent.id,
             causes=tuple(record.crashes),
         )
@@ -198,29 +205,26 @@ class Runs:
     # --- deadlines, called by the watchdog
 
     def _deadline_passed(self, record: Record) -> None:
-        error = RunTimedOut(
-            f"run {record.run_id} of agent {record.agent.id!r} passed its deadline while {record.doing or 'it began'}",
-            run_id=record.run_id,
-        )
-        self._abandon(record, error, "failed")
+        self._abandon(record, timed_out(record), "failed")
 
     def _step_overdue(self, record: Record) -> None:
-        call = record.step_call
-        if call is None:
+        order = record.step_order
+        if order is None:
             self._abandon(record, model_timeout(record), "failed", overdue=time.monotonic())
             return
         with record.lock:
-            overdue = record.step_call is call and record.step_deadline <= time.monotonic()
+            overdue = record.step_order is order and record.step_deadline <= time.monotonic()
             hanging, machine = record.driver, record.machine
             epoch = record.take_over(record.epoch) if overdue else None
             if epoch is None or machine is None:
                 return
-            tool = next(tool for tool in record.agent.tools if tool.name == call.name)
+            call, tool = order.call, order.tool
             tried = record.attempts[call.id] = record.attempts.get(call.id, 0) + 1
-            if not (tool.idempotent and tried <= tool.retries):
+            if not may_repeat(tool, tried):
                 result = timeout_result(call, tool.timeout)
                 machine.tool_results([result])
                 record.story.note((call, result))
+        order.cancel()
         if hanging is not None:
             self.give_up(hanging)
         self.drive(record, epoch)

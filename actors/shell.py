@@ -22,7 +22,7 @@ IDLE_SECONDS = 10.0  # A burst's threads are kept for the next burst, not for ev
 class Runnable(Protocol):
     """What a shell runs: a cell."""
 
-    def run_turns(self) -> None:
+    def run_turns(self) -> object:
         """Handle messages until there are none; must not raise."""
         ...
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .record import Record
 
 REMEMBERED = 10_000  # Used tokens that are told apart from unknown ones; the oldest are forgotten first.
+KEPT_LIMITS = 1_000  # Runs at a limit that can go on. Most callers only see the error, and never come back for them.
 
 
 class Tokens:
@@ -23,12 +24,23 @@ class Tokens:
         """Guards both tables: of two who bring one token, one gets the run."""
         self._paused: dict[str, Record] = {}
         self._used: OrderedDict[str, None] = OrderedDict()
+        self._limits: OrderedDict[str, None] = OrderedDict()
 
     def issue(self, record: Record) -> str:
         """Return a new token for `record`; whoever has it can go on with the run."""
         token = f"{record.run_id}.{secrets.token_urlsafe(12)}"
         with self._lock:
             self._paused[token] = record
+        return token
+
+    def issue_for_limit(self, record: Record) -> str:
+        """Return a token for a run that reached a limit; of these, the oldest are forgotten when there are too many."""
+        token = self.issue(record)
+        with self._lock:
+            self._limits[token] = None
+            if len(self._limits) > KEPT_LIMITS:
+                oldest, _ = self._limits.popitem(last=False)
+                self._paused.pop(oldest, None)
         return token
 
     def take(self, token: str) -> Record:
@@ -40,6 +52,7 @@ class Tokens:
         """
         with self._lock:
             record = self._paused.pop(token, None)
+            self._limits.pop(token, None)
             if record is not None:
                 self._used[token] = None
                 if len(self._used) > REMEMBERED:
@@ -63,6 +76,7 @@ class Tokens:
         """Forget a token that nobody was given."""
         with self._lock:
             self._paused.pop(token, None)
+            self._limits.pop(token, None)
 
     def __len__(self) -> int:
         return len(self._paused)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from math import inf
 
 from understudy.errors import AgentDown
 
 from .record import Record
 from .reply import log
+from .shell import lend
 
 TICK = 0.02  # Seconds between looks; how late a deadline may be noticed.
 LINGER = 5.0  # Seconds it goes on ticking after the last run, for the next run is usually near.
@@ -31,6 +33,8 @@ class Watchdog:
         """Guards the decision whether the thread ends or goes on."""
         self._ticking = False
         self._records: dict[str, Record] = {}
+        self._seen_to: set[str] = set()
+        """Ids of the runs that a lent thread is ending or taking over now."""
 
     def watch(self, record: Record) -> None:
         """Look after `record` from now on. Raises `AgentDown` when no thread can be started."""
@@ -81,10 +85,37 @@ class Watchdog:
 
     def _look(self, record: Record, now: float) -> None:
         deadline = record.scope.deadline
+        if (inf if deadline is None else deadline) <= now:
+            self._see_to(record, self._on_deadline)
+        elif record.step_deadline <= now:
+            self._see_to(record, self._on_step)
+
+    def _see_to(self, record: Record, what: Callable[[Record], object]) -> None:
+        """Have another thread do it: callbacks of the user's may run there, and all other runs need their watchdog."""
+        if record.run_id not in self._seen_to:
+            self._seen_to.add(record.run_id)
+            errand = _Errand(partial(self._do, record, what))
+            try:
+                lend(errand)
+            except RuntimeError:  # no other thread can be had
+                errand.run_turns()
+
+    def _do(self, record: Record, what: Callable[[Record], object]) -> None:
         try:
-            if (inf if deadline is None else deadline) <= now:
-                self._on_deadline(record)
-            elif record.step_deadline <= now:
-                self._on_step(record)
-        except BaseException:  # also a callback's sys.exit(): all other runs still need their watchdog
+            what(record)
+        except BaseException:
             log.exception("the watchdog failed at run %s", record.run_id)
+        finally:
+            self._seen_to.discard(record.run_id)
+
+
+class _Errand:
+    """Something for a lent thread to do once."""
+
+    __slots__ = ("_do",)
+
+    def __init__(self, do: Callable[[], object]) -> None:
+        self._do = do
+
+    def run_turns(self) -> None:
+        self._do()

@@ -232,3 +232,12 @@ class AgentCrashed(ActorError):
     def __init__(self, message: str, *, actor: str = "", causes: tuple[BaseException, ...] = ()) -> None:
         super().__init__(message, actor=actor)
         self.causes = causes
+
+
+def in_words(error: BaseException) -> str:
+    """Return the error's type and message; the message is made by code of a user's, and may fail in its turn."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:  # noqa: BLE001 (whatever a user's __str__ raises)
+        return f"{name} (it has no message that can be shown)"

@@ -11,7 +11,6 @@ import functools
 import importlib
 import inspect
 import re
-import threading
 from collections.abc import Callable, Mapping
 from types import UnionType
 from typing import (
@@ -49,7 +48,7 @@ ApprovalRule: TypeAlias = "bool | Callable[[ToolCall, RunContext], bool]"
 class Signature:
     """What is known of a tool's function without pydantic, and the validator built with it on first use."""
 
-    __slots__ = ("_lock", "_made", "context_parameter", "function", "parameters", "receiver")
+    __slots__ = ("_made", "context_parameter", "function", "parameters", "receiver")
 
     def __init__(self, function: Callable[..., object], name: str, bound: bool = False) -> None:
         self.function = function
@@ -57,8 +56,6 @@ class Signature:
         """The parameter of a method that stands for its instance; None for a function."""
         self.context_parameter: str | None = None
         self.parameters: list[inspect.Parameter] = []
-        self._lock = threading.Lock()
-        """Guards the building of the model and the schema."""
         self._made: tuple[type[BaseModel], JsonObject] | None = None
         parameters = list(inspect.signature(function).parameters.values())
         names = module_names(function)
@@ -93,12 +90,11 @@ class Signature:
         return self._build(name)[1]
 
     def _build(self, name: str) -> tuple[type[BaseModel], JsonObject]:
+        # Without a lock, which a fork could leave held for ever: two threads that build at once build the same.
         if self._made is None:
-            with self._lock:
-                if self._made is None:
-                    from understudy.schemas import arguments_model
+            from understudy.schemas import arguments_model
 
-                    self._made = arguments_model(self, name)
+            self._made = arguments_model(self, name)
         return self._made
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import finished, results_of, scripted
+from understudy.actors import tokens
 from understudy.testing import calls, says
 
 
@@ -218,3 +219,17 @@ def test_deps_are_given_again_on_resume() -> None:
     waiting = asked(agent.run("go", deps="first"))
 
     assert results_of(agent.resume(waiting.token, "yes", deps="second"))[0].content == "second"
+
+
+def test_of_many_runs_at_a_limit_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "KEPT_LIMITS", 2)
+    agent = scripted(*[calls("look", order="7")] * 3, says("ok"), tools=[look], max_iterations=0)
+    limits: list[str] = []
+    for _ in range(3):
+        with pytest.raises(us.MaxIterationsExceeded) as caught:
+            agent.run("go")
+        limits.append(caught.value.token)
+
+    with pytest.raises(us.UnknownToken):
+        agent.resume(limits[0], max_iterations=5)
+    assert finished(agent.resume(limits[2], max_iterations=5)).text == "ok"

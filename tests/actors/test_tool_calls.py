@@ -308,8 +308,36 @@ def test_a_tool_that_has_no_time_for_another_attempt_fails_with_its_own_error(mo
     assert result_of(calls("flaky"), flaky).content == "flaky failed: ConnectionError: busy"
 
 
+@pytest.mark.parametrize("beside", [0, 1], ids=["alone", "beside another"])
+def test_a_tool_that_is_given_up_is_told_so(beside: int) -> None:
+    told, stopped = threading.Event(), threading.Event()
+
+    @us.tool(timeout=0.05)
+    def hang(ctx: us.ToolContext) -> str:
+        ctx.scope.on_cancel(told.set)
+        assert told.wait(WAIT)
+        return "late"
+
+    @us.tool(timeout=0.05)
+    async def hang_async() -> str:
+        try:
+            await asyncio.sleep(WAIT)
+        finally:
+            stopped.set()
+        return "late"
+
+    turns = [calls("hang"), calls("hang_async")] if not beside else [calls("hang") + calls("hang_async")]
+    outcome = scripted(*turns, says("ok"), tools=[hang, hang_async]).run("go")
+
+    assert [r.error_kind for r in results_of(outcome)] == ["timed_out"] * 2
+    assert told.wait(WAIT) and stopped.wait(WAIT)
+
+
+@pytest.mark.parametrize("beside", [0, 1], ids=["alone", "beside another"])
 @pytest.mark.parametrize(("idempotent", "expected"), [(True, "second time"), (False, "timed out")])
-def test_a_call_that_timed_out_is_tried_again_only_if_the_tool_is_idempotent(idempotent: bool, expected: str) -> None:
+def test_a_call_that_timed_out_is_tried_again_only_if_the_tool_is_idempotent(
+    idempotent: bool, expected: str, beside: int
+) -> None:
     gate, attempts = threading.Event(), list[int]()
 
     @us.tool(timeout=0.1, retries=1, idempotent=idempotent)
@@ -319,7 +347,8 @@ def test_a_call_that_timed_out_is_tried_again_only_if_the_tool_is_idempotent(ide
             gate.wait(WAIT)
         return "second time"
 
-    result = result_of(calls("slow"), slow)
+    turn = calls("slow") + calls("fine") if beside else calls("slow")
+    result = result_of(turn, slow, fine)
     gate.set()
 
     assert (result.content if not result.is_error else "timed out") == expected

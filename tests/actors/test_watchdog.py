@@ -82,3 +82,23 @@ def test_a_run_does_not_begin_unwatched_and_the_next_is_watched_again(monkeypatc
     assert len(dog) == 0
     dog.watch(record)
     assert noticed.wait(WAIT)
+
+
+def test_a_callback_of_a_run_that_timed_out_keeps_no_other_run_from_its_deadline() -> None:
+    gate, in_callback = threading.Event(), threading.Event()
+
+    def hang(request: us.ModelRequest) -> us.ModelTurn:
+        gate.wait(WAIT)
+        return us.says("late")
+
+    def slow_callback(_: us.RunHandle) -> None:
+        in_callback.set()
+        gate.wait(WAIT)
+
+    agent = us.Agent("clerk", model=us.FunctionModel(hang))
+    agent.submit("first", timeout=0.05).add_done_callback(slow_callback)
+    assert in_callback.wait(WAIT)
+
+    with pytest.raises(us.RunTimedOut):
+        agent.run("second", timeout=0.05)
+    gate.set()
