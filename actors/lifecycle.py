@@ -23,6 +23,7 @@ from understudy.orchestration.supervision import LONGEST_BACKOFF, Restart
 from .actor import Actor, attach
 from .cell import Behaviour, Cell, Envelope, Fate
 from .clockwork import ring_at
+from .commands import Command, Timed, Watchers, nothing
 from .family import Family, Then
 from .mailbox import Put
 from .reply import Reply
@@ -35,31 +36,6 @@ if TYPE_CHECKING:
 ActorState: TypeAlias = Literal["starting", "running", "restarting", "down", "stopped"]
 
 log = logging.getLogger("understudy")
-
-
-class _Command:
-    """Something to do on the actor's own thread."""
-
-    __slots__ = ("do", "then")
-
-    def __init__(self, do: Callable[[], object], then: Then) -> None:
-        self.do = do
-        self.then = then
-
-
-class _Timed:
-    """A message of a timer's, which is not handled any more once the timer was cancelled."""
-
-    __slots__ = ("message", "taken", "timer")
-
-    def __init__(self, message: object, taken: Callable[[], None], timer: Timer) -> None:
-        self.message = message
-        self.taken = taken
-        self.timer = timer
-
-
-def nothing() -> None:
-    """What follows where nothing does."""
 
 
 class ActorCell(Cell):
@@ -76,7 +52,6 @@ class ActorCell(Cell):
     __slots__ = (
         "_cause",
         "_family",
-        "_lock",
         "_make",
         "_own",
         "_policy",
@@ -117,9 +92,7 @@ class ActorCell(Cell):
         """Whose turn it is, while a message is handled."""
         self._timers: list[Timer] = []
         """What the object in place has set; gone with it."""
-        self._lock = threading.Lock()
-        """Guards the state and the watchers."""
-        self._watchers: dict[object, Callable[[Down], object]] = {}
+        self._watchers = Watchers()
         self.state: ActorState = "starting"
         self.restarts = 0
         self.busy_since: float | None = None
@@ -140,7 +113,7 @@ class ActorCell(Cell):
             self._command(
                 lambda: self._fail_over(AgentDown(f"{self.address} ended", actor=self.address), None), nothing
             )
-        elif self._mailbox.close(Envelope(_Command(self._stop, nothing))) is Put.WAKE:
+        elif self._mailbox.close(Envelope(Command(self._stop, nothing))) is Put.WAKE:
             self._wake(False)
 
     def stop_then(self, then: Then) -> None:
@@ -159,11 +132,7 @@ class ActorCell(Cell):
 
     def watch(self, key: object, watcher: Callable[[Down], object]) -> None:
         """Call `watcher` with one `Down` when the actor stops or is given up; at once if it has. A key watches once."""
-        with self._lock:
-            if self.state not in ("down", "stopped"):
-                self._watchers[key] = watcher
-                return
-        watcher(Down(self.address, self._cause, self.epoch))
+        self._watchers.add(key, watcher)
 
     def timer(self, first: float, message: object, period: float | None) -> Timer:
         """Send a message to this actor later; the timer goes with the object that sets it."""
@@ -173,8 +142,8 @@ class ActorCell(Cell):
         if period == 0:
             raise ValueError("a periodic timer needs more than 0 seconds")
 
-        def send(taken: Callable[[], None]) -> None:
-            self.tell(_Timed(message, taken, timer))
+        def send(timer: Timer, taken: Callable[[], None]) -> None:
+            self.tell(Timed(message, taken, timer))
 
         timer = Timer(send, first, period)
         self._timers = [t for t in self._timers if t.is_active]
@@ -203,18 +172,18 @@ class ActorCell(Cell):
 
     def _command(self, do: Callable[[], object], then: Then, lost: Then | None = None) -> None:
         follow = then if lost is None else lost
-        self.tell(_Command(do, then), system=True, on_lost=lambda _: follow())
+        self.tell(Command(do, then), system=True, on_lost=lambda _: follow())
 
     # --- on the actor's thread
 
     def _handle(self, envelope: Envelope) -> None:
         with self._busy():
             message = envelope.message
-            if type(message) is _Command:
+            if type(message) is Command:
                 message.do()
                 self.finish(envelope, Fate.HANDLED)
                 message.then()
-            elif type(message) is _Timed:
+            elif type(message) is Timed:
                 self._handle_timed(envelope, message)
             elif self._behaviour is None and not self._try_again():
                 self.finish(envelope, Fate.DEAD, error=self._down_error())
@@ -223,7 +192,7 @@ class ActorCell(Cell):
                     envelope.context = self._own
                 super()._handle(envelope)
 
-    def _handle_timed(self, envelope: Envelope, timed: _Timed) -> None:
+    def _handle_timed(self, envelope: Envelope, timed: Timed) -> None:
         if self._behaviour is None or timed.timer not in self._timers:  # set by an object that is gone
             self.finish(envelope, Fate.CANCELLED)
             return
@@ -264,6 +233,7 @@ class ActorCell(Cell):
             self._start_failed(cause, then)
             return
         self._cause = None
+        self._watchers.renew()
         self.state = "running"
         self._resume()
         then()
@@ -356,6 +326,7 @@ class ActorCell(Cell):
         self.epoch += 1
         self.restarts += 1
         self._cause = None
+        self._watchers.renew()
         self.state = "running"
         return True
 
@@ -392,12 +363,10 @@ class ActorCell(Cell):
         return None if old is None else _actor(old)
 
     def _announce(self, state: ActorState, cause: BaseException | None) -> None:
-        with self._lock:
-            self.state = state
-            self._cause = cause
-            watchers, self._watchers = self._watchers, {}
+        self.state = state
+        self._cause = cause
         down = Down(self.address, cause, self.epoch)
-        for watcher in watchers.values():
+        for watcher in self._watchers.take(down):
             self._guard("a watcher", partial(watcher, down))
 
     def _guard(self, what: str, call: Callable[[], object]) -> None:

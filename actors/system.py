@@ -22,9 +22,10 @@ from understudy.orchestration.supervisors import Child, Supervisor
 from .actor import Actor
 from .agents import AgentActor, RunEnded, StartRun
 from .cell import Cell
+from .commands import nothing
 from .family import Family
 from .health import Health, health_of, tree_of
-from .lifecycle import ActorCell, nothing
+from .lifecycle import ActorCell
 from .record import Record
 from .ref import ActorRef, SupervisorRef
 from .runs import Runs

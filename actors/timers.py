@@ -12,14 +12,14 @@ class Timer:
     """Sends a message once, or again and again; safe to cancel from any thread.
 
     Args:
-        send: puts the message; its argument is called when the message has been taken, or is lost.
+        send: puts the message of this timer; its second argument is called when the message has been taken.
         first: seconds until the first message.
         period: seconds from one message taken to the next one sent; None sends one.
     """
 
     __slots__ = ("_alarm", "_cancelled", "_period", "_send")
 
-    def __init__(self, send: Callable[[Callable[[], None]], object], first: float, period: float | None) -> None:
+    def __init__(self, send: Callable[[Timer, Callable[[], None]], object], first: float, period: float | None) -> None:
         self._send = send
         self._period = period
         self._cancelled = False
@@ -40,7 +40,7 @@ class Timer:
             return
         if self._period is None:
             self._cancelled = True
-        self._send(self._taken)
+        self._send(self, self._taken)
 
     def _taken(self) -> None:
         if self._period is not None and not self._cancelled:
