@@ -103,3 +103,12 @@ def test_a_failing_tool_is_told_to_the_model_as_it_was_recorded(server: str) -> 
 
     for case, body in sent_turns(server, loop.name):
         wire.same_request(case.provider, body, case.request, tools=wire.outline)
+
+
+def test_a_loop_that_asks_for_a_turn_nobody_recorded_ends_with_the_servers_answer(server: str) -> None:
+    loop = Loop("gemini-gen-tool-loop-b", get_capital)
+    first = CASES[f"{loop.name}.1"]
+    with client(first, f"{server}/~run=third", loop.name) as model, pytest.raises(us.ProviderError) as caught:
+        agent(loop, model).replace(max_iterations=5).run(first.wants.text, timeout=30)
+
+    assert caught.value.status == 410
