@@ -25,7 +25,7 @@ from .cell import Behaviour, Cell, Envelope, Fate
 from .clockwork import ring_at
 from .commands import Command, Timed, Watchers, nothing
 from .family import Family, Then
-from .mailbox import Put
+from .mailbox import Lanes, Put
 from .reply import Reply
 from .shell import on_a_shell
 from .timers import Timer
@@ -52,6 +52,7 @@ class ActorCell(Cell):
     __slots__ = (
         "_cause",
         "_family",
+        "_gone",
         "_make",
         "_own",
         "_policy",
@@ -87,6 +88,8 @@ class ActorCell(Cell):
         self._policy = mailbox
         self._family = family
         self._cause: BaseException | None = None
+        self._gone = "has stopped"
+        """What those are told who send to it once it takes no more messages."""
         self._retry_at = 0.0
         self._thread = 0
         """Whose turn it is, while a message is handled."""
@@ -149,6 +152,27 @@ class ActorCell(Cell):
         self._timers = [t for t in self._timers if t.is_active]
         self._timers.append(timer)
         return timer
+
+    def stay_in_parent(self) -> None:
+        """Be stopped in this forked child: object, messages and timers are the parent's, so no hook runs and nothing is closed.
+
+        The locks are made anew, for another thread may have held them, and so is the mailbox, which a thread may have run.
+        """
+        self._gone = "belongs to the process that forked this one"
+        self._cause = AgentDown(f"{self.address} {self._gone}", actor=self.address)
+        self._lock = threading.Lock()
+        self._watchers = {}
+        self._mailbox = Lanes()
+        self._mailbox.drain(close=True)
+        self.state = "stopped"
+        self.stopped = Reply()
+        self.stopped.set(None)
+
+    def _sent(self, envelope: Envelope, put: Put, last: bool) -> None:
+        if put is Put.CLOSED:
+            self.finish(envelope, Fate.DEAD, error=AgentDown(f"{self.address} {self._gone}", actor=self.address))
+        else:
+            super()._sent(envelope, put, last)
 
     @property
     def oldest_age(self) -> float:

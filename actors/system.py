@@ -23,7 +23,7 @@ from .actor import Actor
 from .agents import AgentActor, RunEnded, StartRun
 from .cell import Cell
 from .commands import nothing
-from .family import Family
+from .family import Family, Member
 from .health import Health, health_of, tree_of
 from .lifecycle import ActorCell
 from .record import Record
@@ -68,6 +68,11 @@ class ActorSystem:
         """What was spawned: actors that stand alone, and groups."""
         # Ids are unique over processes without a random number per run.
         self._runs = Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run, self._run_ended)
+
+    def leave_to_parent(self) -> None:
+        """Say in a forked child, of every actor that was spawned before, that it is the parent's; before `start_afresh`."""
+        for unit in self._units:
+            _leave_to_parent(unit)
 
     def prepare(self, agent: Agent[object], input: str | Sequence[Part], options: RunOptions) -> Record:
         """Make the record of a new run; nothing happens before `launch`."""
@@ -276,12 +281,22 @@ def current_system() -> ActorSystem:
     return _default
 
 
+def _leave_to_parent(unit: Member) -> None:
+    if isinstance(unit, ActorCell):
+        unit.stay_in_parent()
+    elif isinstance(unit, Family):
+        unit.cause = AgentDown(f"{unit.name} belongs to the process that forked this one", actor=unit.name)
+        for member in unit.members:
+            _leave_to_parent(member)
+
+
 def _begin_anew_in_child() -> None:
     """Forget what belongs to the parent: its threads do not exist here, and its runs stay its own."""
     global _default_lock
     _default_lock = threading.Lock()
     forget_shells()
     for system in list(_systems):
+        system.leave_to_parent()
         system.start_afresh()
 
 

@@ -1,0 +1,45 @@
+"""Programs in processes of their own, which end with the test whatever they do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+from tests.support.paths import ROOT
+
+WAIT = 25.0
+
+
+@contextmanager
+def started(*arguments: str, keep: Sequence[int] = ()) -> Generator[subprocess.Popen[str]]:
+    """Run `python ARGUMENTS`, in a group of its own that is killed at the end; `keep` names files that it inherits."""
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        pass_fds=keep,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)  # also children that outlived it
+            except ProcessLookupError:
+                pass
+
+
+def output(body: str) -> str:
+    """Run a program to its end, and return what it prints; it must succeed."""
+    with started("-c", textwrap.dedent(body)) as process:
+        out, err = process.communicate(timeout=WAIT)
+    assert process.returncode == 0, err
+    return out
