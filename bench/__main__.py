@@ -11,14 +11,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 
-from . import table
+from . import memory, table
 from .bursts import FEW_RUNS, MANY_AGENTS, MANY_RUNS, TOOLS
+from .circles import DEADLOCK
 from .fresh import FIRST, IMPORT
+from .lives import RESTART, SPAWN
 from .measure import Figures, Measure, take
+from .messages import ASK, PIPELINED, TELL, TWO_HOP
 from .single import CONSTRUCT, RUN, TEN_ROUNDS
 from .sizes import FULL, QUICK, Sizes
 
-MEASURES = (IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FEW_RUNS, MANY_RUNS, MANY_AGENTS, TOOLS)
+MEASURES = (
+    *(IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FEW_RUNS, MANY_RUNS, MANY_AGENTS, TOOLS, DEADLOCK),
+    *(ASK, PIPELINED, TELL, TWO_HOP, SPAWN, RESTART, *memory.MEASURES),
+)
 
 DESCRIPTION = """\
 Measure what understudy costs on this machine, next to what bare threads and bare Pykka cost.
@@ -26,8 +32,9 @@ The models are functions that answer at once or sleep; no network is used, and n
 """
 
 LEGEND = """\
-  median, p10, p99   wall-clock time: the middle sample, and those that 10 % and 99 % do not exceed
-  cpu                processor time of one sample, all threads together
+  median, p10, p99   wall-clock time: the middle sample, and those that 10 % and 99 % do not exceed;
+                     memory instead of time where the measure's title says so
+  cpu                processor time of one sample, all threads together; blank where it was not taken
   ratio              times the first reference, which is measured in turn with it, so that noise hits both
   target             what the project wants: a time, or a ratio; MISSED marks what is beyond it
   = ...              a reference, without understudy: the lines below a measure's own
@@ -64,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=[measure.name for measure in MEASURES],
         help="measure only this; may be given several times",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object, times in seconds, and no table")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, seconds and bytes, and no table")
     parser.add_argument(
         "--rounds",
         type=_positive,

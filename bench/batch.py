@@ -6,6 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 
@@ -14,9 +15,9 @@ class Batch:
     """Some samples taken one right after another."""
 
     wall: tuple[float, ...]
-    """Seconds each took by the clock on the wall."""
+    """Seconds each took by the clock on the wall; bytes, where the measure's unit is bytes."""
     cpu: float
-    """Seconds of processor time one took on average, over all threads of the process."""
+    """Seconds of processor time one took on average, over all threads of the process; 0 where nobody looked."""
     threads: int = 0
     """Threads that were added while it ran; 0 where nobody looked."""
 
@@ -39,6 +40,12 @@ def timed(action: Callable[[], object], calls: int) -> Batch:
     return Batch(tuple(wall), (time.process_time() - cpu) / calls)
 
 
+def timing_itself(action: Callable[[], float], calls: int) -> Batch:
+    """Call `action` `calls` times; what it returns is a sample, for what does more than is to be timed."""
+    gc.collect()
+    return Batch(tuple([action() for _ in range(calls)]), 0.0)
+
+
 def taking_turns(sides: Mapping[str, Sampler]) -> Round:
     """Return a round that takes a batch of each side; every second round goes backwards."""
 
@@ -49,3 +56,10 @@ def taking_turns(sides: Mapping[str, Sampler]) -> Round:
         return {label: sampler() for label, sampler in order}
 
     return one_round
+
+
+def warmed(sides: Mapping[str, Callable[[int], Batch]], calls: int) -> Round:
+    """Take some samples of every side, so that imports, schemas and threads are paid for, and return the round."""
+    for sample in sides.values():
+        sample(calls // 10 + 1)
+    return taking_turns({label: partial(sample, calls) for label, sample in sides.items()})

@@ -9,6 +9,12 @@ import understudy as us
 from understudy import FunctionModel, ModelRequest, ModelTurn, calls, says
 
 ANSWER = "done"
+FAIL = object()
+"""The message at which an actor made for that fails."""
+
+
+class Failure(Exception):
+    """What it fails with."""
 
 
 def noop(x: int) -> str:

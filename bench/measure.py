@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from statistics import median
+from typing import Literal, TypeAlias
 
 from .batch import Batch, Round
 from .sizes import Sizes
+
+Unit: TypeAlias = Literal["seconds", "bytes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,8 @@ class Measure:
     """The first one is the unit of the ratios."""
     prepare: Callable[[Sizes], AbstractContextManager[Round]]
     """Sets everything up, and takes it down afterwards; the labels of its rounds are those of the sides."""
+    unit: Unit = "seconds"
+    """What a sample is a number of."""
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -44,11 +49,13 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What is told of one side. Seconds, but for `ratio` and `threads`."""
+    """What is told of one side."""
 
     measure: str
     label: str
     is_reference: bool
+    unit: Unit
+    """What `median`, `p10` and `p99` are numbers of; `cpu` and `target` are seconds."""
     median: float
     p10: float
     p99: float
@@ -92,6 +99,7 @@ def _figures(measure: Measure, side: Side, rounds: Sequence[Mapping[str, Batch]]
         measure=measure.name,
         label=side.label,
         is_reference=side in measure.references,
+        unit=measure.unit,
         median=median(wall),
         p10=_quantile(wall, 0.10),
         p99=_quantile(wall, 0.99),

@@ -6,13 +6,15 @@ import queue
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar, cast
 
 import pykka
 
-from .fakes import ANSWER, noop
+from .fakes import ANSWER, FAIL, Failure, noop
+
+A = TypeVar("A", bound=pykka.ThreadingActor)
 
 
 class Echo(pykka.ThreadingActor):
@@ -20,6 +22,49 @@ class Echo(pykka.ThreadingActor):
 
     def on_receive(self, message: object) -> object:
         return message
+
+
+class Hop(pykka.ThreadingActor):
+    """Asks another actor inside its turn, and replies with what that one says."""
+
+    def __init__(self, other: pykka.ActorRef[Echo]) -> None:
+        super().__init__()
+        self._other = other
+
+    def on_receive(self, message: object) -> object:
+        return cast("object", self._other.ask(message))
+
+
+class Fragile(pykka.ThreadingActor):
+    """Fails at the message `FAIL`, and replies with any other."""
+
+    def on_receive(self, message: object) -> object:
+        if message is FAIL:
+            raise Failure
+        return message
+
+
+class Announcing(pykka.ThreadingActor):
+    """Puts one item into a queue when it has started."""
+
+    def __init__(self, began: queue.SimpleQueue[None]) -> None:
+        super().__init__()
+        self._began = began
+
+    def on_start(self) -> None:
+        self._began.put(None)
+
+
+class SelfAsking(pykka.ThreadingActor):
+    """Asks itself inside its turn, which nobody refuses, and replies with the seconds until its patience ended."""
+
+    def on_receive(self, message: object) -> float:
+        if not isinstance(message, float):  # its own, come to after it had given up
+            return 0.0
+        began = time.perf_counter()
+        with suppress(pykka.Timeout):
+            self.actor_ref.ask("again", timeout=message)
+        return time.perf_counter() - began
 
 
 class HandWritten(pykka.ThreadingActor):
@@ -37,9 +82,9 @@ class HandWritten(pykka.ThreadingActor):
 
 
 @contextmanager
-def started(kind: type[pykka.ThreadingActor]) -> Generator[pykka.ActorRef[pykka.ThreadingActor]]:
+def started(kind: type[A], *arguments: object) -> Generator[pykka.ActorRef[A]]:
     """Start a Pykka actor, and stop it at the end of the block."""
-    reference = kind.start()
+    reference = kind.start(*arguments)
     try:
         yield reference
     finally:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from types import FunctionType
 
 import understudy as us
 
-from .batch import Batch, Round, taking_turns, timed
+from .batch import Batch, Round, timed, warmed
 from .fakes import ANSWER, FIVE, five_tool_agent, talker
 from .measure import Measure, Side
 from .references import BareThread, Echo, HandWritten, PlainTool, started
@@ -48,7 +48,7 @@ def _construction(sizes: Sizes) -> Generator[Round]:
         for function in FIVE:
             PlainTool(function.__name__, function)
 
-    yield _warmed(
+    yield warmed(
         {
             "5 tools decorated before": partial(timed, construct),
             "decorating 5 functions included": decorating,
@@ -69,7 +69,7 @@ def _at_once(sizes: Sizes) -> Generator[Round]:
             "ask a bare Pykka actor": partial(timed, lambda: echo.ask("go")),
             "ask a bare thread by SimpleQueue": partial(timed, lambda: bare.ask("go")),
         }
-        yield _warmed(sides, sizes.calls)
+        yield warmed(sides, sizes.calls)
 
 
 @contextmanager
@@ -82,14 +82,7 @@ def _ten_rounds(sizes: Sizes) -> Generator[Round]:
             "the same loop by hand, on a bare Pykka actor": partial(timed, lambda: by_hand.ask(ROUNDS)),
             "ask a bare Pykka actor": partial(timed, lambda: echo.ask("go")),
         }
-        yield _warmed(sides, sizes.calls)
-
-
-def _warmed(sides: Mapping[str, Callable[[int], Batch]], calls: int) -> Round:
-    """Take some samples of every side, so that imports, schemas and threads are paid for, and return the round."""
-    for sample in sides.values():
-        sample(calls // 10 + 1)
-    return taking_turns({label: partial(sample, calls) for label, sample in sides.items()})
+        yield warmed(sides, sizes.calls)
 
 
 CONSTRUCT = Measure(

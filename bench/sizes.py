@@ -16,6 +16,17 @@ class Sizes:
     """Fresh processes a side, in each round of an import measure."""
     calls: int
     """Samples a side, in each round of what takes microseconds."""
+    asks: int
+    """Samples a side, in each round of what switches threads: how soon one wakes is a matter of luck, so there are many."""
+    messages: int
+    """How many asks are under way at once when they are pipelined."""
+    tells: int
+    """How many messages are told before the ask that waits for them."""
+    samples: int
+    """Samples a side, in each round of what takes milliseconds."""
+    few_actors: int
+    many_actors: int
+    """How many idle actors the memory is divided by."""
     few_runs: int
     many_runs: int
     """How many runs the two bursts begin at once."""
@@ -28,6 +39,36 @@ class Sizes:
 
 
 FULL = Sizes(
-    quick=False, rounds=7, processes=2, calls=150, few_runs=100, many_runs=1000, tool_calls=50, repeats=2, nap=0.05
+    quick=False,
+    rounds=7,
+    processes=2,
+    calls=150,
+    asks=1_500,
+    messages=1_000,
+    tells=10_000,
+    samples=5,
+    few_actors=1_000,
+    many_actors=10_000,
+    few_runs=100,
+    many_runs=1_000,
+    tool_calls=50,
+    repeats=2,
+    nap=0.05,
 )
-QUICK = Sizes(quick=True, rounds=1, processes=1, calls=3, few_runs=4, many_runs=8, tool_calls=3, repeats=1, nap=0.005)
+QUICK = Sizes(
+    quick=True,
+    rounds=1,
+    processes=1,
+    calls=3,
+    asks=3,
+    messages=5,
+    tells=10,
+    samples=1,
+    few_actors=50,
+    many_actors=100,
+    few_runs=4,
+    many_runs=8,
+    tool_calls=3,
+    repeats=1,
+    nap=0.005,
+)

@@ -21,10 +21,11 @@ def block(title: str, figures: Iterable[Figures], width: int) -> str:
 
 def _side(each: Figures, width: int) -> str:
     mark = "= " if each.is_reference else "  "
+    amount = duration if each.unit == "seconds" else size
     cells = (
-        duration(each.median),
-        duration(each.p10),
-        duration(each.p99),
+        amount(each.median),
+        amount(each.p10),
+        amount(each.p99),
         duration(each.cpu) if each.cpu else "",
         f"{each.ratio:.2f}",
         _target(each),
@@ -49,6 +50,14 @@ def duration(seconds: float) -> str:
         if seconds * factor >= 0.9995:
             return f"{_three_digits(seconds * factor)} {unit}"
     return f"{_three_digits(seconds * 1e6)} µs"
+
+
+def size(octets: float) -> str:
+    """Return an amount of memory in the unit that suits it."""
+    for unit, factor in (("MiB", 2**20), ("KiB", 2**10)):
+        if octets / factor >= 0.9995:
+            return f"{_three_digits(octets / factor)} {unit}"
+    return f"{octets:.0f} B"
 
 
 def _three_digits(value: float) -> str:

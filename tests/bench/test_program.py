@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.support.paths import ROOT
 
+STATUS = Path("/proc/self/status")
+"""Where there is none, memory is not measured."""
+MEMORY = ("an actor without messages", "= a bare Pykka actor without messages")
 LINES = {
     "import": ("import understudy", "import understudy, and name us.Agent", "= import pykka", "= python -c pass"),
     "first": ("import, tool, agent, run", "= bare: import pykka, pydantic; one model, one ask"),
@@ -25,6 +29,18 @@ LINES = {
     "runs-1000": ("cold", "warm", "= raw threads"),
     "agents-1000": ("cold", "warm", "= raw threads"),
     "tools-50": ("cold", "warm", "= raw threads"),
+    "deadlock": (
+        "a tool that runs its own agent again",
+        "two runs, each waiting for the other",
+        "= a bare Pykka actor that asks itself",
+    ),
+    "ask": ("ActorRef.ask", "= ask a bare Pykka actor"),
+    "pipelined": ("ask_future, then result()", "= Pykka's ask(block=False), then get()"),
+    "tell": ("ActorRef.tell, then one ask", "= Pykka's tell, then one ask"),
+    "two-hop": ("ask an actor that asks another", "= the same on bare Pykka actors"),
+    "spawn": ("spawn, on_start, stop", "= a bare Pykka actor: start, on_start, stop"),
+    "restart": ("restart in place", "= a bare Pykka actor: stop it, start another"),
+    **({"rss-1000": MEMORY, "rss-10000": MEMORY} if STATUS.exists() else {}),
 }
 
 
@@ -61,6 +77,24 @@ def test_json_holds_one_object_with_a_row_for_each_line() -> None:
     assert len(report["rows"]) == len(LINES["construct"]) + len(LINES["run"])
     assert report["quick"] is True
     assert {"python", "cores", "pykka"} <= report["environment"].keys()
+
+
+NEEDS_STATUS = pytest.mark.skipif(not STATUS.exists(), reason="the system does not tell what a process has in memory")
+
+
+@NEEDS_STATUS
+def test_memory_is_told_in_bytes_and_time_in_seconds() -> None:
+    report = json.loads(bench("--quick", "--json", "--only", "rss-1000", "--only", "ask").stdout)
+
+    assert {(row["measure"], row["unit"]) for row in report["rows"]} == {("ask", "seconds"), ("rss-1000", "bytes")}
+
+
+@NEEDS_STATUS
+def test_memory_is_shown_in_its_own_unit() -> None:
+    lines = bench("--quick", "--only", "rss-1000").stdout.splitlines()
+
+    bare = next(line for line in lines if MEMORY[1] in line)
+    assert bare.count(" KiB ") == 3
 
 
 def test_quick_sizes_are_held_to_no_target() -> None:
