@@ -18,7 +18,7 @@ from understudy.messaging import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
 
 from .mailbox import Lanes, Put
 from .reply import Reply, log
-from .shell import hand_over, lend, lend_next
+from .shell import hand_over, has_next, lend, lend_next
 
 
 class Behaviour(Protocol):
@@ -128,15 +128,17 @@ class Cell:
         self._sent(envelope, self._mailbox.put(envelope, system=system), last)
 
     def _sent(self, envelope: Envelope, put: Put, last: bool) -> None:
-        match put:
-            case Put.WAKE:
-                self._wake(last)
-            case Put.QUEUED:
-                pass
-            case Put.FULL:
-                self.finish(envelope, Fate.DEAD, error=MailboxFull(f"{self.address} is full", actor=self.address))
-            case Put.CLOSED:
-                self.finish(envelope, Fate.DEAD, error=AgentDown(f"{self.address} has stopped", actor=self.address))
+        if put is Put.QUEUED:
+            return
+        if put is Put.WAKE:
+            self._wake(last)
+        elif put is Put.FULL:
+            self.finish(envelope, Fate.DEAD, error=MailboxFull(f"{self.address} is full", actor=self.address))
+        else:
+            self.finish(envelope, Fate.DEAD, error=self._gone_error())
+
+    def _gone_error(self) -> AgentDown:
+        return AgentDown(f"{self.address} has stopped", actor=self.address)
 
     def _wake(self, last: bool) -> None:
         try:
@@ -151,7 +153,7 @@ class Cell:
 
     def stop(self) -> None:
         """Accept nothing more and answer what waits with `AgentDown`. A second call does nothing."""
-        self._lose_waiting(AgentDown(f"{self.address} has stopped", actor=self.address), close=True)
+        self._lose_waiting(self._gone_error(), close=True)
 
     def _lose_waiting(self, error: ActorError, *, close: bool) -> None:
         for envelope in self._mailbox.drain(close=close):
@@ -165,7 +167,7 @@ class Cell:
             self._handle(envelope)
             # A parked thread must not keep the last message and its reply alive.
             del envelope
-            if len(self._mailbox):
+            if has_next() and len(self._mailbox):
                 lend_next()  # what was handed over during this message would wait for all the others
 
     def _handle(self, envelope: Envelope) -> None:

@@ -11,9 +11,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from understudy.ancestry import Link, enter_ancestry
 from understudy.errors import AgentCrashed, AgentDown, in_words
@@ -29,9 +28,6 @@ from .mailbox import Lanes, Put
 from .reply import Reply
 from .shell import on_a_shell
 from .timers import Timer
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 ActorState: TypeAlias = Literal["starting", "running", "restarting", "down", "stopped"]
 
@@ -160,19 +156,16 @@ class ActorCell(Cell):
         """
         self._gone = "belongs to the process that forked this one"
         self._cause = AgentDown(f"{self.address} {self._gone}", actor=self.address)
-        self._lock = threading.Lock()
-        self._watchers = {}
+        self._watchers = Watchers()
+        self._watchers.take(Down(self.address, self._cause, self.epoch))
         self._mailbox = Lanes()
         self._mailbox.drain(close=True)
         self.state = "stopped"
         self.stopped = Reply()
         self.stopped.set(None)
 
-    def _sent(self, envelope: Envelope, put: Put, last: bool) -> None:
-        if put is Put.CLOSED:
-            self.finish(envelope, Fate.DEAD, error=AgentDown(f"{self.address} {self._gone}", actor=self.address))
-        else:
-            super()._sent(envelope, put, last)
+    def _gone_error(self) -> AgentDown:
+        return AgentDown(f"{self.address} {self._gone}", actor=self.address)
 
     @property
     def oldest_age(self) -> float:
@@ -201,20 +194,28 @@ class ActorCell(Cell):
     # --- on the actor's thread
 
     def _handle(self, envelope: Envelope) -> None:
-        with self._busy():
-            message = envelope.message
-            if type(message) is Command:
-                message.do()
-                self.finish(envelope, Fate.HANDLED)
-                message.then()
-            elif type(message) is Timed:
-                self._handle_timed(envelope, message)
-            elif self._behaviour is None and not self._try_again():
-                self.finish(envelope, Fate.DEAD, error=self._down_error())
-            else:
-                if envelope.context is None:
-                    envelope.context = self._own
-                super()._handle(envelope)
+        self.busy_since = time.monotonic()
+        self._thread = threading.get_ident()
+        try:
+            self._handle_one(envelope)
+        finally:
+            self.busy_since = None
+            self._thread = 0
+
+    def _handle_one(self, envelope: Envelope) -> None:
+        message = envelope.message
+        if type(message) is Command:
+            message.do()
+            self.finish(envelope, Fate.HANDLED)
+            message.then()
+        elif type(message) is Timed:
+            self._handle_timed(envelope, message)
+        elif self._behaviour is None and not self._try_again():
+            self.finish(envelope, Fate.DEAD, error=self._down_error())
+        else:
+            if envelope.context is None:
+                envelope.context = self._own
+            super()._handle(envelope)
 
     def _handle_timed(self, envelope: Envelope, timed: Timed) -> None:
         if self._behaviour is None or timed.timer not in self._timers:  # set by an object that is gone
@@ -224,16 +225,6 @@ class ActorCell(Cell):
         envelope.message = timed.message
         envelope.context = self._own
         super()._handle(envelope)
-
-    @contextmanager
-    def _busy(self) -> Generator[None]:
-        self.busy_since = time.monotonic()
-        self._thread = threading.get_ident()
-        try:
-            yield
-        finally:
-            self.busy_since = None
-            self._thread = 0
 
     def _new(self) -> Actor[object]:
         made = self._make()
@@ -370,7 +361,7 @@ class ActorCell(Cell):
         """End for good: in an orderly way, or because of a failure that deserves no restart."""
         self._leave()
         self._announce("stopped", cause)
-        self._lose_waiting(AgentDown(f"{self.address} has stopped", actor=self.address), close=True)
+        self._lose_waiting(self._gone_error(), close=True)
         self.stopped.set(None)
 
     def _leave(self) -> None:

@@ -69,7 +69,10 @@ class Lanes(Generic[E]):
                 self.high_water = max(self.high_water, len(self._user))
                 if self._suspended:
                     return Put.QUEUED
-            return self._accepted()
+            if self._running:
+                return Put.QUEUED
+            self._running = True
+            return Put.WAKE
 
     def _accepted(self) -> Put:
         if self._running:

@@ -182,6 +182,12 @@ def on_a_shell() -> bool:
     return _here.shell is not None
 
 
+def has_next() -> bool:
+    """Whether a cell was handed over to the calling shell and waits for it."""
+    shell = _here.shell
+    return shell is not None and shell.next is not None
+
+
 def lend_next() -> None:
     """Have another shell run what was handed over to the calling one, which has more to do than it thought."""
     shell = _here.shell

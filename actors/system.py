@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from itertools import count
 from types import TracebackType
@@ -64,6 +64,8 @@ class ActorSystem:
         self._cells: weakref.WeakKeyDictionary[Agent[object], Cell] = weakref.WeakKeyDictionary()
         self._actors: dict[str, ActorCell] = {}
         """Actors of the user's by name, in the order in which they were spawned."""
+        self._numbers: dict[str, Iterator[int]] = {}
+        """Stem of a name -> what to try next behind it."""
         self._units: list[ActorCell | Family] = []
         """What was spawned: actors that stand alone, and groups."""
         # Ids are unique over processes without a random number per run.
@@ -191,7 +193,8 @@ class ActorSystem:
         return ActorRef(cell)
 
     def _free_name(self, stem: str) -> str:
-        return next(name for n in count(1) if (name := f"{stem}-{n}") not in self._actors)
+        numbers = self._numbers.setdefault(stem, count(1))
+        return next(name for n in numbers if (name := f"{stem}-{n}") not in self._actors)
 
     def health(self) -> Health:
         """Return figures of all actors and runs; waits for nothing, whatever they are doing."""
