@@ -125,6 +125,25 @@ def test_a_system_made_before_the_fork_has_fresh_actors_in_the_child() -> None:
     assert out == "all\n"
 
 
+def test_a_system_that_was_stopped_before_the_fork_stays_stopped() -> None:
+    out = output("""
+        system.stop()
+
+        def refuse():
+            for use in (lambda: clerk.run("1", system=system), lambda: system.spawn(Counter)):
+                try:
+                    use()
+                except us.AgentDown:
+                    continue
+                raise AssertionError("it works again")
+
+        in_child(refuse)
+        print("all")
+    """)
+
+    assert out == "all\n"
+
+
 def test_futures_are_merged_in_the_child() -> None:
     out = output("""
         us.collect([clerk.submit("1")], timeout=10).result(10)  # so that there is a clock's thread in the parent
