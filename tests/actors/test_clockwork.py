@@ -127,10 +127,12 @@ rung = threading.Event()
 ring_at(time.monotonic() + 3600, print)
 child = os.fork()
 ring_at(time.monotonic(), rung.set)
-print("child" if child == 0 else "parent", rung.wait(20), flush=True)
+ok = rung.wait(20)
 if child == 0:
+    print("child", ok, flush=True)
     os._exit(0)
-os.waitpid(child, 0)
+os.waitpid(child, 0)  # so that the two do not write at once
+print("parent", ok)
 """
 
 

@@ -269,7 +269,6 @@ def test_a_child_forked_by_a_tool_is_still_inside_of_its_run() -> None:
     assert out == "ok\n"
 
 
-@pytest.mark.xfail(strict=True, reason="the lock of a tool's signature is not made anew in the child")
 def test_a_child_forked_while_a_tool_gets_its_schema_can_use_the_tool() -> None:
     out = output("""
         class Slow:
