@@ -21,7 +21,7 @@ from understudy.errors import (
 from understudy.handles import RunPhase
 from understudy.messages import Part
 from understudy.orchestration.steps import AwaitApproval, AwaitInput
-from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
+from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, stamp
 from understudy.scope import Scope, current_scope
 
 from .answers import feed_answer
@@ -106,11 +106,11 @@ class Runs:
 
     def complete(self, record: Record, outcome: Complete[str] | Incomplete, epoch: int) -> None:
         """End the run with its outcome."""
-        told = replace(outcome, run_id=record.run_id, session=dict(record.session))
-        if isinstance(told, Incomplete):
-            self._park(record, told, epoch)
+        stamp(outcome, record.run_id, dict(record.session))
+        if isinstance(outcome, Incomplete):
+            self._park(record, outcome, epoch)
         else:
-            record.end(told, "complete", epoch=epoch)
+            record.end(outcome, "complete", epoch=epoch)
 
     def pause(self, record: Record, step: AwaitApproval | AwaitInput, epoch: int) -> None:
         """End the run's stay here: a person is needed, and a token brings it back."""

@@ -18,7 +18,7 @@ from understudy.events import (
     TurnStarted,
 )
 from understudy.messages import ModelTurn, ToolCall, ToolResult
-from understudy.outcomes import Ending, Outcome
+from understudy.outcomes import Outcome
 
 TurnBegan: TypeAlias = int
 Finished: TypeAlias = tuple[ToolCall, ToolResult]
@@ -40,14 +40,22 @@ class Story:
         self._listeners: list[queue.SimpleQueue[None]] = []
 
     def note(self, fact: Fact) -> None:
-        """Add a fact; after the ending there is nothing more to tell, and it is dropped."""
+        """Add a fact other than the ending, after which there is nothing more to tell: it is dropped then."""
         with self._lock:
             if self._ended:
                 return
             self._facts.append(fact)
-            self._ended = isinstance(fact, BaseException | Ending)
             for listener in self._listeners:
                 listener.put(None)
+
+    def end(self, ending: Outcome[object] | BaseException) -> None:
+        """Add the last fact; a second one is dropped."""
+        with self._lock:
+            if not self._ended:
+                self._facts.append(ending)
+                self._ended = True
+                for listener in self._listeners:
+                    listener.put(None)
 
     def events(self) -> Iterator[Event]:
         """Iterate over the events from the first one on; waits for those to come, and ends after the terminal one."""

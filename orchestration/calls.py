@@ -25,7 +25,8 @@ def with_ids(parts: tuple[Part, ...], turn: int) -> tuple[Part, ...]:
     for position, part in enumerate(parts):
         if type(part) is ToolCall:
             if not part.id or part.id in seen:
-                part = replace(part, id=_new_id(f"call-{turn}-{position}", taken), made_up_id=True)
+                id = _new_id(f"call-{turn}-{position}", taken)
+                part = ToolCall(id, part.name, part.arguments, part.bad_arguments, True, part.signature)
                 taken.add(part.id)
                 changed = True
             seen.add(part.id)

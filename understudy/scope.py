@@ -28,8 +28,9 @@ class Scope:
 
     def __init__(self, deadline: float | None, clock: Clock, *, parent: Scope | None = None) -> None:
         inherited = None if parent is None else parent.deadline
-        known = [d for d in (deadline, inherited) if d is not None]
-        self.deadline: float | None = min(known) if known else None
+        if deadline is None or (inherited is not None and inherited < deadline):
+            deadline = inherited
+        self.deadline: float | None = deadline
         self._clock = clock
         self._parent = parent
         self._cancelled = False

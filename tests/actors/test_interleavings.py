@@ -12,7 +12,7 @@ from tests.support.scripts import WAIT, eventually, finished, results_of, script
 from understudy.actors.agents import AgentActor, StartRun
 from understudy.actors.record import Record
 from understudy.actors.runs import Runs
-from understudy.actors.story import Fact, Story
+from understudy.actors.story import Story
 from understudy.orchestration.port import ResumeOptions, RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -115,14 +115,14 @@ def test_a_run_resumed_as_soon_as_its_last_event_is_told_stays_in_flight(monkeyp
         assert gate.wait(WAIT)
         return says("ok")
 
-    agent, note = us.Agent("clerk", model=FunctionModel(answer)), Story.note
+    agent, end = us.Agent("clerk", model=FunctionModel(answer)), Story.end
 
-    def note_and_resume(story: Story, fact: Fact) -> None:
-        note(story, fact)
-        if isinstance(fact, us.NeedsInput):
-            system.launch(system.prepare_again(agent, fact.token, "Ada", ResumeOptions()))
+    def end_and_resume(story: Story, ending: us.Outcome[object] | BaseException) -> None:
+        end(story, ending)
+        if isinstance(ending, us.NeedsInput):
+            system.launch(system.prepare_again(agent, ending.token, "Ada", ResumeOptions()))
 
-    monkeypatch.setattr(Story, "note", note_and_resume)
+    monkeypatch.setattr(Story, "end", end_and_resume)
     assert isinstance(agent.run("go", system=system), us.NeedsInput)
 
     assert system.in_flight == 1
