@@ -139,7 +139,7 @@ class Driver:
             return None
         verdicts: dict[int, bool] = {}
         for position, call in enumerate(turn.tool_calls):
-            tool = self._tools.get(call.name)
+            tool = self._record.agent.tools_by_name.get(call.name)
             if tool is not None and callable(tool.approval):
                 verdicts[position] = bool(tool.approval(call, self._record.context))
         return verdicts
@@ -149,7 +149,7 @@ class Driver:
     def _run_alone(self, call: ToolCall) -> None:
         """Run the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
         record, epoch = self._record, self._epoch
-        tool = self._tools[call.name]
+        tool = record.agent.tools_by_name[call.name]
         order = RunTool(record, tool, call, _deadline(tool))
         record.begin_step(epoch, f"running tool {call.name}", order.deadline or _FOREVER, order)
         record.story.note(call)
@@ -173,7 +173,7 @@ class Driver:
         record.take_results(epoch, [settled(order, reply) for order, reply in under_way])
 
     def _start(self, call: ToolCall, tell: _Teller) -> tuple[RunTool, Reply[object]]:
-        record, tool = self._record, self._tools[call.name]
+        record, tool = self._record, self._record.agent.tools_by_name[call.name]
         order, reply = RunTool(record, tool, call, _deadline(tool)), Reply[object]()
         record.story.note(call)
         reply.when_done(lambda: tell(order, reply))

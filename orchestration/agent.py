@@ -76,6 +76,7 @@ class Agent(Generic[T_co]):
         "settings",
         "system_prompt",
         "tools",
+        "tools_by_name",
     )
 
     id: str
@@ -83,6 +84,7 @@ class Agent(Generic[T_co]):
     system_prompt: SystemPrompt
     description: str
     tools: tuple[Tool[..., object], ...]
+    tools_by_name: Mapping[str, Tool[..., object]]
     settings: Settings
     max_iterations: int
     max_turns: int
@@ -100,17 +102,19 @@ class Agent(Generic[T_co]):
         max_turns: int = DEFAULT_MAX_TURNS,
     ) -> None:
         given = _checked_settings(id, settings)
+        made = _checked_tools(id, tools, given)
         values: dict[str, object] = {
             "id": _checked_id(id),
             "model": _checked_model(id, model),
             "system_prompt": _checked_prompt(id, system_prompt),
             "description": _checked_description(id, description),
-            "tools": _checked_tools(id, tools, given),
+            "tools": made,
             "settings": given,
             "max_iterations": _checked_count(id, "max_iterations", max_iterations, 0),
             "max_turns": _checked_count(id, "max_turns", max_turns, 1),
             "_run_spec": None,
             "_overrides": [],
+            "tools_by_name": {tool.name: tool for tool in made},
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
