@@ -173,7 +173,7 @@ class _Converter:
         self._document.scalars[path] = str(node.value)
         try:
             value = convert(node)
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, IndexError):  # PyYAML looks at the first character of `!!int` without text
             self._problem(node, f"{_short(node.value)} is not what its tag says")
             return None
         if isinstance(value, float) and not math.isfinite(value):

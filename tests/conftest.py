@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from tests.support.paths import FOLDERS
+
+# The same examples every time, so that nobody is stopped by what somebody else has to mend; searching for new ones is a
+# job of its own: HYPOTHESIS_PROFILE=search pytest.
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.register_profile("search", derandomize=False)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -148,6 +148,12 @@ def test_aliases_that_expand_without_end_are_refused() -> None:
         load_spec_text(text)
 
 
+@pytest.mark.parametrize("value", ["!!int", "!!int ''", "!!int _", "!!float ''", "!!bool ''"])
+def test_a_tag_whose_value_is_no_such_thing_is_told(value: str) -> None:
+    with pytest.raises(SpecError, match=r"<text>:1:4: '_?' is not what its tag says"):
+        load_spec_text(f"a: {value}\n")
+
+
 def test_more_values_than_any_spec_needs_are_refused() -> None:
     with pytest.raises(SpecError, match="beyond 100,000 values"):
         load_spec_text("agents:\n" + "- a\n" * 200_000)
