@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
@@ -137,6 +137,7 @@ def verdict_of(whole: us.Future[object]) -> Verdict:
     ],
     ids=["collect", "collect with errors", "first"],
 )
+@settings(deadline=None)  # how long an example takes says something about the machine only
 @given(case=cases())
 def test_a_merged_future_does_what_its_model_does(
     merge: Callable[[list[Promise[int]]], us.Future[object]],
