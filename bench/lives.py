@@ -39,7 +39,7 @@ def _spawn(sizes: Sizes) -> Generator[Round]:
             "spawn, on_start, stop": partial(timed, ours),
             "a bare Pykka actor: start, on_start, stop": partial(timed, theirs),
         }
-        yield warmed(sides, sizes.calls)
+        yield warmed(sides, sizes.asks)
 
 
 class _Renewed:
@@ -84,7 +84,7 @@ def _restart(sizes: Sizes) -> Generator[Round]:
                     timing_itself, lambda: _cost_of_failure(renewed.ask, Failure)
                 ),
             }
-            yield warmed(sides, sizes.calls)
+            yield warmed(sides, sizes.asks)
     finally:
         renewed.stop()
 

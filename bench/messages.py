@@ -23,7 +23,7 @@ def _ask(sizes: Sizes) -> Generator[Round]:
             "ActorRef.ask": partial(timed, lambda: echo.ask("go")),
             "ask a bare Pykka actor": partial(timed, lambda: bare.ask("go")),
         }
-        yield warmed(sides, sizes.calls)
+        yield warmed(sides, sizes.asks)
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def _two_hop(sizes: Sizes) -> Generator[Round]:
             "ask an actor that asks another": partial(timed, lambda: hop.ask("go")),
             "the same on bare Pykka actors": partial(timed, lambda: bare_hop.ask("go")),
         }
-        yield warmed(sides, sizes.calls)
+        yield warmed(sides, sizes.asks)
 
 
 ASK = Measure(

@@ -16,6 +16,8 @@ class Sizes:
     """Fresh processes a side, in each round of an import measure."""
     calls: int
     """Samples a side, in each round of what takes microseconds."""
+    asks: int
+    """Samples a side, in each round of what switches threads: how soon one wakes is a matter of luck, so there are many."""
     messages: int
     """How many asks are under way at once when they are pipelined."""
     tells: int
@@ -41,6 +43,7 @@ FULL = Sizes(
     rounds=7,
     processes=2,
     calls=150,
+    asks=1_500,
     messages=1_000,
     tells=10_000,
     samples=5,
@@ -57,6 +60,7 @@ QUICK = Sizes(
     rounds=1,
     processes=1,
     calls=3,
+    asks=3,
     messages=5,
     tells=10,
     samples=1,
