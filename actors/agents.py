@@ -22,11 +22,6 @@ class RunEnded:
     run_id: str
 
 
-@dataclass(slots=True)
-class ListRuns:
-    """Reply with the ids of the runs in flight, a tuple of str."""
-
-
 class AgentActor:
     """Keeps track of one agent's runs."""
 
@@ -44,7 +39,5 @@ class AgentActor:
             case RunEnded(run_id=run_id):
                 self._in_flight.pop(run_id, None)
                 return None
-            case ListRuns():
-                return tuple(self._in_flight)
             case _:
                 raise TypeError(f"an agent's actor takes no {type(message).__name__}")

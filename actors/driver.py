@@ -44,12 +44,13 @@ class Driver:
         returned: whether its thread came back, which a driver that was taken over may never do.
     """
 
+    __slots__ = ("_epoch", "_record", "_runs", "returned")
+
     def __init__(self, runs: Runs, record: Record, epoch: int) -> None:
         self._runs = runs
         self._record = record
         self._epoch = epoch
         self.returned = False
-        self._tools = {tool.name: tool for tool in record.agent.tools}
 
     def on_receive(self, message: object) -> None:
         record, epoch = self._record, self._epoch
