@@ -1,4 +1,4 @@
-"""The actor that stands for an agent: it keeps the books of the agent's runs and never blocks."""
+"""The actor that stands for an agent: it starts the agent's runs and never blocks."""
 
 from __future__ import annotations
 
@@ -15,29 +15,14 @@ class StartRun:
     record: Record
 
 
-@dataclass(slots=True)
-class RunEnded:
-    """A run ended or paused; no reply."""
-
-    run_id: str
-
-
 class AgentActor:
-    """Keeps track of one agent's runs."""
+    """Starts the drivers of one agent's runs. Who is in flight is known to the watchdog of the system's runs."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._in_flight: dict[str, Record] = {}
 
-    def on_receive(self, message: object) -> object:
-        match message:
-            case StartRun(record=record):
-                if record.phase == "running":
-                    self._in_flight[record.run_id] = record
-                    self._runs.drive(record, record.epoch, last=True)
-                return None
-            case RunEnded(run_id=run_id):
-                self._in_flight.pop(run_id, None)
-                return None
-            case _:
-                raise TypeError(f"an agent's actor takes no {type(message).__name__}")
+    def on_receive(self, message: object) -> None:
+        if not isinstance(message, StartRun):
+            raise TypeError(f"an agent's actor takes StartRun, got {type(message).__name__}")
+        # The record refuses the driver if the run has ended meanwhile.
+        self._runs.drive(message.record, message.record.epoch, last=True)

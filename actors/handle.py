@@ -12,7 +12,6 @@ from understudy.outcomes import Outcome
 
 from .record import Record
 from .reply import Reply
-from .shell import lend_next
 from .waiting import graph
 
 if TYPE_CHECKING:
@@ -65,11 +64,7 @@ class Handle(RunHandle[object]):
         return not self.done() and self._record.runs.cancel(self._record)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        def call() -> None:
-            lend_next()  # the thread that ends the run still owes its agent's actor a turn, and the callback may wait for it
-            callback(self)
-
-        self._record.reply.when_done(call)
+        self._record.reply.when_done(lambda: callback(self))
 
     def events(self) -> Iterator[Event]:
         return self._record.story.events()

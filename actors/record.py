@@ -268,7 +268,7 @@ class Record:
         if isinstance(self.options.session, SessionState):
             self.options.session.apply(self.session.changes, frozenset(self.session.removed))
         # First: whoever reads the token in the last event may go on with the run, under the same id.
-        self.runs.ended(self, by_driver=epoch is not None)
+        self.runs.ended(self)
         self.story.end(ending)
         if isinstance(ending, BaseException):
             self.reply.fail(ending)

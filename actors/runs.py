@@ -53,13 +53,11 @@ class Runs:
     Args:
         prefix: what run ids begin with.
         start: has an agent's actor start a driver; `drive` is what it calls.
-        ended: tells an agent's actor of a run's end; True if the thread it is called on has nothing more to do.
     """
 
-    def __init__(self, prefix: str, start: Callable[[Record], object], ended: Callable[[Record, bool], object]) -> None:
+    def __init__(self, prefix: str, start: Callable[[Record], object]) -> None:
         self._prefix = prefix
         self._start = start
-        self._tell_ended = ended
         self._numbers = count(1)
         self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
         self._tokens = Tokens()
@@ -179,11 +177,10 @@ class Runs:
         for record in self.in_flight():
             self.cancel(record, why)
 
-    def ended(self, record: Record, *, by_driver: bool) -> None:
-        """Take a run off the books; its record calls this once, and says whether the driver's turn ends with it."""
+    def ended(self, record: Record) -> None:
+        """Take a run off the books; its record calls this once."""
         record.detach()
         self._watchdog.unwatch(record)
-        self._tell_ended(record, by_driver)
 
     # --- work that was given up
 

@@ -20,7 +20,7 @@ from understudy.orchestration.supervision import OneForOne
 from understudy.orchestration.supervisors import Child, Supervisor
 
 from .actor import Actor
-from .agents import AgentActor, RunEnded, StartRun
+from .agents import AgentActor, StartRun
 from .cell import Cell
 from .commands import nothing
 from .family import Family, Member
@@ -69,7 +69,7 @@ class ActorSystem:
         self._units: list[ActorCell | Family] = []
         """What was spawned: actors that stand alone, and groups."""
         # Ids are unique over processes without a random number per run.
-        self._runs = Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run, self._run_ended)
+        self._runs = Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run)
 
     def leave_to_parent(self) -> None:
         """Say in a forked child, of every actor that was spawned before, that it is the parent's; before `start_afresh`."""
@@ -211,9 +211,6 @@ class ActorSystem:
         record.started_in.run(_inside.set, self)
         # The system lane: a burst of runs is bounded by whoever sends it, not by the agent's bookkeeping.
         record.cell.tell(StartRun(record), system=True, on_lost=record.lost)
-
-    def _run_ended(self, record: Record, last: bool) -> None:
-        record.cell.tell(RunEnded(record.run_id), system=True, last=last)
 
     def _refuse_if_stopped(self) -> None:
         if self._stopped:

@@ -10,6 +10,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
 from understudy.actors.agents import AgentActor, StartRun
+from understudy.actors.driver import Driver
 from understudy.actors.record import Record
 from understudy.actors.runs import Runs
 from understudy.actors.story import Story
@@ -60,22 +61,18 @@ def test_a_tool_may_run_an_agent_again_whose_run_it_cancelled() -> None:
     assert [r.content for r in results_of(outcome)] == ["ok"]
 
 
-class CancelsWhatItKeeps(dict[str, Record]):
-    """An agent's book of runs that cancels each as it is entered: between the look at its phase and its driver."""
-
-    def __setitem__(self, run_id: str, record: Record) -> None:
-        super().__setitem__(run_id, record)
-        record.runs.cancel(record)
-
-
 def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     model = ScriptedModel([says("ok")])
     with us.ActorSystem("shop") as system:
         record = system.prepare(us.Agent("clerk", model=model), "go", RunOptions())
-        desk = AgentActor(record.runs)
-        monkeypatch.setattr(desk, "_in_flight", CancelsWhatItKeeps())
+        make = Driver.__init__
 
-        desk.on_receive(StartRun(record))
+        def cancelled_meanwhile(driver: Driver, runs: Runs, record: Record, epoch: int) -> None:
+            runs.cancel(record)
+            make(driver, runs, record, epoch)
+
+        monkeypatch.setattr(Driver, "__init__", cancelled_meanwhile)
+        AgentActor(record.runs).on_receive(StartRun(record))
 
         assert record.driver is None
         assert model.requests == []
