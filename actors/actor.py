@@ -12,7 +12,7 @@ from understudy.handles import Future
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    from .lifecycle import ActorCell
+    from .actorcell import ActorCell
     from .ref import ActorRef
     from .timers import Timer
 

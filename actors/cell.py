@@ -70,7 +70,7 @@ class Cell:
         capacity: how many messages may wait.
     """
 
-    __slots__ = ("_behaviour", "_counts", "_factory", "_mailbox", "address", "epoch")
+    __slots__ = ("_counts", "_factory", "_mailbox", "address", "behaviour", "epoch")
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Cell:
         """How many behaviours were replaced; what an earlier one still sends is stale."""
         self._counts = [0] * len(Fate)
         self._factory = factory
-        self._behaviour = behaviour
+        self.behaviour = behaviour
         self._mailbox: Lanes[Envelope] = Lanes(capacity)
 
     # --- sending
@@ -178,9 +178,9 @@ class Cell:
             given_up = CancelledError(f"{self.address} came to the message when nobody waited for its reply any more")
             return self.finish(envelope, Fate.CANCELLED, error=given_up)
         try:
-            if self._behaviour is None:
-                self._behaviour = self._factory()
-            receive = self._behaviour.on_receive
+            if self.behaviour is None:
+                self.behaviour = self._factory()
+            receive = self.behaviour.on_receive
             if envelope.context is None:
                 value = receive(envelope.message)
             else:
@@ -190,7 +190,7 @@ class Cell:
         return self.finish(envelope, Fate.HANDLED, value)
 
     def _failed(self, envelope: Envelope, cause: BaseException) -> None:
-        self._behaviour = None  # the next message meets a fresh one
+        self.behaviour = None  # the next message meets a fresh one
         self.epoch += 1
         error = AgentCrashed(f"{self.address} failed: {in_words(cause)}", actor=self.address)
         error.__cause__ = cause

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from understudy.handles import RunStatus
 
+from .actorcell import ActorCell
 from .cell import Cell, Fate
-from .lifecycle import ActorCell
 
 MANY_HUNG = 16  # Threads that never came back; from here on a new process is cheaper than more of them.
 

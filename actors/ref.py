@@ -14,9 +14,9 @@ from understudy.handles import Future
 from understudy.messaging import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.scope import Scope, current_scope, enter_scope
 
+from .actorcell import ActorCell
 from .cell import Envelope
 from .family import Family
-from .lifecycle import ActorCell
 from .mailbox import Put
 from .reply import Reply
 from .waiting import graph

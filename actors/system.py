@@ -20,12 +20,12 @@ from understudy.orchestration.supervision import OneForOne
 from understudy.orchestration.supervisors import Child, Supervisor
 
 from .actor import Actor
+from .actorcell import ActorCell
 from .agents import AgentActor, StartRun
 from .cell import Cell
 from .commands import nothing
 from .family import Family, Member
 from .health import Health, health_of, tree_of
-from .lifecycle import ActorCell
 from .record import Record
 from .ref import ActorRef, SupervisorRef
 from .runs import Runs

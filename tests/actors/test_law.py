@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import understudy as us
+from understudy.actors.actorcell import ActorCell
 from understudy.actors.cell import Cell, Fate
-from understudy.actors.lifecycle import ActorCell
 from understudy.actors.reply import Reply
 
 WAIT = 20.0

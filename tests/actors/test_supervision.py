@@ -16,7 +16,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually
-from understudy.actors import lifecycle
+from understudy.actors import actorcell, lifecycle
 from understudy.orchestration.supervision import Restart, Strategy
 
 
@@ -306,7 +306,7 @@ def test_a_backoff_is_waited_while_messages_wait_and_is_doubled(
     def note(moment: float, ring: Callable[[], object]) -> None:
         alarms.append((moment - time.monotonic(), ring))
 
-    monkeypatch.setattr(lifecycle, "ring_at", note)
+    monkeypatch.setattr(actorcell, "ring_at", note)
     stage = Stage()
     group(system, stage, us.OneForOne(backoff=(1000.0, 3000.0), max_restarts=5, within=60), "a")
     ref, delays = system.find("a"), list[float]()

@@ -1,0 +1,224 @@
+"""The cell of a user's actor: its mailbox and its messages. What becomes of the actor is its lifecycle's to decide.
+
+Whatever happens to the actor happens on its own thread, between two messages: what others want of it comes as a command on
+its system lane. While it has no object, its user lane is suspended, and its mailbox keeps what comes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from understudy.ancestry import Link
+from understudy.errors import AgentCrashed, AgentDown, in_words
+from understudy.messaging import Down, Mailbox
+from understudy.orchestration.supervision import Restart
+
+from .cell import Cell, Envelope, Fate
+from .clockwork import ring_at
+from .commands import Command, Timed, nothing
+from .family import Family, Then
+from .lifecycle import ActorState, Lifecycle
+from .mailbox import Lanes, Put
+from .reply import Reply
+from .seat import Seat
+from .shell import on_a_shell
+from .timers import Timer
+
+log = logging.getLogger("understudy")
+
+
+class ActorCell(Cell):
+    """One actor of the user's, under its name; a member of a family, be it the only one.
+
+    Args:
+        address: its name.
+        make: makes the object; called again for each restart.
+        mailbox: how many messages may wait.
+        family: decides what comes of a failure.
+        restart: whether it is restarted when it fails, or whenever it ends, or never.
+    """
+
+    __slots__ = (
+        "_gone",
+        "_life",
+        "_policy",
+        "_seat",
+        "_thread",
+        "busy_since",
+        "link",
+        "restart",
+        "stopped",
+    )
+
+    def __init__(
+        self,
+        address: str,
+        make: Callable[[], object],
+        *,
+        mailbox: Mailbox,
+        family: Family,
+        restart: Restart = "transient",
+    ) -> None:
+        self.link = Link(self, address)
+        """The actor in the graph of who waits for whom."""
+        self._seat = Seat(make, self.link)
+        super().__init__(address, lambda: self._seat.make(self), capacity=mailbox.capacity)
+        self.restart: Restart = restart
+        self._life = Lifecycle(self, self._seat, family)
+        self._policy = mailbox
+        self._gone = "has stopped"
+        """What those are told who send to it once it takes no more messages."""
+        self._thread = 0
+        """Whose turn it is, while a message is handled."""
+        self.busy_since: float | None = None
+        self.stopped: Reply[None] = Reply()
+        """Completes when the actor has stopped."""
+
+    @property
+    def id(self) -> str:
+        """What a circle's path calls it."""
+        return self.address
+
+    @property
+    def state(self) -> ActorState:
+        """Where it is in its life."""
+        return self._life.state
+
+    @property
+    def restarts(self) -> int:
+        """How often it was given a new object."""
+        return self._life.restarts
+
+    # --- from any thread
+
+    def stop(self) -> None:
+        """Accept nothing more, handle what waits, then stop. A second call does nothing."""
+        if self.restart == "permanent" and self._thread == threading.get_ident():
+            # It ended itself, and is of those that are restarted whenever they end.
+            self.fail(AgentDown(f"{self.address} ended", actor=self.address))
+        elif self._mailbox.close(Envelope(Command(lambda: self._life.end(None), nothing))) is Put.WAKE:
+            self._wake(False)
+
+    def stop_then(self, then: Then) -> None:
+        """Stop, and call `then` when it has."""
+        self.stop()
+        self.stopped.when_done(then)
+
+    def fail(self, cause: BaseException) -> None:
+        """Treat the actor as failed, for a reason that arose outside of its messages."""
+        self._command(lambda: self._life.fail_over(cause, None), nothing)
+
+    def send(self, envelope: Envelope, timeout: float) -> Put:
+        """Put a user's message; outside of actors, and with the policy `block`, wait up to `timeout` seconds for room."""
+        if self._policy.when_full == "block" and not on_a_shell():
+            put = self._mailbox.put_waiting(envelope, timeout)
+        else:
+            put = self._mailbox.put(envelope)
+        self._sent(envelope, put, False)
+        return put
+
+    def watch(self, key: object, watcher: Callable[[Down], object]) -> None:
+        """Call `watcher` with one `Down` when the actor stops or is given up; at once if it has. A key watches once."""
+        self._life.watchers.add(key, watcher)
+
+    def timer(self, first: float, message: object, period: float | None) -> Timer:
+        """Send a message to this actor later; the timer goes with the object that sets it."""
+        return self._seat.timer(self, first, message, period)
+
+    def stay_in_parent(self) -> None:
+        """Be stopped in this forked child: object, messages and timers are the parent's, so no hook runs and nothing is closed.
+
+        The locks are made anew, for another thread may have held them, and so is the mailbox, which a thread may have run.
+        """
+        self._gone = "belongs to the process that forked this one"
+        self._life.stay_in_parent(self._gone_error())
+        self._mailbox = Lanes()
+        self._mailbox.drain(close=True)
+        self.stopped = Reply()
+        self.stopped.set(None)
+
+    def _gone_error(self) -> AgentDown:
+        return AgentDown(f"{self.address} {self._gone}", actor=self.address)
+
+    @property
+    def oldest_age(self) -> float:
+        """Seconds since the longest waiting message was sent; 0 if none waits."""
+        oldest = self._mailbox.oldest()
+        return 0.0 if oldest is None else time.monotonic() - oldest.sent
+
+    # --- a member of its family
+
+    def halt(self, cause: BaseException | None, then: Then) -> None:
+        self._command(lambda: self._life.halt(cause), then)
+
+    def begin(self, delay: float, then: Then) -> None:
+        if delay > 0:
+            ring_at(time.monotonic() + delay, lambda: self.begin(0.0, then))
+        else:
+            self._command(lambda: self._life.begin(then), nothing, lost=then)
+
+    def give_up(self, cause: BaseException) -> None:
+        self._command(lambda: self._life.give_up(cause), nothing)
+
+    def _command(self, do: Callable[[], object], then: Then, lost: Then | None = None) -> None:
+        follow = then if lost is None else lost
+        self.tell(Command(do, then), system=True, on_lost=lambda _: follow())
+
+    # --- on the actor's thread
+
+    def suspend(self) -> None:
+        """Let the user's messages wait."""
+        self._mailbox.suspend()
+
+    def resume(self) -> None:
+        """Handle the user's messages again."""
+        if self._mailbox.resume() is Put.WAKE:  # cannot be: it is our turn, so the cell runs
+            self._wake(False)
+
+    def close(self) -> None:
+        """Take no more messages, lose those that wait, and say that the actor has stopped."""
+        self._lose_waiting(self._gone_error(), close=True)
+        self.stopped.set(None)
+
+    def _handle(self, envelope: Envelope) -> None:
+        self.busy_since = time.monotonic()
+        self._thread = threading.get_ident()
+        try:
+            self._handle_one(envelope)
+        finally:
+            self.busy_since = None
+            self._thread = 0
+
+    def _handle_one(self, envelope: Envelope) -> None:
+        message = envelope.message
+        if type(message) is Command:
+            message.do()
+            self.finish(envelope, Fate.HANDLED)
+            message.then()
+        elif type(message) is Timed:
+            self._handle_timed(envelope, message)
+        elif self.behaviour is None and not self._life.try_again():
+            self.finish(envelope, Fate.DEAD, error=self._life.down_error())
+        else:
+            if envelope.context is None:
+                envelope.context = self._seat.context
+            super()._handle(envelope)
+
+    def _handle_timed(self, envelope: Envelope, timed: Timed) -> None:
+        if self.behaviour is None or not self._seat.has_set(timed.timer):  # an object that is gone did
+            self.finish(envelope, Fate.CANCELLED)
+            return
+        timed.taken()
+        envelope.message = timed.message
+        envelope.context = self._seat.context
+        super()._handle(envelope)
+
+    def _failed(self, envelope: Envelope, cause: BaseException) -> None:
+        error = AgentCrashed(f"{self.address} failed: {in_words(cause)}", actor=self.address)
+        error.__cause__ = cause
+        if envelope.reply is None:  # nobody waits to be told
+            log.error("%s", error, exc_info=cause)
+        self._life.fail_over(cause, envelope.message, lambda: self.finish(envelope, Fate.FAILED, error=error))
