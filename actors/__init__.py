@@ -1,6 +1,7 @@
 """The runtime: actors on threads that carry out what machines decide."""
 
 from .actor import Actor
+from .agentref import AgentRef
 from .health import ActorFigures, Health
 from .merging import collect, first
 from .ref import ActorRef, SupervisorRef
@@ -13,6 +14,7 @@ __all__ = [
     "ActorFigures",
     "ActorRef",
     "ActorSystem",
+    "AgentRef",
     "Health",
     "SupervisorRef",
     "Timer",

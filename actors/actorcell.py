@@ -76,6 +76,7 @@ class ActorCell(Cell):
         self.busy_since: float | None = None
         self.stopped: Reply[None] = Reply()
         """Completes when the actor has stopped."""
+        self.suspend()  # until it has begun: what comes before waits
 
     @property
     def id(self) -> str:

@@ -1,28 +1,70 @@
-"""The actor that stands for an agent: it starts the agent's runs and never blocks."""
+"""The actor that stands for an agent: it starts the agent's runs and never blocks.
+
+It has no state of its own to lose. What a restart makes afresh is what the agent works with: its model lets go of the
+connections it has.
+"""
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from sys import maxsize
+from typing import TYPE_CHECKING
 
+from understudy.messaging import Mailbox
+from understudy.models import ModelName, Renewable
+
+from .actor import Actor
 from .record import Record
 from .runs import Runs
+
+if TYPE_CHECKING:
+    from understudy.orchestration import Agent
+
+ROOM_FOR_RUNS = Mailbox(maxsize)  # A burst of runs is bounded by whoever sends it, not by the agent's bookkeeping.
 
 
 @dataclass(slots=True)
 class StartRun:
-    """Start a driver for a run; no reply."""
+    """Start a driver for a run, which must still be at `epoch`; no reply."""
 
     record: Record
+    epoch: int = 0
 
 
-class AgentActor:
-    """Starts the drivers of one agent's runs. Who is in flight is known to the watchdog of the system's runs."""
+class AgentActor(Actor[StartRun]):
+    """Starts the drivers of one agent's runs. Who is in flight is known to the watchdog of the system's runs.
 
-    def __init__(self, runs: Runs) -> None:
+    Args:
+        runs: the runs of the system.
+        agent: whose actor this is; it lives for as long as the agent does, and must not keep it alive.
+    """
+
+    def __init__(self, runs: Runs, agent: weakref.ref[Agent[object]]) -> None:
         self._runs = runs
+        self._agent = agent
 
-    def on_receive(self, message: object) -> None:
+    def on_receive(self, message: StartRun) -> None:
         if not isinstance(message, StartRun):
             raise TypeError(f"an agent's actor takes StartRun, got {type(message).__name__}")
         # The record refuses the driver if the run has ended meanwhile.
-        self._runs.drive(message.record, message.record.epoch, last=True)
+        self._runs.drive(message.record, message.epoch, last=True)
+
+    def before_restart(self, error: BaseException, message: object) -> None:
+        agent = self._agent()
+        if agent is None:
+            return
+        model = agent.current_model
+        if isinstance(model, ModelName):
+            from understudy.providers import resolve
+
+            model = resolve(model)
+        if isinstance(model, Renewable):
+            model.renew()
+
+
+def maker(runs: Runs, agent: Agent[object]) -> Callable[[], AgentActor]:
+    """Return what makes the actors that stand for `agent`, one after another."""
+    return partial(AgentActor, runs, weakref.ref(agent))

@@ -25,7 +25,7 @@ from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.tools import Tool
 
 from .cell import Cell
-from .executor import Executed, RunTool, ToolExecutor, error_result, execute, may_repeat, timeout_result
+from .executor import Executed, RunTool, ToolExecutor, error_result, execute, fails_agent, may_repeat, timeout_result
 from .record import Record, Stale
 from .reply import Reply
 from .story import Story
@@ -61,7 +61,10 @@ class Driver:
         except Stale:
             pass  # the run is in other hands
         except UnderstudyError as error:
-            self._runs.fail(record, error, epoch)
+            if fails_agent(record.agent, error):
+                self._runs.crashed(record, error, epoch)
+            else:
+                self._runs.fail(record, error, epoch)
         except BaseException as cause:
             self._runs.crashed(record, cause, epoch)
         finally:

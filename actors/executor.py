@@ -19,6 +19,8 @@ from understudy.tools import Tool
 from .reply import log
 
 if TYPE_CHECKING:
+    from understudy.orchestration import Agent
+
     from .record import Record
 
 RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
@@ -73,6 +75,9 @@ def execute(order: RunTool) -> Executed:
     except BadArguments as error:
         return error_result(call, "bad_arguments", str(error)), None
     except BaseException as error:  # the tool's failure is its result; the run and its thread go on
+        if fails_agent(order.record.agent, error):
+            order.record.cell.count_failure()
+            order.record.cell.fail(error)
         return error_result(call, "raised", f"{call.name} failed: {in_words(error)}"), None
     finally:
         order.returned = True
@@ -167,6 +172,12 @@ def _plain(value: object) -> object:
     if isinstance(value, (set, frozenset)):
         return sorted(cast("set[object]", value), key=repr)
     return str(value)
+
+
+def fails_agent(agent: Agent[object], error: BaseException) -> bool:
+    """Whether the agent wants to be restarted after an error of its model or of a tool, or after what that came of."""
+    named = agent.restart_on
+    return (isinstance(error, named) or isinstance(error.__cause__, named)) and not isinstance(error, RunError)
 
 
 def may_repeat(tool: Tool[..., object], timed_out: int) -> bool:

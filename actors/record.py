@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.port import RunOptions
     from understudy.orchestration.steps import Step
 
-    from .cell import Cell
+    from .actorcell import ActorCell
     from .driver import Driver
     from .executor import RunTool
     from .runs import Runs
@@ -96,7 +96,7 @@ class Record:
         options: RunOptions,
         scope: Scope,
         runs: Runs,
-        cell: Cell,
+        cell: ActorCell,
         machine: AgentRun | None = None,
     ) -> None:
         self.run_id = run_id
@@ -203,10 +203,14 @@ class Record:
             self.machine.tool_results([result for result, _ in results])
 
     def _check(self, epoch: int) -> None:
-        if epoch != self.epoch or self.phase != "running":  # a driver may be started in the moment the run ends
+        if not self.is_held_at(epoch):  # a driver may be started in the moment the run ends
             raise Stale
 
     # --- for anyone
+
+    def is_held_at(self, epoch: int) -> bool:
+        """Whether the run goes on and nobody has taken it over since `epoch`; call it under the lock."""
+        return epoch == self.epoch and self.phase == "running"
 
     def take_over(self, epoch: int) -> int | None:
         """Take the run away from the driver that holds `epoch`; call it under the lock.
@@ -214,7 +218,7 @@ class Record:
         Returns:
             The new epoch, or None if someone else was faster.
         """
-        if epoch != self.epoch or self.phase != "running":
+        if not self.is_held_at(epoch):
             return None
         self.epoch += 1
         self.driver = None
@@ -225,7 +229,7 @@ class Record:
     def give_to(self, driver: Driver, epoch: int) -> bool:
         """Note who drives the run from now on; False if it has ended, or was taken over since `epoch`."""
         with self.lock:
-            if epoch != self.epoch or self.phase != "running":
+            if not self.is_held_at(epoch):
                 return False
             self.driver = driver
             return True

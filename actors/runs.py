@@ -24,6 +24,7 @@ from understudy.orchestration.steps import AwaitApproval, AwaitInput
 from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, stamp
 from understudy.scope import Scope, current_scope
 
+from .actorcell import ActorCell
 from .answers import feed_answer
 from .cell import Cell
 from .driver import Driver, cancelled, model_timeout, timed_out
@@ -52,10 +53,10 @@ class Runs:
 
     Args:
         prefix: what run ids begin with.
-        start: has an agent's actor start a driver; `drive` is what it calls.
+        start: has an agent's actor start a driver for a run at an epoch; `drive` is what it calls.
     """
 
-    def __init__(self, prefix: str, start: Callable[[Record], object]) -> None:
+    def __init__(self, prefix: str, start: Callable[[Record, int], object]) -> None:
         self._prefix = prefix
         self._start = start
         self._numbers = count(1)
@@ -67,7 +68,9 @@ class Runs:
 
     # --- beginning and going on
 
-    def prepare(self, agent: Agent[object], cell: Cell, input: str | Sequence[Part], options: RunOptions) -> Record:
+    def prepare(
+        self, agent: Agent[object], cell: ActorCell, input: str | Sequence[Part], options: RunOptions
+    ) -> Record:
         """Make the record of a new run; `launch` starts it."""
         _ = agent.run_spec  # what is wrong with the tools is raised here, to the caller, and not by a driver
         run_id = f"{self._prefix}-{next(self._numbers)}"
@@ -90,7 +93,7 @@ class Runs:
         outer = current_scope()
         if outer is not None:
             record.detach = outer.on_cancel(lambda: self.cancel(record, "the run it was begun in was cancelled"))
-        self._start(record)
+        self._start(record, record.epoch)
 
     def drive(self, record: Record, epoch: int, *, last: bool = False) -> None:
         """Start a driver for `record`, in an actor of its own; none if the run is over or in other hands."""
@@ -150,14 +153,17 @@ class Runs:
             self._tokens.revoke(token)
 
     def crashed(self, record: Record, cause: BaseException, epoch: int) -> None:
-        """Give a run whose driver failed another one, which goes on from the record; too many failures end the run."""
+        """Fail the agent, and let the run go on from its record once that is dealt with; too many failures end the run."""
         with record.lock:
+            if not record.is_held_at(epoch):
+                return  # what a driver fails of that was taken over concerns nobody any more
             record.crashes.append(cause)
             poison = len(record.crashes) >= POISON
             successor = None if poison else record.take_over(epoch)
         record.cell.count_failure()
+        record.cell.fail(cause)
         if successor is not None:
-            self.drive(record, successor)
+            self._start(record, successor)
             return
         error = AgentCrashed(
             f"agent {record.agent.id!r} failed {len(record.crashes)} times in run {record.run_id}, "

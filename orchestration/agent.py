@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypedDict, cast
 
@@ -11,9 +10,19 @@ from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Message, Part, Settings
 from understudy.models import Model, ModelLike, ModelName
 from understudy.outcomes import Outcome
-from understudy.session import RunContext
-from understudy.tools import Tool, ToolLike, as_tool
+from understudy.tools import Tool, ToolLike
 
+from .checks import (
+    SystemPrompt,
+    checked_count,
+    checked_description,
+    checked_errors,
+    checked_id,
+    checked_model,
+    checked_prompt,
+    checked_settings,
+    checked_tools,
+)
 from .port import Answer, ResumeOptions, RunOptions, runtime
 from .spec import DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_TURNS, RunSpec
 
@@ -26,9 +35,6 @@ else:
 
     T_co = TypeVar("T_co", covariant=True)
 
-SystemPrompt = str | Callable[[RunContext], str]
-ID = re.compile(r"\S(.{0,126}\S)?")  # Ids stand in logs, addresses and specs: no edges of white space, one line.
-
 
 class AgentChanges(TypedDict, total=False):
     """What `Agent.replace` can change, besides the id."""
@@ -40,6 +46,7 @@ class AgentChanges(TypedDict, total=False):
     settings: Settings
     max_iterations: int
     max_turns: int
+    restart_on: Iterable[type[Exception]]
 
 
 class Agent(Generic[T_co]):
@@ -58,6 +65,9 @@ class Agent(Generic[T_co]):
         settings: how the model should answer.
         max_iterations: rounds of tool calls a run may execute.
         max_turns: model calls a run may make.
+        restart_on: errors of the model or a tool after which the agent is restarted, as after a failure of its own: its
+            model lets go of its connections, and the step that the model failed in is done again. Of a tool, the result
+            is the error as ever.
 
     Raises:
         ValueError: the model string is unknown, two tools have one name, or a number is out of range.
@@ -73,6 +83,7 @@ class Agent(Generic[T_co]):
         "max_iterations",
         "max_turns",
         "model",
+        "restart_on",
         "settings",
         "system_prompt",
         "tools",
@@ -88,6 +99,7 @@ class Agent(Generic[T_co]):
     settings: Settings
     max_iterations: int
     max_turns: int
+    restart_on: tuple[type[Exception], ...]
 
     def __init__(
         self: Agent[str],
@@ -100,18 +112,20 @@ class Agent(Generic[T_co]):
         settings: Settings | None = None,
         max_iterations: int = DEFAULT_MAX_ITERATIONS,
         max_turns: int = DEFAULT_MAX_TURNS,
+        restart_on: Iterable[type[Exception]] = (),
     ) -> None:
-        given = _checked_settings(id, settings)
-        made = _checked_tools(id, tools, given)
+        given = checked_settings(id, settings)
+        made = checked_tools(id, tools, given)
         values: dict[str, object] = {
-            "id": _checked_id(id),
-            "model": _checked_model(id, model),
-            "system_prompt": _checked_prompt(id, system_prompt),
-            "description": _checked_description(id, description),
+            "id": checked_id(id),
+            "model": checked_model(id, model),
+            "system_prompt": checked_prompt(id, system_prompt),
+            "description": checked_description(id, description),
             "tools": made,
             "settings": given,
-            "max_iterations": _checked_count(id, "max_iterations", max_iterations, 0),
-            "max_turns": _checked_count(id, "max_turns", max_turns, 1),
+            "max_iterations": checked_count(id, "max_iterations", max_iterations, 0),
+            "max_turns": checked_count(id, "max_turns", max_turns, 1),
+            "restart_on": checked_errors(id, restart_on),
             "_run_spec": None,
             "_overrides": [],
             "tools_by_name": {tool.name: tool for tool in made},
@@ -138,6 +152,7 @@ class Agent(Generic[T_co]):
             "settings": self.settings,
             "max_iterations": self.max_iterations,
             "max_turns": self.max_turns,
+            "restart_on": self.restart_on,
         }
         unknown = sorted(changes.keys() - kept.keys())
         if unknown:
@@ -293,65 +308,3 @@ class Agent(Generic[T_co]):
 
 def _as_given(model: ModelName | Model) -> ModelLike:
     return f"{model.provider}:{model.model}" if isinstance(model, ModelName) else model
-
-
-def _checked_id(id: str) -> str:
-    if not isinstance(id, str):
-        raise TypeError(f"an agent's id must be a string, got {id!r}")
-    if not ID.fullmatch(id):
-        raise ValueError(f"an agent's id must be 1 to 128 characters on one line, without edges of space; got {id!r}")
-    return id
-
-
-def _checked_model(id: str, model: ModelLike) -> ModelName | Model:
-    if isinstance(model, str):
-        try:
-            return ModelName.parse(model)
-        except ValueError as error:
-            raise ValueError(f"agent {id!r}: {error}") from None
-    if not isinstance(model, Model) or isinstance(model, type):
-        raise TypeError(f"agent {id!r}: model must be 'PROVIDER:MODEL' or have a complete() method, got {model!r}")
-    return model
-
-
-def _checked_prompt(id: str, prompt: SystemPrompt) -> SystemPrompt:
-    if not isinstance(prompt, str) and not callable(prompt):
-        raise TypeError(f"agent {id!r}: system_prompt must be a string or a function of the context, got {prompt!r}")
-    return prompt
-
-
-def _checked_description(id: str, description: str) -> str:
-    if not isinstance(description, str):
-        raise TypeError(f"agent {id!r}: description must be a string, got {description!r}")
-    return description
-
-
-def _checked_settings(id: str, settings: Settings | None) -> Settings:
-    if settings is None:
-        return Settings()
-    if not isinstance(settings, Settings):
-        raise TypeError(f"agent {id!r}: settings must be Settings(…), got {settings!r}")
-    return settings
-
-
-def _checked_tools(id: str, tools: Iterable[ToolLike], settings: Settings) -> tuple[Tool[..., object], ...]:
-    if isinstance(tools, (str, Tool)) or not isinstance(tools, Iterable):
-        raise TypeError(f"agent {id!r}: tools must be a list of functions or tools, got {tools!r}")
-    made = tuple([as_tool(given) for given in tools])
-    names = [tool.name for tool in made]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"agent {id!r}: two tools are named {twice[0]!r}; give one another name: tool(name=…)")
-    if settings.tool_choice not in ("auto", "none", "required", *names):
-        raise ValueError(f"agent {id!r}: tool_choice {settings.tool_choice!r} is no tool of it")
-    if settings.tool_choice == "required" and not names:
-        raise ValueError(f"agent {id!r}: tool_choice 'required', but it has no tools")
-    return made
-
-
-def _checked_count(id: str, name: str, value: int, least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"agent {id!r}: {name} must be a whole number, got {value!r}")
-    if value < least:
-        raise ValueError(f"agent {id!r}: {name} must be at least {least}, got {value}")
-    return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Message, Part
@@ -33,6 +33,26 @@ class ResumeOptions:
     system: object = None
     max_iterations: int | None = None
     max_turns: int | None = None
+
+
+class RunKeywords(TypedDict, total=False):
+    """What a caller says about one run where the system is known."""
+
+    session: Mapping[str, JsonValue] | None
+    conversation_id: str | None
+    user_id: str
+    deps: object
+    timeout: float | None
+    history: Sequence[Message] | None
+
+
+class ResumeKeywords(TypedDict, total=False):
+    """What a caller says when a run goes on where the system is known."""
+
+    deps: object
+    timeout: float | None
+    max_iterations: int | None
+    max_turns: int | None
 
 
 Answer = str | Decision | Mapping[str, Decision] | None

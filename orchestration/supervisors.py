@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from understudy.messaging import Mailbox
 
+from .agent import Agent
 from .supervision import OneForOne, Restart, Strategy
 
 
@@ -15,19 +16,35 @@ from .supervision import OneForOne, Restart, Strategy
 class Child:
     """How a supervisor starts one actor."""
 
-    actor: Callable[[], object]
-    """The class, or a function that makes the object; called again for each restart."""
+    actor: Callable[[], object] | Agent[object]
+    """The class, or a function that makes the object; called again for each restart. Or an agent."""
     name: str = ""
-    """Unique in the system; made from the class's name if empty."""
+    """Unique in the system; made from the class's name if empty. An agent's is its id."""
     restart: Restart = "transient"
     """`permanent` is restarted whenever it ends, `transient` when it fails, `temporary` never."""
     mailbox: Mailbox = field(default_factory=Mailbox)
 
     def __post_init__(self) -> None:
-        if not callable(self.actor):
-            raise TypeError(f"a child is a class or a function that makes an actor, got {self.actor!r}")
+        agent = self.agent
+        if agent is not None:
+            self._check_agent(agent)
+        elif not callable(self.actor):
+            raise TypeError(f"a child is a class or a function that makes an actor, or an agent; got {self.actor!r}")
         if self.restart not in ("permanent", "transient", "temporary"):
             raise ValueError(f"restart must be 'permanent', 'transient' or 'temporary', got {self.restart!r}")
+
+    @property
+    def agent(self) -> Agent[object] | None:
+        """The agent, if the child is one."""
+        given: object = self.actor
+        return cast("Agent[object]", given) if isinstance(given, Agent) else None
+
+    def _check_agent(self, agent: Agent[object]) -> None:
+        if self.name not in ("", agent.id):
+            raise ValueError(f"agent {agent.id!r} goes by its id, and not by the name {self.name!r}")
+        if self.mailbox != Mailbox():
+            raise ValueError(f"agent {agent.id!r} takes runs, and no mailbox bounds them")
+        object.__setattr__(self, "name", agent.id)
 
 
 class Supervisor:
@@ -35,7 +52,7 @@ class Supervisor:
 
     Args:
         id: names the group; part of its children's addresses.
-        children: classes, functions, `Child`s or supervisors; started in this order, stopped in reverse.
+        children: classes, functions, agents, `Child`s or supervisors; started in this order, stopped in reverse.
         strategy: what happens when one fails.
 
     Raises:
@@ -53,8 +70,16 @@ class Supervisor:
         if not self.children:
             raise ValueError(f"supervisor {id!r} has no children")
 
+    def everyone(self) -> Iterator[Child]:
+        """Iterate over the children, and those of the supervisors among them."""
+        for child in self.children:
+            if isinstance(child, Supervisor):
+                yield from child.everyone()
+            else:
+                yield child
+
     def __repr__(self) -> str:
         return f"Supervisor({self.id!r}, {len(self.children)} children, {type(self.strategy).__name__})"
 
 
-ChildLike: TypeAlias = "Callable[[], object] | Child | Supervisor"
+ChildLike: TypeAlias = "Callable[[], object] | Agent[object] | Child | Supervisor"

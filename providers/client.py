@@ -77,7 +77,11 @@ class HttpModel(ABC):
         return keep_trying(lambda: self._attempt(outgoing, keys), self._attempts, self._timing)
 
     def close(self) -> None:
-        """Close all connections; a later call opens new ones."""
+        """Close all connections, those in use when their calls are over; a later call opens new ones."""
+        self._connections.close()
+
+    def renew(self) -> None:
+        """Close idle connections, and those in use when their calls are over; later calls open new ones."""
         self._connections.close()
 
     def __enter__(self) -> Self:

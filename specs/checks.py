@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from understudy.messages import JsonValue
 from understudy.models import PROVIDERS, ModelName
-from understudy.orchestration.agent import ID
+from understudy.orchestration.checks import ID
 
 from .document import Document, Path
 from .problems import Place, Problem, did_you_mean, listed

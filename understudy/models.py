@@ -31,6 +31,18 @@ class Model(Protocol):
         ...
 
 
+@runtime_checkable
+class Renewable(Protocol):
+    """A model that holds something which may have gone bad, such as connections."""
+
+    def renew(self) -> object:
+        """Let go of it, on any thread, at any time; calls under way go on, and later ones begin afresh.
+
+        Called when an agent that uses the model is restarted after a failure.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ModelName:
     """A model string, taken apart: `anthropic:claude-haiku-4-5`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 
 import pytest
 
@@ -64,7 +65,8 @@ def test_a_tool_may_run_an_agent_again_whose_run_it_cancelled() -> None:
 def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     model = ScriptedModel([says("ok")])
     with us.ActorSystem("shop") as system:
-        record = system.prepare(us.Agent("clerk", model=model), "go", RunOptions())
+        agent = us.Agent("clerk", model=model)
+        record = system.prepare(agent, "go", RunOptions())
         make = Driver.__init__
 
         def cancelled_meanwhile(driver: Driver, runs: Runs, record: Record, epoch: int) -> None:
@@ -72,7 +74,7 @@ def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeyp
             make(driver, runs, record, epoch)
 
         monkeypatch.setattr(Driver, "__init__", cancelled_meanwhile)
-        AgentActor(record.runs).on_receive(StartRun(record))
+        AgentActor(record.runs, weakref.ref(agent)).on_receive(StartRun(record))
 
         assert record.driver is None
         assert model.requests == []

@@ -434,7 +434,7 @@ def test_names_of_children_are_unique_in_the_system(system: us.ActorSystem) -> N
     stage = Stage()
     system.spawn(us.Supervisor("one", [stage.child("a")]))
 
-    with pytest.raises(ValueError, match="supervisor 'two': system 'shop' has an actor 'a' already"):
+    with pytest.raises(ValueError, match="supervisor 'two': system 'shop' would have two actors 'a'"):
         system.spawn(us.Supervisor("two", [stage.child("b"), stage.child("a")]))
 
     with pytest.raises(KeyError):

@@ -296,3 +296,24 @@ def test_a_child_forked_while_a_tool_gets_its_schema_can_use_the_tool() -> None:
     """)
 
     assert out == "ok\n"
+
+
+def test_an_agent_that_was_spawned_in_the_parent_runs_in_the_child_too() -> None:
+    out = output("""
+        from understudy.testing import FunctionModel, says
+
+        greeter = us.Agent("greeter", model=FunctionModel(lambda request: says("hello")))
+        system.spawn(us.Supervisor("group", [greeter]))
+        ref = system.ref("greeter")
+        assert ref.run("hi", timeout=10).text == "hello"
+
+        def look():
+            for each in (ref, system.ref("greeter")):
+                assert each.run("hi", timeout=10).text == "hello"
+            assert system.spawn(greeter).is_alive
+
+        in_child(look)
+        assert ref.is_alive and ref.run("hi", timeout=10).text == "hello"
+        print("all")
+    """)
+    assert out == "all\n"

@@ -25,6 +25,7 @@ from tests.support import wire
 from tests.support.http import HELLO, drip, read_request, speaking
 from understudy.errors import BadReply, ProviderError, ProviderTimeout, RateLimited, RunCancelled, RunTimedOut
 from understudy.messages import ModelTurn
+from understudy.models import Renewable
 from understudy.providers import Anthropic, OpenAI, Timing
 from understudy.providers.connections import Connections
 from understudy.providers.network import Line
@@ -283,6 +284,17 @@ def test_a_closed_client_opens_a_new_connection_when_it_is_used_again(
     client.close()
     client.complete(HELLO)
     client.close()
+
+    assert len(connections) == 2
+
+
+def test_a_client_that_is_renewed_opens_a_new_connection(counted: tuple[str, set[tuple[str, int]]]) -> None:
+    address, connections = counted
+    with model(address) as client:
+        client.complete(HELLO)
+        assert isinstance(client, Renewable)
+        client.renew()
+        client.complete(HELLO)
 
     assert len(connections) == 2
 

@@ -1,0 +1,77 @@
+"""`AgentRef`: an agent in a system, to hold and to hand on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, Never, NoReturn
+
+from understudy.handles import RunHandle
+from understudy.messages import Part
+from understudy.messaging import DEFAULT_ASK_TIMEOUT
+from understudy.orchestration.port import Answer
+from understudy.outcomes import Outcome
+
+from .ref import ActorRef
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar, Unpack
+
+    from understudy.orchestration import Agent
+    from understudy.orchestration.port import ResumeKeywords, RunKeywords
+
+    from .actorcell import ActorCell
+    from .system import ActorSystem
+
+    T_co = TypeVar("T_co", covariant=True, default=str)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
+
+class AgentRef(ActorRef[Never], Generic[T_co]):
+    """An agent that was spawned in a system. It takes runs, not messages; otherwise it is a reference like any other.
+
+    In a forked child it runs the agent there, outside of the group it may stand in.
+    """
+
+    __slots__ = ("_agent", "_system")
+
+    def __init__(self, system: ActorSystem, agent: Agent[T_co], cell: ActorCell) -> None:
+        super().__init__(cell)
+        self._system = system
+        self._agent = agent
+
+    @property
+    def agent(self) -> Agent[T_co]:
+        """The definition."""
+        return self._agent
+
+    def run(self, input: str | Sequence[Part], **options: Unpack[RunKeywords]) -> Outcome[T_co]:
+        """Carry one run to its end in the reference's system; like `Agent.run`, which explains the options.
+
+        Raises:
+            AgentDown: the agent failed too often, or was stopped.
+        """
+        return self._agent.run(input, system=self._system, **options)
+
+    def submit(self, input: str | Sequence[Part], **options: Unpack[RunKeywords]) -> RunHandle[T_co]:
+        """Begin a run in the reference's system and return its handle at once; takes what `run` takes."""
+        return self._agent.submit(input, system=self._system, **options)
+
+    def resume(self, token: str, answer: Answer = None, **options: Unpack[ResumeKeywords]) -> Outcome[T_co]:
+        """Go on with a run that paused in the reference's system; like `Agent.resume`."""
+        return self._agent.resume(token, answer, system=self._system, **options)
+
+    def tell(self, message: Never, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> NoReturn:
+        """Refuse: an agent takes runs."""
+        raise self._no_messages()
+
+    def _send(self, message: object, timeout: float) -> NoReturn:
+        raise self._no_messages()
+
+    def _no_messages(self) -> TypeError:
+        return TypeError(f"agent {self._agent.id!r} takes runs and no messages: use run or submit")
+
+    def __repr__(self) -> str:
+        return f"AgentRef({self.address!r}, {self._cell.state})"

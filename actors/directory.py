@@ -1,0 +1,224 @@
+"""Who lives in a system: agents by definition, actors by name, and in which order they came."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import TypeAlias, cast
+
+from understudy.errors import AgentDown
+from understudy.orchestration import Agent
+from understudy.orchestration.supervision import OneForOne
+from understudy.orchestration.supervisors import Child, Supervisor
+
+from .actorcell import ActorCell
+from .agents import ROOM_FOR_RUNS
+from .commands import nothing
+from .family import Family
+
+Make: TypeAlias = Callable[[], object]
+Unit: TypeAlias = "ActorCell | Family"
+"""What was spawned at once: an actor that stands alone, or a group."""
+
+
+class Directory:
+    """The cells of a system. Safe to use from any thread; a cell that it returns has been told to begin.
+
+    Args:
+        system: the system's name, with which addresses begin.
+        maker: returns what makes the actors that stand for an agent.
+    """
+
+    def __init__(self, system: str, maker: Callable[[Agent[object]], Make]) -> None:
+        self._system = system
+        self._maker = maker
+        self._lock = threading.Lock()
+        """Guards the tables and the end: of what is added while the system stops, either it is stopped or refused."""
+        self._closed = False
+        # By object, not by id: two definitions may bear one id, and a cell goes when its definition is gone.
+        self._by_definition: weakref.WeakKeyDictionary[Agent[object], ActorCell] = weakref.WeakKeyDictionary()
+        self._by_name: dict[str, ActorCell] = {}
+        """What was spawned, in that order; a name is free again when its actor has stopped."""
+        self._agents: dict[str, Agent[object]] = {}
+        """The agents among them."""
+        self._numbers: dict[str, Iterator[int]] = {}
+        """Stem of a name -> what to try next behind it."""
+        self._units: list[Unit] = []
+
+    def in_child(self, maker: Callable[[Agent[object]], Make]) -> Directory:
+        """Return the directory of a forked child: agents stay known, for they have no state; an end stays an end."""
+        made = Directory(self._system, maker)
+        made._agents, made._closed = self._agents, self._closed
+        return made
+
+    # --- looking
+
+    def get(self, name: str) -> ActorCell | None:
+        """Return the cell of what was spawned under `name`."""
+        return self._by_name.get(name)
+
+    @property
+    def agents(self) -> Mapping[str, Agent[object]]:
+        """The agents that were spawned, by id."""
+        return self._agents
+
+    @property
+    def names(self) -> list[str]:
+        """What was spawned and has not stopped, in that order."""
+        return list(self._by_name)
+
+    @property
+    def cells(self) -> list[ActorCell]:
+        """All cells: of agents that only ran, and of what was spawned."""
+        return [*self._unspawned(), *self._by_name.values()]
+
+    def _unspawned(self) -> list[ActorCell]:
+        spawned = set(self._by_name.values())
+        return [cell for cell in list(self._by_definition.values()) if cell not in spawned]
+
+    @property
+    def units(self) -> list[Unit]:
+        """What was spawned at once, in that order."""
+        return self._units.copy()
+
+    # --- adding
+
+    def cell_of(self, agent: Agent[object]) -> ActorCell:
+        """Return the cell of an agent; one that was not spawned gets a cell of its own at its first run.
+
+        Raises:
+            AgentDown: the system has stopped.
+        """
+        cell = self._by_definition.get(agent)
+        if cell is not None and not self._closed:
+            return cell
+        with self._lock:
+            self.refuse_if_closed()
+            cell = self._by_definition.get(agent)
+            if cell is not None:
+                return cell
+            alone = Family(self._system, OneForOne())
+            cell = self._by_definition[agent] = self._make(Child(agent), agent.id, self._system, alone)
+            alone.members.append(cell)
+        cell.begin(0.0, nothing)
+        return cell
+
+    def add(self, child: Child, strategy: OneForOne | None) -> ActorCell:
+        """Add an actor that stands alone; of an agent that is here already, the cell that it has.
+
+        Raises:
+            ValueError: something else has that name.
+            AgentDown: the system has stopped.
+        """
+        alone = Family(self._system, strategy if strategy is not None else OneForOne())
+        with self._lock:
+            self.refuse_if_closed()
+            known = self._known(child)
+            if known is not None:
+                return known
+            if child.name in self._by_name:
+                raise ValueError(
+                    f"system {self._system!r} has an actor {child.name!r} already; stop it first, or take another name"
+                )
+            cell = self._enter(child, self._system, alone)
+            alone.members.append(cell)
+            self._units.append(cell)
+        cell.stopped.when_done(lambda: self._units.remove(cell))
+        cell.begin(0.0, nothing)
+        return cell
+
+    def add_group(self, supervisor: Supervisor) -> Family:
+        """Add a supervisor and its children.
+
+        Raises:
+            ValueError: something else has the name of a child.
+            AgentDown: the system has stopped.
+        """
+        with self._lock:
+            self.refuse_if_closed()
+            family = self._family(supervisor, self._system, None, self._names_of(supervisor))
+            self._units.append(family)
+        family.begin(0.0, nothing)
+        return family
+
+    def _known(self, child: Child) -> ActorCell | None:
+        """Return the cell of an agent that was spawned before under its id, if the definitions are equal."""
+        agent, before, cell = child.agent, self._agents.get(child.name), self._by_name.get(child.name)
+        if agent is None or before is None or cell is None:
+            return None
+        if before is not agent and before.run_spec.fingerprint() != agent.run_spec.fingerprint():
+            raise ValueError(
+                f"system {self._system!r} has an agent {agent.id!r} already, and it is defined in another way; "
+                "stop that one first, or take another id"
+            )
+        self._by_definition[agent] = cell
+        return cell
+
+    def _names_of(self, supervisor: Supervisor) -> frozenset[str]:
+        names = [child.name for child in supervisor.everyone() if child.name]
+        taken = [name for name in names if name in self._by_name or names.count(name) > 1]
+        if taken:
+            raise ValueError(
+                f"supervisor {supervisor.id!r}: system {self._system!r} would have two actors {taken[0]!r}; "
+                "stop the other one first, or take another name"
+            )
+        return frozenset(names)
+
+    def _family(self, supervisor: Supervisor, path: str, parent: Family | None, claimed: frozenset[str]) -> Family:
+        """Make the cells of a supervisor's children, none of which begins yet; under the lock."""
+        family = Family(f"{path}/{supervisor.id}", supervisor.strategy, parent=parent)
+        for child in supervisor.children:
+            if isinstance(child, Supervisor):
+                family.members.append(self._family(child, family.name, family, claimed))
+            else:
+                family.members.append(self._enter(child, family.name, family, claimed))
+        return family
+
+    def _enter(self, child: Child, path: str, family: Family, claimed: frozenset[str] = frozenset()) -> ActorCell:
+        name = child.name or self._free_name(getattr(child.actor, "__name__", "actor").lower(), claimed)
+        cell = self._make(child, name, path, family)
+        self._by_name[name] = cell
+        if child.agent is not None:
+            self._agents[name] = child.agent
+            self._by_definition[child.agent] = cell
+        cell.stopped.when_done(lambda: self._forget(name))
+        return cell
+
+    def _make(self, child: Child, name: str, path: str, family: Family) -> ActorCell:
+        agent = child.agent
+        make = cast(Make, child.actor) if agent is None else self._maker(agent)
+        mailbox = child.mailbox if agent is None else ROOM_FOR_RUNS
+        return ActorCell(f"{path}/{name}", make, mailbox=mailbox, family=family, restart=child.restart)
+
+    def _forget(self, name: str) -> None:
+        self._by_name.pop(name, None)
+        self._agents.pop(name, None)
+
+    def _free_name(self, stem: str, claimed: frozenset[str]) -> str:
+        numbers = self._numbers.setdefault(stem, count(1))
+        tries = (f"{stem}-{number}" for number in numbers)
+        return next(name for name in tries if name not in self._by_name and name not in claimed)
+
+    # --- the end
+
+    def refuse_if_closed(self) -> None:
+        """Raise `AgentDown` if the system has stopped."""
+        if self._closed:
+            raise AgentDown(f"system {self._system!r} has stopped", actor=self._system)
+
+    def close(self) -> bool:
+        """Add nothing more; whether this call closed it."""
+        with self._lock:
+            was, self._closed = self._closed, True
+            return not was
+
+    def stop_all(self) -> list[ActorCell]:
+        """Stop everything, what came last first, each after what it has to do; return the cells in that order."""
+        others, spawned = self._unspawned(), list(self._by_name.values())
+        for cell in others:
+            cell.stop()
+        for unit in reversed(self.units):
+            unit.stop_then(nothing)
+        return [*others, *reversed(spawned)]

@@ -1,0 +1,101 @@
+"""What is checked when an agent is made: each function returns what it was given, ready for use, or says what is wrong.
+
+All take the agent's id first, for the error: `TypeError` for a value of the wrong kind, `ValueError` for a wrong one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from understudy.errors import RunError
+from understudy.messages import Settings
+from understudy.models import Model, ModelLike, ModelName
+from understudy.session import RunContext
+from understudy.tools import Tool, ToolLike, as_tool
+
+SystemPrompt = str | Callable[[RunContext], str]
+ID = re.compile(r"\S(.{0,126}\S)?")  # Ids stand in logs, addresses and specs: no edges of white space, one line.
+
+
+def checked_id(id: str) -> str:
+    """Return an id that names something in logs, addresses and specs."""
+    if not isinstance(id, str):
+        raise TypeError(f"an agent's id must be a string, got {id!r}")
+    if not ID.fullmatch(id):
+        raise ValueError(f"an agent's id must be 1 to 128 characters on one line, without edges of space; got {id!r}")
+    return id
+
+
+def checked_model(id: str, model: ModelLike) -> ModelName | Model:
+    """Return a model object, or the parts of a model string; the key is not looked for."""
+    if isinstance(model, str):
+        try:
+            return ModelName.parse(model)
+        except ValueError as error:
+            raise ValueError(f"agent {id!r}: {error}") from None
+    if not isinstance(model, Model) or isinstance(model, type):
+        raise TypeError(f"agent {id!r}: model must be 'PROVIDER:MODEL' or have a complete() method, got {model!r}")
+    return model
+
+
+def checked_prompt(id: str, prompt: SystemPrompt) -> SystemPrompt:
+    """Return a text, or a function of the context."""
+    if not isinstance(prompt, str) and not callable(prompt):
+        raise TypeError(f"agent {id!r}: system_prompt must be a string or a function of the context, got {prompt!r}")
+    return prompt
+
+
+def checked_description(id: str, description: str) -> str:
+    """Return a text."""
+    if not isinstance(description, str):
+        raise TypeError(f"agent {id!r}: description must be a string, got {description!r}")
+    return description
+
+
+def checked_settings(id: str, settings: Settings | None) -> Settings:
+    """Return the settings, or the usual ones."""
+    if settings is None:
+        return Settings()
+    if not isinstance(settings, Settings):
+        raise TypeError(f"agent {id!r}: settings must be Settings(…), got {settings!r}")
+    return settings
+
+
+def checked_tools(id: str, tools: Iterable[ToolLike], settings: Settings) -> tuple[Tool[..., object], ...]:
+    """Return tools of different names that the settings fit."""
+    if isinstance(tools, (str, Tool)) or not isinstance(tools, Iterable):
+        raise TypeError(f"agent {id!r}: tools must be a list of functions or tools, got {tools!r}")
+    made = tuple([as_tool(given) for given in tools])
+    names = [tool.name for tool in made]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"agent {id!r}: two tools are named {twice[0]!r}; give one another name: tool(name=…)")
+    if settings.tool_choice not in ("auto", "none", "required", *names):
+        raise ValueError(f"agent {id!r}: tool_choice {settings.tool_choice!r} is no tool of it")
+    if settings.tool_choice == "required" and not names:
+        raise ValueError(f"agent {id!r}: tool_choice 'required', but it has no tools")
+    return made
+
+
+def checked_count(id: str, name: str, value: int, least: int) -> int:
+    """Return a whole number of at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"agent {id!r}: {name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"agent {id!r}: {name} must be at least {least}, got {value}")
+    return value
+
+
+def checked_errors(id: str, errors: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
+    """Return the classes of errors after which an agent is restarted."""
+    if isinstance(errors, type) or not isinstance(errors, Iterable):
+        raise TypeError(f"agent {id!r}: restart_on must be a list of exception classes, got {errors!r}")
+    given = tuple(errors)
+    for error in given:
+        if not isinstance(error, type) or not issubclass(error, Exception):
+            raise TypeError(f"agent {id!r}: restart_on must hold exception classes, got {error!r} in it")
+    endings = [error.__name__ for error in given if issubclass(error, RunError)]
+    if endings:
+        raise ValueError(f"agent {id!r}: restart_on cannot hold {endings[0]}, which says how a run ended")
+    return given

@@ -1,0 +1,390 @@
+"""Agents that were spawned: found by id, restarted when their own code fails, given up, and tried again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually, finished, results_of
+from understudy.actors import actorcell, lifecycle
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+class Renewed:
+    """A model that counts how often it was to let go of what it holds."""
+
+    def __init__(self, *turns: us.ModelTurn | Exception) -> None:
+        self.turns = list(turns)
+        self.renewals = 0
+
+    def complete(self, request: us.ModelRequest) -> us.ModelTurn:
+        turn = self.turns.pop(0)
+        if isinstance(turn, Exception):
+            raise turn
+        return turn
+
+    def renew(self) -> None:
+        self.renewals += 1
+
+
+def sick(failures: int, *, id: str = "clerk") -> us.Agent:
+    """Make an agent whose prompt raises so often, over all its runs, and whose runs say "ok" otherwise."""
+    left = [failures]
+
+    def prompt(context: us.RunContext) -> str:
+        if left[0]:
+            left[0] -= 1
+            raise LookupError(f"{left[0]} to come")
+        return ""
+
+    return us.Agent(id, model=FunctionModel(lambda request: says("ok")), system_prompt=prompt)
+
+
+def figures(system: us.ActorSystem, address: str) -> us.ActorFigures:
+    (found,) = [actor for actor in system.health().actors if actor.address == address]
+    return found
+
+
+# --- names
+
+
+def test_a_spawned_agent_runs_by_its_reference_and_by_its_id(system: us.ActorSystem) -> None:
+    ref = system.spawn(us.Agent("clerk", model=ScriptedModel([says("one"), says("two"), says("three")])))
+
+    assert finished(ref.run("hi", user_id="ada", timeout=WAIT)).text == "one"
+    assert finished(ref.submit("hi", conversation_id="c-42", timeout=WAIT).result(WAIT)).text == "two"
+    assert finished(system.ref("clerk").run("hi")).text == "three"
+    assert (ref.address, ref.is_alive, system.ref("clerk") == ref) == ("shop/clerk", True, True)
+    assert [actor.address for actor in system.health().actors] == ["shop/clerk"]
+
+
+def test_a_paused_run_goes_on_by_the_reference(system: us.ActorSystem) -> None:
+    ref = system.spawn(us.Agent("clerk", model=ScriptedModel([says("__ask_user__: Who?"), says("Hello Ada")])))
+
+    outcome = ref.run("hi")
+
+    assert isinstance(outcome, us.NeedsInput)
+    assert finished(ref.resume(outcome.token, "Ada", timeout=WAIT)).text == "Hello Ada"
+
+
+def test_an_equal_definition_is_the_same_agent_and_another_one_is_refused(system: us.ActorSystem) -> None:
+    model = ScriptedModel([says("ok")])
+    ref = system.spawn(us.Agent("clerk", model=model, system_prompt="Be brief."))
+
+    again = us.Agent("clerk", model=model, system_prompt="Be brief.")
+    assert system.spawn(again) == ref
+    assert finished(again.run("hi", system=system)).text == "ok"
+    assert figures(system, "shop/clerk").handled == 2  # its beginning and the run: there is one cell
+    with pytest.raises(ValueError, match="'clerk' already, and it is defined in another way"):
+        system.spawn(us.Agent("clerk", model=model, system_prompt="Be long."))
+
+
+def test_an_agent_and_an_actor_cannot_have_one_name(system: us.ActorSystem) -> None:
+    system.spawn(us.Actor, name="clerk")
+
+    with pytest.raises(ValueError, match="has an actor 'clerk' already"):
+        system.spawn(sick(0))
+    with pytest.raises(ValueError, match="would have two actors 'clerk'"):
+        system.spawn(us.Supervisor("desk", [sick(0)]))
+    with pytest.raises(KeyError, match="no agent 'clerk'; it has: none"):
+        system.ref("clerk")
+
+
+def test_names_that_are_made_up_keep_clear_of_those_that_are_given(system: us.ActorSystem) -> None:
+    system.spawn(us.Supervisor("desk", [us.Actor, us.Child(us.Actor, "actor-1")]))
+
+    assert [a.address for a in system.health().actors] == ["shop/desk/actor-2", "shop/desk/actor-1"]
+
+
+def test_an_agent_is_no_actor_to_write_to(system: us.ActorSystem) -> None:
+    ref = system.spawn(sick(0))
+    untyped: us.ActorRef[object] = ref  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+
+    for send in (untyped.tell, untyped.ask, untyped.ask_future):
+        with pytest.raises(TypeError, match="'clerk' takes runs and no messages"):
+            send("hello")
+    with pytest.raises(KeyError, match="no actor 'clerk'"):
+        system.find("clerk")
+    assert figures(system, "shop/clerk").failed == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [({"name": "other"}, "goes by its id"), ({"mailbox": us.Mailbox(3)}, "no mailbox bounds them")],
+)
+def test_an_agent_in_a_group_has_its_own_name_and_no_mailbox(options: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        us.Child(sick(0), **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_an_agent_that_was_stopped_takes_no_more_runs_and_its_id_is_free(system: us.ActorSystem) -> None:
+    agent = sick(0)
+    ref = system.spawn(agent)
+    assert ref.stop(WAIT)
+
+    with pytest.raises(us.AgentDown, match="shop/clerk has stopped"):
+        agent.run("hi", system=system)
+    with pytest.raises(KeyError):
+        system.ref("clerk")
+    assert finished(system.spawn(agent).run("hi")).text == "ok"
+
+
+def test_the_end_of_the_system_is_the_end_of_its_agents() -> None:
+    with us.ActorSystem("shop") as system:
+        ref = system.spawn(us.Supervisor("desk", [sick(0), sick(0, id="cashier")]))
+        clerk = system.ref("clerk")
+        lone = sick(0, id="lone")
+        assert finished(lone.run("hi", system=system)).text == "ok"
+
+    assert not clerk.is_alive
+    assert ref.stop(WAIT)
+    for agent in (clerk.agent, lone):
+        with pytest.raises(us.AgentDown, match="'shop' has stopped"):
+            agent.run("hi", system=system)
+
+
+# --- failing
+
+
+def test_a_failing_agent_is_restarted_and_its_run_goes_on(system: us.ActorSystem) -> None:
+    model = Renewed(says("ok"))
+    failures = iter([LookupError("one"), LookupError("two")])
+
+    def prompt(context: us.RunContext) -> str:
+        for failure in failures:
+            raise failure
+        return ""
+
+    ref = system.spawn(us.Agent("clerk", model=model, system_prompt=prompt))
+
+    assert finished(ref.run("hi")).text == "ok"
+    found = figures(system, "shop/clerk")
+    assert (found.state, found.failed, found.restarts, model.renewals) == ("running", 2, 2, 2)
+
+
+def test_others_of_its_group_are_restarted_with_it(system: us.ActorSystem) -> None:
+    let_go: list[str] = []
+
+    class Cache(us.Actor[str]):
+        def before_restart(self, error: BaseException, message: object) -> None:
+            let_go.append(type(error).__name__)
+
+    sibling = Renewed(says("unharmed"))
+    system.spawn(
+        us.Supervisor(
+            "desk",
+            [us.Child(Cache, "cache"), sick(1), us.Agent("cashier", model=sibling)],
+            strategy=us.OneForAll(),
+        )
+    )
+
+    assert finished(system.ref("clerk").run("hi")).text == "ok"
+    eventually(lambda: figures(system, "shop/desk/cashier").restarts == 1, "the last one of the group has begun again")
+    assert let_go == ["LookupError"]
+    assert sibling.renewals == 1
+    assert finished(system.ref("cashier").run("hi")).text == "unharmed"
+
+
+def test_an_agent_that_fails_too_often_is_given_up_and_says_why(system: us.ActorSystem) -> None:
+    ref = system.spawn(sick(3), strategy=us.OneForOne(max_restarts=1))
+
+    with pytest.raises(us.AgentDown, match="shop/clerk failed too often.*LookupError: 1 to come") as caught:
+        ref.run("hi")
+    with pytest.raises(us.AgentDown):
+        ref.run("again")
+
+    assert isinstance(caught.value.__cause__, LookupError)
+    assert not ref.is_alive
+    assert "shop/clerk" in system.health().advice
+
+
+def test_an_agent_that_was_given_up_is_tried_again(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "LONGEST_BACKOFF", 0.0)
+    ref = system.spawn(sick(1), strategy=us.OneForOne(max_restarts=0))
+
+    # The run's way on from its record comes to the agent after its fall, and is the attempt.
+    assert finished(ref.run("hi")).text == "ok"
+    assert figures(system, "shop/clerk").restarts == 1
+
+
+def test_runs_under_way_end_well_when_their_agent_is_given_up(system: us.ActorSystem) -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        entered.set()
+        assert gate.wait(WAIT)
+        return says("ok")
+
+    def prompt(context: us.RunContext) -> str:
+        if context.input == "sick":
+            raise LookupError("no")
+        return ""
+
+    agent = us.Agent("clerk", model=FunctionModel(answer), system_prompt=prompt)
+    ref = system.spawn(agent, strategy=us.OneForOne(max_restarts=0))
+    handle = ref.submit("healthy")
+    assert entered.wait(WAIT)
+
+    with pytest.raises(us.AgentDown):
+        ref.run("sick")
+    gate.set()
+
+    assert finished(handle.result(WAIT)).text == "ok"
+
+
+def test_runs_wait_while_their_agent_backs_off(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    alarms: list[Callable[[], object]] = []
+
+    def note(when: float, ring: Callable[[], object]) -> None:
+        alarms.append(ring)
+
+    monkeypatch.setattr(actorcell, "ring_at", note)
+    ref = system.spawn(sick(1), strategy=us.OneForOne(backoff=(5.0, 5.0)))
+
+    failed = ref.submit("fails once")
+    eventually(lambda: len(alarms) == 1, "the agent backs off")
+    new = ref.submit("comes meanwhile")
+    assert not failed.done() and not new.done()
+    assert figures(system, "shop/clerk").state == "restarting"
+    alarms.pop()()
+
+    assert finished(failed.result(WAIT)).text == "ok"
+    assert finished(new.result(WAIT)).text == "ok"
+
+
+@pytest.mark.parametrize(
+    ("directive", "restarts"), [("resume", 0), ("restart", 1)], ids=["resume keeps it", "restart renews it"]
+)
+def test_a_decider_says_what_an_error_of_an_agent_deserves(
+    system: us.ActorSystem, directive: Literal["resume", "restart"], restarts: int
+) -> None:
+    ref = system.spawn(sick(1), strategy=us.OneForOne(decider=lambda error: directive))
+
+    assert finished(ref.run("hi")).text == "ok"
+    assert figures(system, "shop/clerk").restarts == restarts
+
+
+def test_an_agent_that_is_to_stop_when_it_fails_stops(system: us.ActorSystem) -> None:
+    ref = system.spawn(sick(1), strategy=us.OneForOne(decider=lambda error: "stop"))
+
+    with pytest.raises(us.AgentDown, match="shop/clerk has stopped"):
+        ref.run("hi")
+    assert ref.stop(WAIT)
+
+
+def test_a_temporary_agent_is_not_restarted(system: us.ActorSystem) -> None:
+    system.spawn(us.Supervisor("desk", [us.Child(sick(1), restart="temporary"), sick(0, id="cashier")]))
+
+    with pytest.raises(us.AgentDown):
+        system.ref("clerk").run("hi")
+    assert finished(system.ref("cashier").run("hi")).text == "ok"
+
+
+def test_what_a_driver_fails_of_that_was_taken_over_does_not_fail_its_agent(system: us.ActorSystem) -> None:
+    entered, gate, returned = threading.Event(), threading.Event(), threading.Event()
+
+    def prompt(context: us.RunContext) -> str:
+        entered.set()
+        assert gate.wait(WAIT)
+        returned.set()
+        raise LookupError("too late to matter")
+
+    ref = system.spawn(us.Agent("clerk", model=ScriptedModel([]), system_prompt=prompt))
+    handle = ref.submit("hi")
+    assert entered.wait(WAIT)
+    assert handle.cancel()
+    gate.set()
+    assert returned.wait(WAIT)
+    eventually(lambda: system.hung == 0, "the driver has come back")
+
+    assert (figures(system, "shop/clerk").failed, figures(system, "shop/clerk").restarts) == (0, 0)
+
+
+# --- errors after which an agent wants to be restarted
+
+
+def test_an_error_of_the_model_that_is_named_restarts_the_agent_and_is_asked_again(system: us.ActorSystem) -> None:
+    model = Renewed(us.ProviderError("the line is dead"), says("ok"))
+    ref = system.spawn(us.Agent("clerk", model=model, restart_on=[us.ProviderError]))
+
+    assert finished(ref.run("hi")).text == "ok"
+    assert (model.renewals, figures(system, "shop/clerk").restarts) == (1, 1)
+
+
+def test_an_error_of_a_model_object_is_named_by_what_it_raised(system: us.ActorSystem) -> None:
+    model = Renewed(ConnectionResetError("gone"), says("ok"))
+    ref = system.spawn(us.Agent("clerk", model=model, restart_on=[ConnectionError]))
+
+    assert finished(ref.run("hi")).text == "ok"
+    assert model.renewals == 1
+
+
+def test_an_error_that_keeps_coming_makes_the_run_poison(system: us.ActorSystem) -> None:
+    model = Renewed(*[us.ProviderError(f"attempt {n}") for n in (1, 2, 3)])
+    ref = system.spawn(us.Agent("clerk", model=model, restart_on=[us.ProviderError]))
+
+    with pytest.raises(us.AgentCrashed) as caught:
+        ref.run("hi")
+    assert [str(cause) for cause in caught.value.causes] == ["attempt 1", "attempt 2", "attempt 3"]
+
+
+def test_an_error_that_is_not_named_ends_the_run_and_restarts_nothing(system: us.ActorSystem) -> None:
+    model = Renewed(us.ProviderError("no"))
+    ref = system.spawn(us.Agent("clerk", model=model, restart_on=[us.AuthenticationError]))
+
+    with pytest.raises(us.ProviderError, match="no"):
+        ref.run("hi")
+    assert (model.renewals, figures(system, "shop/clerk").failed) == (0, 0)
+
+
+def test_an_error_of_a_tool_that_is_named_is_its_result_and_restarts_the_agent(system: us.ActorSystem) -> None:
+    model = Renewed(calls("pay"), says("ok"))
+    attempts: list[int] = []
+
+    def pay() -> str:
+        attempts.append(1)
+        raise ConnectionError("the bank is gone")
+
+    ref = system.spawn(us.Agent("clerk", model=model, tools=[pay], restart_on=[ConnectionError]))
+    outcome = ref.run("hi")
+
+    assert [result.content for result in results_of(outcome)] == ["pay failed: ConnectionError: the bank is gone"]
+    eventually(lambda: figures(system, "shop/clerk").restarts == 1, "the agent was restarted")
+    assert (attempts, model.renewals) == ([1], 1)
+
+
+def test_the_end_of_a_run_is_no_error_to_restart_on(system: us.ActorSystem) -> None:
+    model = Renewed(calls("pay"))
+    agent = us.Agent("clerk", model=model, tools=[pay], restart_on=[Exception], max_iterations=0)
+
+    with pytest.raises(us.MaxIterationsExceeded):
+        system.spawn(agent).run("hi")
+    assert model.renewals == 0
+
+
+def pay() -> str:
+    return "paid"
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "complaint"),
+    [
+        (ValueError, TypeError, "must be a list of exception classes"),
+        (["ValueError"], TypeError, "must hold exception classes, got 'ValueError'"),
+        ([KeyboardInterrupt], TypeError, "must hold exception classes"),
+        ([us.RunCancelled], ValueError, "cannot hold RunCancelled"),
+    ],
+)
+def test_what_restart_on_cannot_be(given: object, error: type[Exception], complaint: str) -> None:
+    with pytest.raises(error, match=f"agent 'clerk': restart_on {complaint}"):
+        us.Agent("clerk", model="rehearsal", restart_on=given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
