@@ -214,11 +214,17 @@ class Directory:
             was, self._closed = self._closed, True
             return not was
 
-    def stop_all(self) -> list[ActorCell]:
-        """Stop everything, what came last first, each after what it has to do; return the cells in that order."""
-        others, spawned = self._unspawned(), list(self._by_name.values())
-        for cell in others:
+    def stop_all(self) -> tuple[list[ActorCell], list[ActorCell]]:
+        """Stop everything, what came last first, each after what it has to do.
+
+        Returns:
+            The cells of agents, which never block, and those of the users' own actors, in the order in which they stop.
+        """
+        unspawned = self._unspawned()
+        agents = [*unspawned, *[cell for name, cell in self._by_name.items() if name in self._agents]]
+        own = [cell for name, cell in self._by_name.items() if name not in self._agents]
+        for cell in unspawned:
             cell.stop()
         for unit in reversed(self.units):
             unit.stop_then(nothing)
-        return [*others, *reversed(spawned)]
+        return agents, own[::-1]

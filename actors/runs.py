@@ -25,6 +25,7 @@ from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput,
 from understudy.scope import Scope, current_scope
 
 from .actorcell import ActorCell
+from .admission import Admission
 from .answers import feed_answer
 from .cell import Cell
 from .driver import Driver, cancelled, model_timeout, timed_out
@@ -54,13 +55,15 @@ class Runs:
     Args:
         prefix: what run ids begin with.
         start: has an agent's actor start a driver for a run at an epoch; `drive` is what it calls.
+        max_runs: how many runs that nothing inside of a run began may be under way at once; None for any number.
     """
 
-    def __init__(self, prefix: str, start: Callable[[Record, int], object]) -> None:
+    def __init__(self, prefix: str, start: Callable[[Record, int], object], max_runs: int | None = None) -> None:
         self._prefix = prefix
         self._start = start
         self._numbers = count(1)
         self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
+        self._admission = Admission(max_runs, lambda record: start(record, record.epoch))
         self._tokens = Tokens()
         self._lock = threading.Lock()
         """Guards the list of what hangs."""
@@ -93,7 +96,7 @@ class Runs:
         outer = current_scope()
         if outer is not None:
             record.detach = outer.on_cancel(lambda: self.cancel(record, "the run it was begun in was cancelled"))
-        self._start(record, record.epoch)
+        self._admission.enter(record)
 
     def drive(self, record: Record, epoch: int, *, last: bool = False) -> None:
         """Start a driver for `record`, in an actor of its own; none if the run is over or in other hands."""
@@ -178,15 +181,18 @@ class Runs:
         """End a run early, whatever it is doing; whether this call ended it."""
         return self._abandon(record, cancelled(record, why), "cancelled")
 
-    def cancel_all(self, why: str) -> None:
-        """Cancel every run in flight."""
-        for record in self.in_flight():
-            self.cancel(record, why)
+    def cancel_all(self, why: str) -> list[str]:
+        """Cancel every run in flight, and return the ids of those that this ended.
+
+        The last one goes first, so that none that stands in line is admitted in the place of another.
+        """
+        return [record.run_id for record in reversed(self.in_flight()) if self.cancel(record, why)]
 
     def ended(self, record: Record) -> None:
         """Take a run off the books; its record calls this once."""
         record.detach()
         self._watchdog.unwatch(record)
+        self._admission.leave(record)
 
     # --- work that was given up
 

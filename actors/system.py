@@ -47,19 +47,27 @@ class ActorSystem:
 
     Args:
         name: names the system in addresses and errors.
+        max_runs: how many runs may be under way at once, paused ones not counted; more wait, without a thread, for a
+            place. Runs that are begun inside of runs or actors are always admitted. None for any number.
+
+    Raises:
+        ValueError: the name is empty, or `max_runs` is below 1.
     """
 
-    def __init__(self, name: str = "understudy") -> None:
+    def __init__(self, name: str = "understudy", *, max_runs: int | None = None) -> None:
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"a system's name must be a string that is not empty, got {name!r}")
+        if max_runs is not None and not (isinstance(max_runs, int) and max_runs >= 1):
+            raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
         self.name = name
+        self._max_runs = max_runs
         self._runs = self._new_runs()
         self._directory = Directory(name, partial(maker, self._runs))
         _systems.add(self)
 
     def _new_runs(self) -> Runs:
         # Ids are unique over processes without a random number per run.
-        return Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run)
+        return Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run, self._max_runs)
 
     def leave_to_parent(self) -> None:
         """Make anew, in a forked child, what holds a lock, a thread or a run; what was spawned before is the parent's."""
@@ -174,16 +182,20 @@ class ActorSystem:
         Runs come first, then the actors, the last one spawned first. A second call does nothing.
 
         Returns:
-            The addresses of the actors that did not stop in time; each still holds a thread.
+            What had to be abandoned: the ids of runs that were cancelled, and the addresses of actors that did not stop
+            in time, each of which still holds a thread.
         """
         if not self._directory.close():
             return ()
         deadline = time.monotonic() + timeout
         for record in self._runs.in_flight():
             record.reply.wait(max(0.0, deadline - time.monotonic()))
-        self._runs.cancel_all(f"system {self.name!r} stopped")
-        cells = self._directory.stop_all()
-        return tuple([c.address for c in cells if not c.stopped.wait(max(0.0, deadline - time.monotonic()))])
+        cancelled = self._runs.cancel_all(f"system {self.name!r} stopped")
+        agents, own = self._directory.stop_all()
+        for cell in agents:
+            cell.stopped.wait(max(0.0, deadline - time.monotonic()))
+        hanging = [cell.address for cell in own if not cell.stopped.wait(max(0.0, deadline - time.monotonic()))]
+        return (*cancelled, *hanging)
 
     @property
     def in_flight(self) -> int:
