@@ -17,6 +17,7 @@ from .actorcell import ActorCell
 from .agents import ROOM_FOR_RUNS
 from .commands import nothing
 from .family import Family
+from .quarantine import LimitedCell, Turn
 
 Make: TypeAlias = Callable[[], object]
 Unit: TypeAlias = "ActorCell | Family"
@@ -29,11 +30,13 @@ class Directory:
     Args:
         system: the system's name, with which addresses begin.
         maker: returns what makes the actors that stand for an agent.
+        give_up: counts a message that is not waited for any more until its handling comes back.
     """
 
-    def __init__(self, system: str, maker: Callable[[Agent[object]], Make]) -> None:
+    def __init__(self, system: str, maker: Callable[[Agent[object]], Make], give_up: Callable[[Turn], object]) -> None:
         self._system = system
         self._maker = maker
+        self._give_up = give_up
         self._lock = threading.Lock()
         """Guards the tables and the end: of what is added while the system stops, either it is stopped or refused."""
         self._closed = False
@@ -47,9 +50,9 @@ class Directory:
         """Stem of a name -> what to try next behind it."""
         self._units: list[Unit] = []
 
-    def in_child(self, maker: Callable[[Agent[object]], Make]) -> Directory:
+    def in_child(self, maker: Callable[[Agent[object]], Make], give_up: Callable[[Turn], object]) -> Directory:
         """Return the directory of a forked child: agents stay known, for they have no state; an end stays an end."""
-        made = Directory(self._system, maker)
+        made = Directory(self._system, maker, give_up)
         made._agents, made._closed = self._agents, self._closed
         return made
 
@@ -190,7 +193,18 @@ class Directory:
         agent = child.agent
         make = cast(Make, child.actor) if agent is None else self._maker(agent)
         mailbox = child.mailbox if agent is None else ROOM_FOR_RUNS
-        return ActorCell(f"{path}/{name}", make, mailbox=mailbox, family=family, restart=child.restart)
+        address, limit = f"{path}/{name}", child.turn_timeout
+        if limit is None:
+            return ActorCell(address, make, mailbox=mailbox, family=family, restart=child.restart)
+        return LimitedCell(
+            address,
+            make,
+            mailbox=mailbox,
+            family=family,
+            restart=child.restart,
+            limit=limit,
+            give_up=self._give_up,
+        )
 
     def _forget(self, name: str) -> None:
         self._by_name.pop(name, None)

@@ -62,7 +62,7 @@ class ActorSystem:
         self.name = name
         self._max_runs = max_runs
         self._runs = self._new_runs()
-        self._directory = Directory(name, partial(maker, self._runs))
+        self._directory = Directory(name, partial(maker, self._runs), self._runs.give_up)
         _systems.add(self)
 
     def _new_runs(self) -> Runs:
@@ -74,7 +74,7 @@ class ActorSystem:
         for unit in self._directory.units:
             _leave_to_parent(unit)
         self._runs = self._new_runs()
-        self._directory = self._directory.in_child(partial(maker, self._runs))
+        self._directory = self._directory.in_child(partial(maker, self._runs), self._runs.give_up)
 
     def prepare(self, agent: Agent[object], input: str | Sequence[Part], options: RunOptions) -> Record:
         """Make the record of a new run; nothing happens before `launch`."""
@@ -101,6 +101,7 @@ class ActorSystem:
         name: str | None = None,
         mailbox: Mailbox | None = None,
         strategy: OneForOne | None = None,
+        turn_timeout: float | None = None,
     ) -> ActorRef[M]: ...
     @overload
     def spawn(self, actor: Supervisor) -> SupervisorRef: ...
@@ -111,6 +112,7 @@ class ActorSystem:
         name: str | None = None,
         mailbox: Mailbox | None = None,
         strategy: OneForOne | None = None,
+        turn_timeout: float | None = None,
     ) -> ActorRef[M] | AgentRef[T] | SupervisorRef:
         """Start an actor, an agent's or your own, or a supervisor with its children; return its reference at once.
 
@@ -123,16 +125,19 @@ class ActorSystem:
             name: unique in the system; made from the class's name if not given. An agent's is its id.
             mailbox: how many messages may wait, and what happens to one more.
             strategy: how many failures of the actor are borne before it is given up.
+            turn_timeout: seconds in which a message must be handled. Then it fails, its object is left to the thread that
+                hangs, and a new one goes on; None waits for ever.
 
         Raises:
             ValueError: an actor of that name is there already, or an agent of that id which is defined in another way.
             AgentDown: the system has stopped.
         """
         if isinstance(actor, Supervisor):
-            if name is not None or mailbox is not None or strategy is not None:
+            if (name, mailbox, strategy, turn_timeout) != (None, None, None, None):
                 raise TypeError("a supervisor has its name and strategy itself, and its children their mailboxes")
             return SupervisorRef(self._directory.add_group(actor))
-        child = Child(actor, name or "", mailbox=mailbox if mailbox is not None else Mailbox())
+        box = mailbox if mailbox is not None else Mailbox()
+        child = Child(actor, name or "", mailbox=box, turn_timeout=turn_timeout)
         cell = self._directory.add(child, strategy)
         return ActorRef(cell) if child.agent is None else AgentRef(self, cast("Agent[T]", child.agent), cell)
 

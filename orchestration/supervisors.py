@@ -23,6 +23,8 @@ class Child:
     restart: Restart = "transient"
     """`permanent` is restarted whenever it ends, `transient` when it fails, `temporary` never."""
     mailbox: Mailbox = field(default_factory=Mailbox)
+    turn_timeout: float | None = None
+    """Seconds in which a message must be handled; then it fails, and a new object goes on. None waits for ever."""
 
     def __post_init__(self) -> None:
         agent = self.agent
@@ -32,6 +34,8 @@ class Child:
             raise TypeError(f"a child is a class or a function that makes an actor, or an agent; got {self.actor!r}")
         if self.restart not in ("permanent", "transient", "temporary"):
             raise ValueError(f"restart must be 'permanent', 'transient' or 'temporary', got {self.restart!r}")
+        if self.turn_timeout is not None and not self.turn_timeout > 0:
+            raise ValueError(f"turn_timeout must be above 0 seconds, or None; got {self.turn_timeout!r}")
 
     @property
     def agent(self) -> Agent[object] | None:
@@ -42,8 +46,8 @@ class Child:
     def _check_agent(self, agent: Agent[object]) -> None:
         if self.name not in ("", agent.id):
             raise ValueError(f"agent {agent.id!r} goes by its id, and not by the name {self.name!r}")
-        if self.mailbox != Mailbox():
-            raise ValueError(f"agent {agent.id!r} takes runs, and no mailbox bounds them")
+        if self.mailbox != Mailbox() or self.turn_timeout is not None:
+            raise ValueError(f"agent {agent.id!r} takes runs, which no mailbox and no turn_timeout bounds")
         object.__setattr__(self, "name", agent.id)
 
 

@@ -141,6 +141,11 @@ def current_scope() -> Scope | None:
     return _current.get()
 
 
+def scope_in(context: contextvars.Context) -> Scope | None:
+    """Return the scope of a context, which another thread may be in."""
+    return context.get(_current)
+
+
 def enter_scope(scope: Scope | None) -> contextvars.Token[Scope | None]:
     """Make `scope` the current one of this context; undo with `leave_scope`."""
     return _current.set(scope)

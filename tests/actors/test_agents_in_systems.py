@@ -120,7 +120,11 @@ def test_an_agent_is_no_actor_to_write_to(system: us.ActorSystem) -> None:
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
-    [({"name": "other"}, "goes by its id"), ({"mailbox": us.Mailbox(3)}, "no mailbox bounds them")],
+    [
+        ({"name": "other"}, "goes by its id"),
+        ({"mailbox": us.Mailbox(3)}, "no mailbox"),
+        ({"turn_timeout": 1.0}, "no turn_timeout"),
+    ],
 )
 def test_an_agent_in_a_group_has_its_own_name_and_no_mailbox(options: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
