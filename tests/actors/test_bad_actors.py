@@ -1,0 +1,136 @@
+"""What users' actors do wrong besides failing at a message, and what comes of it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+class Echo(us.Actor[object]):
+    """Raises what it is sent, if that can be raised; else replies with it."""
+
+    def on_receive(self, message: object) -> object:
+        if isinstance(message, BaseException):
+            raise message
+        return message
+
+
+def test_a_factory_that_raises_burns_the_budget_and_its_error_is_the_cause(system: us.ActorSystem) -> None:
+    made: list[int] = []
+
+    def broken() -> Echo:
+        made.append(1)
+        raise ConnectionError("no database")
+
+    ref = system.spawn(broken, name="a", strategy=us.OneForOne(max_restarts=2))
+
+    with pytest.raises(us.AgentDown, match="no database") as caught:
+        ref.ask("hello", timeout=WAIT)
+    assert isinstance(caught.value.__cause__, ConnectionError)
+    assert len(made) == 3
+
+
+def test_an_on_stop_that_raises_is_logged_and_the_actor_has_stopped(
+    system: us.ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Clumsy(Echo):
+        def on_stop(self) -> None:
+            raise LookupError("nothing to close")
+
+    ref = system.spawn(Clumsy, name="a")
+
+    with caplog.at_level(logging.ERROR, "understudy"):
+        assert ref.stop(WAIT)
+
+    assert "shop/a: on_stop failed" in caplog.text
+    assert not ref.is_alive
+
+
+def test_a_second_stop_changes_nothing(system: us.ActorSystem) -> None:
+    stops: list[int] = []
+
+    class Counted(Echo):
+        def on_stop(self) -> None:
+            stops.append(1)
+
+    ref = system.spawn(Counted, name="a")
+    threads = [threading.Thread(target=ref.stop, args=(WAIT,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+
+    assert stops == [1]
+    assert ref.stop(WAIT)
+
+
+@pytest.mark.parametrize("where", ["on_start", "on_receive", "before_restart", "on_stop"])
+def test_an_actor_may_stop_itself_anywhere(system: us.ActorSystem, where: str) -> None:
+    seen: list[str] = []
+
+    class Ending(us.Actor[object]):
+        def _maybe_stop(self, here: str) -> None:
+            seen.append(here)
+            if here == where:
+                self.ref.stop()
+
+        def on_start(self) -> None:
+            self._maybe_stop("on_start")
+
+        def on_receive(self, message: object) -> None:
+            self._maybe_stop("on_receive")
+            raise LookupError("restart me")
+
+        def before_restart(self, error: BaseException, message: object) -> None:
+            self._maybe_stop("before_restart")
+
+        def on_stop(self) -> None:
+            self._maybe_stop("on_stop")
+
+    ref = system.spawn(Ending, name="a")
+    if where == "on_stop":
+        ref.stop()
+    elif where != "on_start":
+        ref.tell("go")
+
+    eventually(lambda: ref.stop(0), "it has stopped")
+    with pytest.raises(us.AgentDown, match="shop/a has stopped"):
+        ref.ask("hello", timeout=WAIT)
+    assert seen.count("on_stop") == 1
+
+
+def test_a_decider_that_raises_escalates(system: us.ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
+    def decide(error: BaseException) -> us.Directive:
+        raise ZeroDivisionError("in the decider")
+
+    ref = system.spawn(Echo, name="a", strategy=us.OneForOne(decider=decide))
+
+    with caplog.at_level(logging.ERROR, "understudy"), pytest.raises(us.AgentCrashed):
+        ref.ask(LookupError("the first one"), timeout=WAIT)
+
+    eventually(lambda: not ref.is_alive, "it is given up")
+    with pytest.raises(us.AgentDown, match="the first one"):
+        ref.ask("hello", timeout=WAIT)
+    assert "its decider failed" in caplog.text
+
+
+def test_a_message_to_a_stopped_actor(system: us.ActorSystem) -> None:
+    ref = system.spawn(Echo, name="a")
+    assert ref.stop(WAIT)
+
+    ref.tell("lost")
+    with pytest.raises(us.AgentDown, match="shop/a has stopped"):
+        ref.ask("lost", timeout=WAIT)
+    assert isinstance(ref.ask_future("lost").exception(WAIT), us.AgentDown)
