@@ -11,12 +11,15 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Generic, Protocol, Self, TypeAlias, TypeVar, Union, cast
+from typing import ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, Union, cast
 
+from understudy.ancestry import Ancestry, current_ancestry
 from understudy.handles import Future
 
+from .awaited import Merged, Traceable, awaited_by
 from .clockwork import Alarm, ring_at
 from .reply import Reply
+from .waiting import graph
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -55,9 +58,15 @@ Ending: TypeAlias = Union[Value[T], Failure]  # noqa: UP007
 
 
 class Rule(ABC, Generic[V, R]):
-    """What several endings come to. Under the lock of the future that asks it, so it calls nobody."""
+    """What several endings come to. Asked under the lock of its future unless it says otherwise, so it calls nobody."""
 
     __slots__ = ()
+    any_will_do: ClassVar[bool] = False
+    """Whether one of the endings can decide alone what they come to, in the best case; else it takes all."""
+
+    @abstractmethod
+    def expects(self, place: int) -> bool:
+        """Whether the future at `place` has not been noted. Any thread may ask, with or without the lock."""
 
     @abstractmethod
     def note(self, place: int, ending: Ending[V]) -> None:
@@ -72,7 +81,7 @@ class Rule(ABC, Generic[V, R]):
         """Return what they come to when the time is over before that is certain."""
 
 
-class MergedFuture(Future[R], Generic[V, R]):
+class MergedFuture(Future[R], Traceable, Generic[V, R]):
     """The future of what `members` come to by a rule. Once that is certain, members that are not done are cancelled.
 
     Nothing is called under the lock: neither members nor callbacks.
@@ -84,7 +93,19 @@ class MergedFuture(Future[R], Generic[V, R]):
         timeout: seconds from now until the rule is asked what there is; None for no limit.
     """
 
-    __slots__ = ("_alarm", "_cancelled", "_heard", "_link", "_lock", "_members", "_name", "_reply", "_rule", "_total")
+    __slots__ = (
+        "_alarm",
+        "_any_will_do",
+        "_cancelled",
+        "_heard",
+        "_link",
+        "_lock",
+        "_members",
+        "_name",
+        "_reply",
+        "_rule",
+        "_total",
+    )
 
     def __init__(self, name: str, members: Sequence[Member[V]], rule: Rule[V, R], timeout: float | None) -> None:
         began = time.monotonic()
@@ -96,6 +117,7 @@ class MergedFuture(Future[R], Generic[V, R]):
         self._lock = threading.Lock()
         """Guards rule, count and cancelled. Whoever takes the rule away decides how this future ends."""
         self._rule: Rule[V, R] | None = rule
+        self._any_will_do = rule.any_will_do
         self._heard = 0
         self._cancelled = False
         self._reply: Reply[R] = Reply()
@@ -131,7 +153,8 @@ class MergedFuture(Future[R], Generic[V, R]):
             rule.note(place, ending)
             return rule.verdict()
 
-        self._end(decide)
+        if not self._end(decide) and self._any_will_do:
+            graph.tightened(self)
 
     def lapse(self, timeout: float) -> None:
         """End now, for the time is over."""
@@ -188,10 +211,32 @@ class MergedFuture(Future[R], Generic[V, R]):
         return self._wait(timeout).error()
 
     def _wait(self, timeout: float | None) -> Reply[R]:
-        if not self._reply.wait(timeout):
+        callers = current_ancestry()
+        look = self._reply.done or (timeout is not None and timeout <= 0)
+        if not (self._reply.wait(timeout) if look or not callers else self._wait_in_line(callers, timeout)):
             raise TimeoutError(f"{self._progress()} after {timeout:g} s; the others go on")
         self._dismiss()
         return self._reply
+
+    def _wait_in_line(self, callers: Ancestry, timeout: float | None) -> bool:
+        """Wait inside of a run or an actor; woken also when the wait has come to close a circle."""
+        woken: Reply[None] = Reply()
+        wake = partial(woken.set, None)
+        with graph.waiting(callers, self.awaited(), woken.fail):
+            self._reply.when_done(wake, first=True)  # a loser may be slow to cancel
+            try:
+                if woken.wait(timeout):
+                    woken.get()
+            finally:
+                self._reply.forget(wake)
+        return self._reply.done
+
+    def awaited(self) -> Merged:
+        return Merged(self, [awaited_by(member) for member in self._members], any_will_do=self._any_will_do)
+
+    def expects(self, place: int) -> bool:
+        rule = self._rule
+        return rule is not None and rule.expects(place)
 
     def done(self) -> bool:
         return self._reply.done

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
-from understudy.ancestry import current_ancestry
+from understudy.ancestry import Link, current_ancestry
 from understudy.events import Event
 from understudy.handles import RunHandle, RunStatus
 from understudy.outcomes import Outcome
 
+from .awaited import Traceable
 from .record import Record
 from .reply import Reply
 from .waiting import graph
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
-class Handle(RunHandle[object]):
+class Handle(RunHandle[object], Traceable):
     """What `submit` returns; it knows one record, and holds nothing of its own."""
 
     __slots__ = ("_record",)
@@ -87,6 +88,9 @@ class Handle(RunHandle[object]):
 
         self.add_done_callback(copy)
         return future
+
+    def awaited(self) -> Link:
+        return self._record.link
 
     def __repr__(self) -> str:
         return f"RunHandle({self.run_id!r}, {self._record.phase})"

@@ -106,6 +106,9 @@ class _Endings(Rule[V, R]):
         self._endings[place] = ending
         self._missing -= 1
 
+    def expects(self, place: int) -> bool:
+        return self._endings[place] is None
+
     def _values(self) -> list[V]:
         return [ending.value for ending in self._endings if isinstance(ending, Value)]
 
@@ -156,6 +159,7 @@ class _FirstSuccess(_Endings[V, V]):
     """The first value that is no pause; when all are done, a pause; at last, the errors."""
 
     __slots__ = ("_winner",)
+    any_will_do = True
 
     def __init__(self, total: int) -> None:
         super().__init__(total)

@@ -15,6 +15,7 @@ from understudy.messaging import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.scope import Scope, current_scope, enter_scope
 
 from .actorcell import ActorCell
+from .awaited import Asked, Traceable
 from .cell import Envelope
 from .family import Family
 from .mailbox import Put
@@ -32,7 +33,7 @@ R = TypeVar("R")
 V_co = TypeVar("V_co", covariant=True)
 
 
-class AskFuture(Future[V_co]):
+class AskFuture(Future[V_co], Traceable):
     """The reply to an ask."""
 
     __slots__ = ("_cell", "_reply")
@@ -68,13 +69,16 @@ class AskFuture(Future[V_co]):
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         self._reply.when_done(lambda: callback(self))
 
+    def awaited(self) -> Asked:
+        return Asked(self._cell.link, self._reply)
+
 
 def _wait(reply: Reply[object], timeout: float | None, cell: ActorCell) -> bool:
     """Wait for an actor's reply; inside of runs and actors, refuse to close a circle of waiting."""
     callers = current_ancestry()
     if not callers or reply.done or timeout == 0:
         return reply.wait(timeout)
-    with graph.waiting(callers, cell.link):
+    with graph.waiting(callers, Asked(cell.link, reply)):
         return reply.wait(timeout)
 
 

@@ -78,13 +78,22 @@ class Reply(Generic[T]):
             raise self._error
         return self._value  # type: ignore[return-value]  # set to a T before done
 
-    def when_done(self, callback: Callable[[], object]) -> None:
-        """Call `callback()` once the answer is there, on the thread that gives it; at once if it is there."""
+    def when_done(self, callback: Callable[[], object], *, first: bool = False) -> None:
+        """Call `callback()` once the answer is there, on the thread that gives it; at once if it is there.
+
+        With `first` it is called before those that were there, for somebody who must not wait for these.
+        """
         with self._lock:
             if not self._done:
-                self._callbacks.append(callback)
+                self._callbacks.insert(0 if first else len(self._callbacks), callback)
                 return
         _call(callback)
+
+    def forget(self, callback: Callable[[], object]) -> None:
+        """Take a callback back that may not have been called yet."""
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
 
 
 def _call(callback: Callable[[], object]) -> None:

@@ -8,41 +8,63 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections import deque
+from collections.abc import Callable, Container, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from understudy.ancestry import Ancestry, Link, Runner, check_call, check_depth, circular
+from understudy.errors import CircularAgentCall
 from understudy.scope import Scope, current_scope
+
+from .awaited import Awaited, Expecting, choices, held_by, links
 
 
 class Wait:
-    """One thread of `waiter` that blocks until `target` is over; an edge of the graph."""
+    """One thread of `waiter` that blocks until `awaited` is over; all threads of a waiter's must go on for it to end.
 
-    __slots__ = ("_scope", "target", "waiter")
+    Attributes:
+        refuse: wakes the thread with an error; None where nothing but another's wait can close a circle through this one.
+    """
 
-    def __init__(self, waiter: Link, target: Link, scope: Scope | None) -> None:
+    __slots__ = ("_scope", "awaited", "refuse", "waiter")
+
+    def __init__(self, waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse | None) -> None:
         self.waiter = waiter
-        self.target = target
+        self.awaited = awaited
+        self.refuse = refuse
         self._scope = scope
 
     @property
     def holds(self) -> bool:
-        """Whether the waiter cannot go on before the target is over."""
-        if self.target.over:
-            return False
+        """Whether the waiter cannot go on before this wait ends."""
         # The thread of a tool that was given up may go on waiting, but its run does not wait for it.
         scope = self._scope
         return scope is None or not (scope.cancelled or scope.remaining() == 0.0)
 
-    @property
-    def asks(self) -> bool:
-        """Whether the target was begun by the waiter or inside of it: then to wait is to call."""
-        return self.waiter.run_id in self.target.begun_in
+    def held_by(self, held: Callable[[Link], bool]) -> list[Link]:
+        """Return who of those that are `held` keeps the waiter from going on; none if it may go on all the same."""
+        return held_by(self.awaited, held) if self.holds else []
 
+    def calls(self, links: Container[Link]) -> bool:
+        """Whether the waiter called some of `links`, and cannot go on before they are over."""
+        return bool(self.held_by(lambda link: link in links and self.asks(link)))
+
+    def asks(self, link: Link) -> bool:
+        """Whether `link` was begun by the waiter or inside of it: then to wait for it is to call it."""
+        return self.waiter.run_id in link.begun_in
+
+
+Refuse: TypeAlias = Callable[[CircularAgentCall], object]
+"""Quick, and not called under the lock."""
 
 Walk: TypeAlias = dict[Link, Link | None]
 """What was reached, nearest first -> from where; the start from nowhere."""
+
+Waits: TypeAlias = dict[Wait, None]
+"""In the order in which they began, each once."""
+
+T = TypeVar("T")
 
 
 class WaitGraph:
@@ -54,9 +76,11 @@ class WaitGraph:
     def forget(self) -> None:
         """Begin anew, as in a forked child, where the parent's threads do not wait."""
         self._lock = threading.Lock()
-        """Guards both tables: of two waits that close a circle together, one sees the other. No user code runs under it."""
-        self._by_waiter: dict[Link, list[Wait]] = {}
-        self._by_target: dict[Link, list[Wait]] = {}
+        """Guards all tables: of two waits that close a circle together, one sees the other. No user code runs under it."""
+        self._by_waiter: dict[Link, Waits] = {}
+        self._by_target: dict[Link, Waits] = {}
+        """Whom a wait may depend on -> the waits, also those for which it is over by now."""
+        self._by_choice: dict[Expecting, Waits] = {}
 
     def __len__(self) -> int:
         return sum(len(waits) for waits in list(self._by_waiter.values()))
@@ -71,68 +95,157 @@ class WaitGraph:
         check_call(callers, runner)
         with self._lock:
             above = self._above(callers[-1])
+            deep = self._deep_above(callers[-1], above)
         for link in above:
             if link.runner is runner:
-                raise circular(*_up(above, link), runner.id)
-        way = _up(above, _farthest(above))
-        check_depth(len(way) + 1, way[0], runner.id)
+                raise circular(*_ids(_way(above, link)), runner.id)
+        way = _way(deep, _farthest(deep))
+        check_depth(len(way) + 1, way[0].runner.id, runner.id)
 
     @contextmanager
-    def waiting(self, callers: Ancestry, target: Link) -> Generator[None]:
-        """Have the last of `callers` wait for `target` inside the `with` block.
+    def waiting(self, callers: Ancestry, awaited: Awaited, refuse: Refuse | None = None) -> Generator[None]:
+        """Have the last of `callers` wait for `awaited` inside the `with` block.
+
+        Args:
+            callers: who waits, outermost first.
+            awaited: what for.
+            refuse: called when the wait comes to close a circle later, because it lost its other ways out.
 
         Raises:
             CircularAgentCall: that would close a circle; nothing waits then.
             RunError: too many would wait for one another.
         """
-        wait = Wait(callers[-1], target, current_scope())
+        wait = Wait(callers[-1], awaited, current_scope(), refuse)
         with self._lock:
-            self._refuse_circle(wait)
-            self._by_waiter.setdefault(wait.waiter, []).append(wait)
-            self._by_target.setdefault(target, []).append(wait)
+            self._add(wait)
+            try:
+                self._refuse_circle(wait)
+            except BaseException:
+                self._remove(wait)
+                raise
         try:
             yield
         finally:
             with self._lock:
-                _remove(self._by_waiter, wait.waiter, wait)
-                _remove(self._by_target, target, wait)
+                self._remove(wait)
+
+    def tightened(self, future: Expecting) -> None:
+        """Refuse the waits for `future` that close a circle now that one more of its members cannot end it."""
+        refused: list[tuple[Refuse, CircularAgentCall]] = []
+        with self._lock:
+            for wait in list(self._by_choice.get(future, ())):
+                path = self._circle(wait)
+                if path is not None and wait.refuse is not None:
+                    self._remove(wait)  # so that of two that close one circle only the first is refused
+                    refused.append((wait.refuse, circular(*path)))
+        for refuse, error in refused:
+            refuse(error)
+
+    def _add(self, wait: Wait) -> None:
+        self._by_waiter.setdefault(wait.waiter, {})[wait] = None
+        for link in links(wait.awaited):
+            self._by_target.setdefault(link, {})[wait] = None
+        for future in choices(wait.awaited):
+            self._by_choice.setdefault(future, {})[wait] = None
+
+    def _remove(self, wait: Wait) -> None:
+        _take_out(self._by_waiter, wait.waiter, wait)
+        for link in links(wait.awaited):
+            _take_out(self._by_target, link, wait)
+        for future in choices(wait.awaited):
+            _take_out(self._by_choice, future, wait)
+
+    # --- circles: who can never go on; `wait` is in the tables already
 
     def _refuse_circle(self, wait: Wait) -> None:
-        waiter, target = wait.waiter, wait.target
-        if waiter is target or waiter in self._by_target:  # a circle leads back to the waiter
-            blocked = self._below(target)
-            if waiter in blocked:
-                raise circular(waiter.runner.id, *_down(blocked, waiter))
-        if wait.asks:
-            self._refuse_recursion(self._above(waiter), self._below(target, asked=True))
+        path = self._circle(wait)
+        if path is not None:
+            raise circular(*path)
+        asked = wait.held_by(wait.asks)
+        if asked:
+            self._refuse_recursion(wait, asked)
 
-    def _refuse_recursion(self, above: Walk, below: Walk) -> None:
-        """Refuse a runner that would be reached through itself: it may not block, but it has no end of its own."""
-        for link in above:
-            for reached in below:
-                if link.runner is reached.runner:
-                    raise circular(*_up(above, link), *_down(below, reached))
-        way = [*_up(above, _farthest(above)), *_down(below, _farthest(below))]
-        check_depth(len(way), way[0], way[-1])
+    def _circle(self, wait: Wait) -> list[str] | None:
+        """Return the ids on a way from the waiter to itself along waits that can never end, `wait` first."""
+        waiter = wait.waiter
+        if waiter not in self._by_target:  # nobody waits for it
+            return None
+        reached = self._below(wait.held_by(_anybody), _anybody)
+        if waiter not in reached:
+            return None
+        stuck = self._stuck(reached).__contains__
+        circle = self._below(wait.held_by(stuck), stuck)
+        return _ids([waiter, *reversed(_way(circle, waiter))]) if waiter in circle else None
 
-    def _above(self, link: Link) -> Walk:
-        """Return who called `link` and waits for it, directly or through others."""
-        waits = self._by_target
-        return _walk(link, lambda reached: [w.waiter for w in waits.get(reached, ()) if w.holds and w.asks])
+    def _stuck(self, suspects: Walk) -> set[Link]:
+        """Return those who can never go on, if nobody but `suspects` keeps them from it.
 
-    def _below(self, link: Link, *, asked: bool = False) -> Walk:
-        """Return what `link` waits for, directly or through others; with `asked`, only what was called."""
+        All are held to be stuck until one is found whose waits can all end; then those who wait for it may go on too.
+        """
+        stuck, due = set(suspects), set(suspects)
+        queue = deque(reversed(suspects))  # the farthest first, for they are the most likely to go on
+        while queue:
+            link = queue.popleft()
+            due.discard(link)
+            if link in stuck and not any(w.held_by(stuck.__contains__) for w in self._by_waiter.get(link, ())):
+                stuck.discard(link)
+                for waiter in [w.waiter for w in self._by_target.get(link, ()) if w.waiter in stuck]:
+                    if waiter not in due:
+                        due.add(waiter)
+                        queue.append(waiter)
+        return stuck
+
+    def _below(self, start: Sequence[Link], held: Callable[[Link], bool]) -> Walk:
+        """Return `start`, and who of those that are `held` keeps them from going on, directly or through others."""
         waits = self._by_waiter
-        return _walk(
-            link, lambda reached: [w.target for w in waits.get(reached, ()) if w.holds and (w.asks or not asked)]
-        )
+        return _walk(start, lambda reached: [link for w in waits.get(reached, ()) for link in w.held_by(held)])
+
+    # --- recursion: who is called again and again, although nobody may be stuck
+
+    def _refuse_recursion(self, wait: Wait, asked: list[Link]) -> None:
+        """Refuse a runner that would be reached through itself: it may not block, but it has no end of its own."""
+        above, below = self._above(wait.waiter), self._below_asked(asked)
+        nearest = {id(link.runner): link for link in reversed(above)}
+        again = [link for link in below if id(link.runner) in nearest and link is not wait.waiter]
+        way = self._above(*again)
+        if wait.waiter in way:  # else it has another way to go on
+            down = _way(way, wait.waiter)
+            raise circular(*_ids(_way(above, nearest[id(down[-1].runner)])), *_ids(down[1:]))
+        deep = self._deep_above(wait.waiter, above)
+        ids = _ids([*_way(deep, _farthest(deep)), *reversed(_way(below, _farthest(below)))])
+        check_depth(len(ids), ids[0], ids[-1])
+
+    def _above(self, *called: Link) -> Walk:
+        """Return `called`, and who called them and cannot go on before they are over, directly or through others."""
+        found: Walk = dict.fromkeys(called)
+        for link in (queue := list(called)):  # it grows meanwhile
+            for wait in self._by_target.get(link, ()):
+                if wait.waiter not in found and wait.calls(found):
+                    found[wait.waiter] = link
+                    queue.append(wait.waiter)
+        return found
+
+    def _deep_above(self, link: Link, above: Walk) -> Walk:
+        """Return also those above `link` who may go on without it; their threads count as well."""
+        if not self._by_choice:
+            return above
+        waits = self._by_target
+        return _walk([link], lambda r: [w.waiter for w in waits.get(r, ()) if not r.over and w.holds and w.asks(r)])
+
+    def _below_asked(self, asked: Sequence[Link]) -> Walk:
+        """Return `asked`, and whom they called and wait for, directly or through others."""
+        waits = self._by_waiter
+        return _walk(asked, lambda reached: [link for w in waits.get(reached, ()) for link in w.held_by(w.asks)])
 
 
-def _walk(start: Link, onward: Callable[[Link], list[Link]]) -> Walk:
+def _anybody(_: Link) -> bool:
+    return True
+
+
+def _walk(start: Iterable[Link], onward: Callable[[Link], list[Link]]) -> Walk:
     """Go from `start` wherever `onward` leads, once to each link."""
-    found: Walk = {start: None}
-    queue = [start]
-    for reached in queue:  # it grows meanwhile
+    found: Walk = dict.fromkeys(start)
+    for reached in (queue := list(found)):  # it grows meanwhile
         for link in onward(reached):
             if link not in found:
                 found[link] = reached
@@ -140,31 +253,30 @@ def _walk(start: Link, onward: Callable[[Link], list[Link]]) -> Walk:
     return found
 
 
-def _up(found: Walk, link: Link) -> list[str]:
-    """Return the ids on the way from `link` to where the walk started."""
-    ids: list[str] = []
+def _way(found: Walk, link: Link) -> list[Link]:
+    """Return the way from `link` back to where the walk started."""
+    way: list[Link] = []
     at: Link | None = link
     while at is not None:
-        ids.append(at.runner.id)
+        way.append(at)
         at = found[at]
-    return ids
-
-
-def _down(found: Walk, link: Link) -> list[str]:
-    """Return the ids on the way from where the walk started to `link`."""
-    return _up(found, link)[::-1]
+    return way
 
 
 def _farthest(found: Walk) -> Link:
     return next(reversed(found))
 
 
-def _remove(table: dict[Link, list[Wait]], link: Link, wait: Wait) -> None:
-    waits = table.get(link, [])
-    if wait in waits:  # not after a fork
-        waits.remove(wait)
-    if not waits:
-        table.pop(link, None)
+def _ids(way: Iterable[Link]) -> list[str]:
+    return [link.runner.id for link in way]
+
+
+def _take_out(table: dict[T, Waits], key: T, wait: Wait) -> None:
+    waits = table.get(key)
+    if waits is not None:  # else it was refused, or this is a forked child
+        waits.pop(wait, None)
+        if not waits:
+            del table[key]
 
 
 graph = WaitGraph()
