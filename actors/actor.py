@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from understudy.ancestry import MAX_HOPS, next_hops, too_many_hops
+from understudy.errors import ActorError
 from understudy.handles import Future
 
 if TYPE_CHECKING:
@@ -82,15 +84,22 @@ class Actor(Generic[M_contra]):
             future: an ask, a run handle, or several of them merged.
             message: makes the message of the value; runs on the thread that completes the future.
             on_error: makes the message of an error; without it, errors are logged.
+
+        Raises:
+            ActorError: more than 1,000 messages and runs led to the one in hand, each sent or begun by the one before it.
         """
         address = self._cell.address
+        hops = next_hops()  # what comes of a message comes from it, also by way of a future
+        if hops > MAX_HOPS:
+            raise ActorError(too_many_hops(address), actor=address)
+        context = self._cell.own_context(hops)
 
         def send(done: Future[V]) -> None:
             error = done.exception()
             if error is None:
-                self._cell.tell(message(done.result()))
+                self._cell.tell(message(done.result()), context=context)
             elif on_error is not None:
-                self._cell.tell(on_error(error))
+                self._cell.tell(on_error(error), context=context)
             else:
                 log.error("%s: a piped future failed: %s", address, error, exc_info=error)
 

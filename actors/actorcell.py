@@ -6,12 +6,13 @@ its system lane. While it has no object, its user lane is suspended, and its mai
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import threading
 import time
 from collections.abc import Callable
 
-from understudy.ancestry import Link
+from understudy.ancestry import Link, enter_hops
 from understudy.errors import AgentCrashed, AgentDown, in_words
 from understudy.messaging import Down, Mailbox
 from understudy.orchestration.supervision import Restart
@@ -128,6 +129,12 @@ class ActorCell(Cell):
     def timer(self, first: float, message: object, period: float | None) -> Timer:
         """Send a message to this actor later; the timer goes with the object that sets it."""
         return self._seat.timer(self, first, message, period)
+
+    def own_context(self, hops: int) -> contextvars.Context:
+        """Return the context for a message of no sender's that has `hops`."""
+        context = self._seat.context.copy()
+        context.run(enter_hops, hops)
+        return context
 
     def stay_in_parent(self) -> None:
         """Be stopped in this forked child: object, messages and timers are the parent's, so no hook runs and nothing is closed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, Union
 
 from understudy.ancestry import Link
@@ -66,22 +66,21 @@ def awaited_by(future: object) -> Awaited:
     return future.awaited() if isinstance(future, Traceable) else None
 
 
-def links(awaited: Awaited) -> Iterator[Link]:
-    """Iterate over all runs and actors in it, done or not."""
+def links(awaited: Awaited) -> Sequence[Link]:
+    """Return all runs and actors in it, done or not."""
     if isinstance(awaited, Merged):
-        for member in awaited.members:
-            yield from links(member)
-    elif awaited is not None:
-        yield awaited.actor if isinstance(awaited, Asked) else awaited
+        return [link for member in awaited.members for link in links(member)]
+    if isinstance(awaited, Asked):
+        return (awaited.actor,)
+    return () if awaited is None else (awaited,)
 
 
-def choices(awaited: Awaited) -> Iterator[Expecting]:
-    """Iterate over the futures in it that one of several can end: each failure leaves fewer of those."""
-    if isinstance(awaited, Merged):
-        if awaited.any_will_do:
-            yield awaited.future
-        for member in awaited.members:
-            yield from choices(member)
+def choices(awaited: Awaited) -> Sequence[Expecting]:
+    """Return the futures in it that one of several can end: each failure leaves fewer of those."""
+    if not isinstance(awaited, Merged):
+        return ()
+    found = [awaited.future] if awaited.any_will_do else []
+    return [*found, *(future for member in awaited.members for future in choices(member))]
 
 
 def held_by(awaited: Awaited, held: Callable[[Link], bool]) -> list[Link]:
@@ -89,12 +88,12 @@ def held_by(awaited: Awaited, held: Callable[[Link], bool]) -> list[Link]:
 
     Asked with a function that holds everybody, it returns whoever has a say in whether it ends.
     """
-    if awaited is None:
-        return []
-    if isinstance(awaited, Link):
-        return [awaited] if not awaited.over and held(awaited) else []
     if isinstance(awaited, Asked):
         return [awaited.actor] if not awaited.reply.done and held(awaited.actor) else []
+    if isinstance(awaited, Link):
+        return [awaited] if not awaited.over and held(awaited) else []
+    if awaited is None:
+        return []
     found: list[Link] = []
     for place, member in enumerate(awaited.members):
         if not awaited.future.expects(place):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
 
-from understudy.ancestry import current_ancestry, enter_ancestry
-from understudy.errors import CircularAgentCall, MailboxFull
+from understudy.ancestry import MAX_HOPS, current_ancestry, enter_ancestry, next_hops, too_many_hops
+from understudy.errors import ActorError, CircularAgentCall, MailboxFull
 from understudy.handles import Future
 from understudy.messaging import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.scope import Scope, current_scope, enter_scope
@@ -104,6 +104,7 @@ class ActorRef(Generic[M_contra]):
 
         Raises:
             MailboxFull: there was no room.
+            ActorError: more than 1,000 messages and runs led to this one, each sent or begun by the one before it.
         """
         # Nobody waits for a message that is told: it starts a chain of its own, without the sender's deadline.
         put = self._cell.send(Envelope(message, context=self._context(None)), timeout)
@@ -127,6 +128,7 @@ class ActorRef(Generic[M_contra]):
             AgentCrashed: the actor failed at this message; `__cause__` says why.
             AgentDown: the actor has stopped, or is given up.
             CircularAgentCall: the actor waits, directly or through others, for who asks.
+            ActorError: more than 1,000 messages and runs led to this one, each sent or begun by the one before it.
         """
         reply, left = self._send(message, timeout)
         try:
@@ -160,9 +162,12 @@ class ActorRef(Generic[M_contra]):
         return reply, max(0.0, deadline - time.monotonic())
 
     def _context(self, scope: Scope | None) -> contextvars.Context:
+        hops = next_hops()
+        if hops > MAX_HOPS:
+            raise ActorError(too_many_hops(self.address), actor=self.address)
         context = contextvars.copy_context()
         context.run(enter_scope, scope)
-        context.run(enter_ancestry, (self._cell.link,))
+        context.run(enter_ancestry, (self._cell.link,), hops)
         return context
 
     def stop(self, timeout: float | None = None) -> bool:

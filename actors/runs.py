@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
+from understudy.ancestry import enter_hops, next_hops
 from understudy.errors import (
     AgentCrashed,
     MaxIterationsExceeded,
@@ -92,6 +93,7 @@ class Runs:
     def launch(self, record: Record) -> None:
         """Start a run that was prepared."""
         record.started_in = copy_context()
+        record.started_in.run(enter_hops, next_hops())
         self._watchdog.watch(record)  # before the tie: it may end the run at once, and that ends the watch
         outer = current_scope()
         if outer is not None:

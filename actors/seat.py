@@ -33,7 +33,7 @@ class Seat:
     def __init__(self, make: Callable[[], object], link: Link) -> None:
         self.context = contextvars.Context()
         """What hooks and timers run in: the context of no sender."""
-        self.context.run(enter_ancestry, (link,))
+        self.context.run(enter_ancestry, (link,), 0)
         self._make = make
         self._timers: list[Timer] = []
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from understudy.ancestry import current_ancestry
+from understudy.ancestry import MAX_HOPS, current_ancestry, next_hops, too_many_hops
+from understudy.errors import RunError
 from understudy.messages import Message, Part
 from understudy.orchestration import Agent
 from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
@@ -38,12 +39,14 @@ class ThreadRuntime:
             raise TypeError(f"a token is a string, got {token!r}")
         _check_timeout(options.timeout)
         _refuse_circle(runner)
+        _refuse_endless(runner)
         system = _system(options.system)
         return _carry_out(system, system.prepare_again(_agent(runner), token, answer, options))
 
 
 def _prepare(runner: object, input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, Record]:
     _check(input, options)
+    _refuse_endless(runner)
     system = _system(options.system)
     return system, system.prepare(_agent(runner), input, options)
 
@@ -72,6 +75,11 @@ def _refuse_circle(runner: object) -> None:
     callers = current_ancestry()
     if callers:
         graph.check(callers, _agent(runner))
+
+
+def _refuse_endless(runner: object) -> None:
+    if next_hops() > MAX_HOPS:
+        raise RunError(too_many_hops(_agent(runner).id))
 
 
 def _agent(runner: object) -> Agent[object]:

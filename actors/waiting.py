@@ -24,14 +24,18 @@ class Wait:
     """One thread of `waiter` that blocks until `awaited` is over; all threads of a waiter's must go on for it to end.
 
     Attributes:
+        links: who is in `awaited`, done or not.
+        choices: the futures in it that one of several can end.
         refuse: wakes the thread with an error; None where nothing but another's wait can close a circle through this one.
     """
 
-    __slots__ = ("_scope", "awaited", "refuse", "waiter")
+    __slots__ = ("_scope", "awaited", "choices", "links", "refuse", "waiter")
 
     def __init__(self, waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse | None) -> None:
         self.waiter = waiter
         self.awaited = awaited
+        self.links = links(awaited)
+        self.choices = choices(awaited)
         self.refuse = refuse
         self._scope = scope
 
@@ -46,9 +50,9 @@ class Wait:
         """Return who of those that are `held` keeps the waiter from going on; none if it may go on all the same."""
         return held_by(self.awaited, held) if self.holds else []
 
-    def calls(self, links: Container[Link]) -> bool:
-        """Whether the waiter called some of `links`, and cannot go on before they are over."""
-        return bool(self.held_by(lambda link: link in links and self.asks(link)))
+    def calls(self, these: Container[Link]) -> bool:
+        """Whether the waiter called some of `these`, and cannot go on before they are over."""
+        return bool(self.held_by(lambda link: link in these and self.asks(link)))
 
     def asks(self, link: Link) -> bool:
         """Whether `link` was begun by the waiter or inside of it: then to wait for it is to call it."""
@@ -143,16 +147,16 @@ class WaitGraph:
 
     def _add(self, wait: Wait) -> None:
         self._by_waiter.setdefault(wait.waiter, {})[wait] = None
-        for link in links(wait.awaited):
+        for link in wait.links:
             self._by_target.setdefault(link, {})[wait] = None
-        for future in choices(wait.awaited):
+        for future in wait.choices:
             self._by_choice.setdefault(future, {})[wait] = None
 
     def _remove(self, wait: Wait) -> None:
         _take_out(self._by_waiter, wait.waiter, wait)
-        for link in links(wait.awaited):
+        for link in wait.links:
             _take_out(self._by_target, link, wait)
-        for future in choices(wait.awaited):
+        for future in wait.choices:
             _take_out(self._by_choice, future, wait)
 
     # --- circles: who can never go on; `wait` is in the tables already
@@ -161,7 +165,7 @@ class WaitGraph:
         path = self._circle(wait)
         if path is not None:
             raise circular(*path)
-        asked = wait.held_by(wait.asks)
+        asked = held_by(wait.awaited, wait.asks)
         if asked:
             self._refuse_recursion(wait, asked)
 

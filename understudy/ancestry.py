@@ -1,4 +1,4 @@
-"""Ancestry: who waits for the code that runs now, so that nobody waits for itself.
+"""Ancestry: who waits for the code that runs now, so that nobody waits for itself; and hops: how much led to it.
 
 It travels in a context variable: whatever runs inside a run finds it, and a run that is begun and waited for there gets
 it with the new run at its end. A run that is only submitted begins with itself alone, for nobody waits for it yet.
@@ -16,6 +16,7 @@ from understudy.errors import CircularAgentCall, RunError
 MAX_DEPTH = (
     32  # Each level holds a thread; people nest three or four deep, and what goes past 32 does not end by itself.
 )
+MAX_HOPS = 1_000  # What two hand to and fro never waits for itself and never ends; an honest chain is a few dozen long.
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,23 +55,52 @@ class Link:
 Ancestry: TypeAlias = tuple[Link, ...]
 """Outermost first; each waits for the next, and the last one for the code at hand, which is part of it."""
 
-_current: contextvars.ContextVar[Ancestry] = contextvars.ContextVar("understudy_ancestry", default=())
+_current: contextvars.ContextVar[tuple[Ancestry, int]] = contextvars.ContextVar("understudy_ancestry", default=((), 0))
+"""Who waits, and the hops of the next message; together, for a message sets both."""
 
 
 def current_ancestry() -> Ancestry:
     """Return who waits for this code; empty outside of runs, and when the run it was part of is over."""
-    chain = _current.get()
+    chain = _current.get()[0]
     return () if chain and chain[-1].over else chain
 
 
-def enter_ancestry(chain: Ancestry) -> contextvars.Token[Ancestry]:
-    """Make `chain` the current one of this context; undo with `leave_ancestry`."""
-    return _current.set(chain)
+def enter_ancestry(chain: Ancestry, hops: int | None = None) -> contextvars.Token[tuple[Ancestry, int]]:
+    """Make `chain` the current one of this context; undo with `leave_ancestry`.
+
+    Args:
+        chain: who waits.
+        hops: those of the message that this context is for; None leaves them as they are.
+    """
+    return _current.set((chain, _current.get()[1] if hops is None else hops + 1))
 
 
-def leave_ancestry(token: contextvars.Token[Ancestry]) -> None:
+def leave_ancestry(token: contextvars.Token[tuple[Ancestry, int]]) -> None:
     """Undo `enter_ancestry`, in the context it was called in."""
     _current.reset(token)
+
+
+def next_hops() -> int:
+    """Return the hops of a message that this code would send, or of a run that it would begin.
+
+    One more than those of the message or run that this code is part of; 0 outside, and when the run is over.
+    """
+    chain, hops = _current.get()
+    return hops if chain and not chain[-1].over else 0
+
+
+def enter_hops(hops: int) -> None:
+    """Make this context part of a message or run that has `hops`."""
+    _current.set((_current.get()[0], hops + 1))
+
+
+def too_many_hops(target: str) -> str:
+    """Return what to say about a message to `target`, or a run of it, that has more than `MAX_HOPS`."""
+    sender = current_ancestry()[-1].runner.id
+    return (
+        f"more than {MAX_HOPS:,} messages and runs, each sent or begun by the one before it, the last from {sender!r} to "
+        f"{target!r}; what is to go on for ever belongs on a timer"
+    )
 
 
 def check_call(callers: Ancestry, runner: Runner) -> None:
@@ -107,7 +137,7 @@ def carry(fn: Callable[P, R]) -> Callable[P, R]:
     The function may be called many times, by several threads at once; the variables that `fn` sets are its own. Outside
     of runs there is nothing to carry, and `fn` is returned.
     """
-    if not _current.get():
+    if not _current.get()[0]:
         return fn
     context = contextvars.copy_context()
 

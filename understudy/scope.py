@@ -45,7 +45,12 @@ class Scope:
     @property
     def cancelled(self) -> bool:
         """Whether the work is no longer wanted; a long loop in a tool should look now and then."""
-        return self._cancelled or (self._parent is not None and self._parent.cancelled)
+        scope: Scope | None = self
+        while scope is not None:  # no recursion: runs that begin runs make long chains
+            if scope._cancelled:
+                return True
+            scope = scope._parent
+        return False
 
     def cancel(self) -> list[Exception]:
         """Say that the work is no longer wanted, and run all `on_cancel` functions. A second call does nothing.
@@ -77,21 +82,24 @@ class Scope:
         return self._listen(callback if self._parent is None else _once(callback))
 
     def _listen(self, callback: Callable[[], object]) -> Callable[[], None]:
-        with self._lock:
-            late = self._cancelled
-            if not late:
-                self._callbacks.append(callback)
-        if late:
-            callback()
-            return lambda: None
-        undo = None if self._parent is None else self._parent._listen(callback)
+        told: list[Scope] = []
+        scope: Scope | None = self
+        while scope is not None:
+            with scope._lock:
+                late = scope._cancelled
+                if not late:
+                    scope._callbacks.append(callback)
+            if late:
+                callback()
+                break
+            told.append(scope)
+            scope = scope._parent
 
         def remove() -> None:
-            with self._lock:
-                if callback in self._callbacks:
-                    self._callbacks.remove(callback)
-            if undo is not None:
-                undo()
+            for scope in told:
+                with scope._lock:
+                    if callback in scope._callbacks:
+                        scope._callbacks.remove(callback)
 
         return remove
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 
@@ -122,6 +123,21 @@ def test_a_callback_is_called_once_whoever_is_cancelled(
     cancel(parent, child)
 
     assert called == ["child"]
+
+
+def test_a_chain_of_scopes_may_be_longer_than_the_stack() -> None:
+    first = Scope(None, lambda: 0.0)
+    last, heard = first, list[str]()
+    for _ in range(sys.getrecursionlimit() + 10):
+        last = Scope(None, lambda: 0.0, parent=last)
+    take_back = last.on_cancel(lambda: heard.append("taken back"))
+    last.on_cancel(lambda: heard.append("cancelled"))
+
+    take_back()
+    first.cancel()
+
+    assert last.cancelled
+    assert heard == ["cancelled"]
 
 
 def test_a_callback_that_comes_too_late_is_called_at_once() -> None:
