@@ -17,7 +17,7 @@ from understudy.ancestry import Ancestry, Link, Runner, check_call, check_depth,
 from understudy.errors import CircularAgentCall
 from understudy.scope import Scope, current_scope
 
-from .awaited import Awaited, Expecting, choices, held_by, links
+from .awaited import Asked, Awaited, Expecting, choices, held_by, links
 
 
 class Wait:
@@ -34,8 +34,14 @@ class Wait:
     def __init__(self, waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse | None) -> None:
         self.waiter = waiter
         self.awaited = awaited
-        self.links = links(awaited)
-        self.choices = choices(awaited)
+        self.links: Sequence[Link]
+        self.choices: Sequence[Expecting] = ()
+        if isinstance(awaited, Asked):  # the common cases first: an ask, a run
+            self.links = (awaited.actor,)
+        elif isinstance(awaited, Link):
+            self.links = (awaited,)
+        else:
+            self.links, self.choices = links(awaited), choices(awaited)
         self.refuse = refuse
         self._scope = scope
 
@@ -162,18 +168,18 @@ class WaitGraph:
     # --- circles: who can never go on; `wait` is in the tables already
 
     def _refuse_circle(self, wait: Wait) -> None:
-        path = self._circle(wait)
-        if path is not None:
-            raise circular(*path)
-        asked = held_by(wait.awaited, wait.asks)
-        if asked:
-            self._refuse_recursion(wait, asked)
+        if wait.waiter in self._by_target:  # else nobody waits for it
+            path = self._circle(wait)
+            if path is not None:
+                raise circular(*path)
+        for link in wait.links:
+            if wait.asks(link):
+                self._refuse_recursion(wait)
+                break
 
     def _circle(self, wait: Wait) -> list[str] | None:
         """Return the ids on a way from the waiter to itself along waits that can never end, `wait` first."""
         waiter = wait.waiter
-        if waiter not in self._by_target:  # nobody waits for it
-            return None
         reached = self._below(wait.held_by(_anybody), _anybody)
         if waiter not in reached:
             return None
@@ -206,8 +212,11 @@ class WaitGraph:
 
     # --- recursion: who is called again and again, although nobody may be stuck
 
-    def _refuse_recursion(self, wait: Wait, asked: list[Link]) -> None:
+    def _refuse_recursion(self, wait: Wait) -> None:
         """Refuse a runner that would be reached through itself: it may not block, but it has no end of its own."""
+        asked = held_by(wait.awaited, wait.asks)
+        if not asked:  # what it did not begin will do as well
+            return
         above, below = self._above(wait.waiter), self._below_asked(asked)
         nearest = {id(link.runner): link for link in reversed(above)}
         again = [link for link in below if id(link.runner) in nearest and link is not wait.waiter]
