@@ -1,12 +1,14 @@
-"""What a thread inside of a run or an actor waits for: a run, a reply, or several futures merged into one."""
+"""A wait of a thread inside of a run or an actor: for a run, for a reply, or for several futures merged into one."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Protocol, TypeAlias, Union
 
 from understudy.ancestry import Link
+from understudy.errors import CircularAgentCall
+from understudy.scope import Scope
 
 from .reply import Reply
 
@@ -103,3 +105,52 @@ def held_by(awaited: Awaited, held: Callable[[Link], bool]) -> list[Link]:
             return []  # also one that is done and was not heard of yet: it may be the one
         found += holding
     return found
+
+
+Refuse: TypeAlias = Callable[[CircularAgentCall], object]
+"""Quick, and not called under the lock."""
+
+
+class Wait:
+    """One thread of `waiter` that blocks until `awaited` is over; all threads of a waiter's must go on for it to end.
+
+    Attributes:
+        links: who is in `awaited`, done or not.
+        choices: the futures in it that one of several can end.
+        refuse: wakes the thread with an error; None where nothing but another's wait can close a circle through this one.
+    """
+
+    __slots__ = ("_scope", "awaited", "choices", "links", "refuse", "waiter")
+
+    def __init__(self, waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse | None) -> None:
+        self.waiter = waiter
+        self.awaited = awaited
+        self.links: Sequence[Link]
+        self.choices: Sequence[Expecting] = ()
+        if isinstance(awaited, Asked):  # the common cases first: an ask, a run
+            self.links = (awaited.actor,)
+        elif isinstance(awaited, Link):
+            self.links = (awaited,)
+        else:
+            self.links, self.choices = links(awaited), choices(awaited)
+        self.refuse = refuse
+        self._scope = scope
+
+    @property
+    def holds(self) -> bool:
+        """Whether the waiter cannot go on before this wait ends."""
+        # The thread of a tool that was given up may go on waiting, but its run does not wait for it.
+        scope = self._scope
+        return scope is None or not (scope.cancelled or scope.remaining() == 0.0)
+
+    def held_by(self, held: Callable[[Link], bool]) -> list[Link]:
+        """Return who of those that are `held` keeps the waiter from going on; none if it may go on all the same."""
+        return held_by(self.awaited, held) if self.holds else []
+
+    def calls(self, these: Container[Link]) -> bool:
+        """Whether the waiter called some of `these`, and cannot go on before they are over."""
+        return bool(self.held_by(lambda link: link in these and self.asks(link)))
+
+    def asks(self, link: Link) -> bool:
+        """Whether `link` was begun by the waiter or inside of it: then to wait for it is to call it."""
+        return self.waiter.run_id in link.begun_in

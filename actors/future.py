@@ -5,80 +5,25 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, Union, cast
+from typing import Generic, Self, TypeVar, cast
 
 from understudy.ancestry import Ancestry, current_ancestry
 from understudy.handles import Future
 
 from .awaited import Merged, Traceable, awaited_by
 from .clockwork import Alarm, ring_at
+from .endings import Ending, Failure, Member, Rule, Value
 from .reply import Reply
 from .waiting import graph
 
-T = TypeVar("T")
 V = TypeVar("V")
-V_co = TypeVar("V_co", covariant=True)
 R = TypeVar("R")
 
 log = logging.getLogger("understudy")
-
-
-class Member(Protocol[V_co]):
-    """What understudy's futures and the standard library's have in common; theirs alone would be invariant."""
-
-    def result(self, timeout: float | None = None) -> V_co: ...
-    def exception(self, timeout: float | None = None) -> BaseException | None: ...
-    def done(self) -> bool: ...
-    def cancel(self) -> bool: ...
-    def add_done_callback(self, callback: Callable[[object], object], /) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Value(Generic[T]):
-    """A future brought a value."""
-
-    value: T
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A future brought an error, its cancellation included."""
-
-    error: BaseException
-
-
-# `Union`, because an alias that is subscripted must keep its parameter at run time too.
-Ending: TypeAlias = Union[Value[T], Failure]  # noqa: UP007
-
-
-class Rule(ABC, Generic[V, R]):
-    """What several endings come to. Asked under the lock of its future unless it says otherwise, so it calls nobody."""
-
-    __slots__ = ()
-    any_will_do: ClassVar[bool] = False
-    """Whether one of the endings can decide alone what they come to, in the best case; else it takes all."""
-
-    @abstractmethod
-    def expects(self, place: int) -> bool:
-        """Whether the future at `place` has not been noted. Any thread may ask, with or without the lock."""
-
-    @abstractmethod
-    def note(self, place: int, ending: Ending[V]) -> None:
-        """Note how the future at `place` ended."""
-
-    @abstractmethod
-    def verdict(self) -> Ending[R] | None:
-        """Return what they come to, once that is certain; asked after each note."""
-
-    @abstractmethod
-    def lapse(self, error: TimeoutError) -> Ending[R]:
-        """Return what they come to when the time is over before that is certain."""
 
 
 class MergedFuture(Future[R], Traceable, Generic[V, R]):

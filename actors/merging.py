@@ -9,7 +9,8 @@ from typing import Literal, TypeVar, overload
 from understudy.handles import Future
 from understudy.outcomes import Incomplete, NeedsApproval, NeedsInput
 
-from .future import Ending, Failure, Member, MergedFuture, Rule, Value
+from .endings import Ending, Failure, Member, Rule, Value
+from .future import MergedFuture
 
 V = TypeVar("V")
 R = TypeVar("R")

@@ -1,7 +1,8 @@
-"""The wait-for graph of this process: which run waits for which, so that a circle is refused by whoever would close it.
+"""The wait-for graph of this process: who waits for whom, so that a circle is refused by whoever would close it.
 
-It spans all systems, for a circle may. Only waits from inside of runs are in it: what waits outside waits for a run, and
-no run for it. A wait through other means than a run's handle (an event, a queue) is not seen.
+It spans all systems, for a circle may. Only waits from inside of runs and actors are in it: what waits outside waits for a
+run, and no run for it. A wait through other means than our futures (an event, a queue, a standard future) is not seen.
+A wait may need several to end or any one of several, so it is not enough that a way leads back: asked is who can never go on.
 """
 
 from __future__ import annotations
@@ -9,64 +10,15 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Container, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
 from understudy.ancestry import Ancestry, Link, Runner, check_call, check_depth, circular
 from understudy.errors import CircularAgentCall
-from understudy.scope import Scope, current_scope
+from understudy.scope import current_scope
 
-from .awaited import Asked, Awaited, Expecting, choices, held_by, links
-
-
-class Wait:
-    """One thread of `waiter` that blocks until `awaited` is over; all threads of a waiter's must go on for it to end.
-
-    Attributes:
-        links: who is in `awaited`, done or not.
-        choices: the futures in it that one of several can end.
-        refuse: wakes the thread with an error; None where nothing but another's wait can close a circle through this one.
-    """
-
-    __slots__ = ("_scope", "awaited", "choices", "links", "refuse", "waiter")
-
-    def __init__(self, waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse | None) -> None:
-        self.waiter = waiter
-        self.awaited = awaited
-        self.links: Sequence[Link]
-        self.choices: Sequence[Expecting] = ()
-        if isinstance(awaited, Asked):  # the common cases first: an ask, a run
-            self.links = (awaited.actor,)
-        elif isinstance(awaited, Link):
-            self.links = (awaited,)
-        else:
-            self.links, self.choices = links(awaited), choices(awaited)
-        self.refuse = refuse
-        self._scope = scope
-
-    @property
-    def holds(self) -> bool:
-        """Whether the waiter cannot go on before this wait ends."""
-        # The thread of a tool that was given up may go on waiting, but its run does not wait for it.
-        scope = self._scope
-        return scope is None or not (scope.cancelled or scope.remaining() == 0.0)
-
-    def held_by(self, held: Callable[[Link], bool]) -> list[Link]:
-        """Return who of those that are `held` keeps the waiter from going on; none if it may go on all the same."""
-        return held_by(self.awaited, held) if self.holds else []
-
-    def calls(self, these: Container[Link]) -> bool:
-        """Whether the waiter called some of `these`, and cannot go on before they are over."""
-        return bool(self.held_by(lambda link: link in these and self.asks(link)))
-
-    def asks(self, link: Link) -> bool:
-        """Whether `link` was begun by the waiter or inside of it: then to wait for it is to call it."""
-        return self.waiter.run_id in link.begun_in
-
-
-Refuse: TypeAlias = Callable[[CircularAgentCall], object]
-"""Quick, and not called under the lock."""
+from .awaited import Awaited, Expecting, Refuse, Wait, held_by
 
 Walk: TypeAlias = dict[Link, Link | None]
 """What was reached, nearest first -> from where; the start from nowhere."""
