@@ -6,6 +6,7 @@ from .health import ActorFigures, Health
 from .merging import collect, first
 from .ref import ActorRef, SupervisorRef
 from .service import runtime
+from .subscriptions import Subscription
 from .system import ActorSystem
 from .timers import Timer
 
@@ -16,6 +17,7 @@ __all__ = [
     "ActorSystem",
     "AgentRef",
     "Health",
+    "Subscription",
     "SupervisorRef",
     "Timer",
     "collect",

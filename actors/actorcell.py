@@ -13,13 +13,15 @@ import time
 from collections.abc import Callable
 
 from understudy.ancestry import Link, enter_hops
-from understudy.errors import AgentCrashed, AgentDown, in_words
+from understudy.errors import AgentCrashed, AgentDown, MailboxFull, in_words
 from understudy.messaging import Down, Mailbox
 from understudy.orchestration.supervision import Restart
+from understudy.system_events import LostBecause
 
 from .cell import Cell, Envelope, Fate
 from .clockwork import ring_at
 from .commands import Command, Timed, nothing
+from .eventstream import EventStream
 from .family import Family, Then
 from .lifecycle import ActorState, Lifecycle
 from .mailbox import Lanes, Put
@@ -39,6 +41,7 @@ class ActorCell(Cell):
         make: makes the object; called again for each restart.
         mailbox: how many messages may wait.
         family: decides what comes of a failure.
+        events: where what happens to it is told.
         restart: whether it is restarted when it fails, or whenever it ends, or never.
     """
 
@@ -49,6 +52,7 @@ class ActorCell(Cell):
         "_seat",
         "_thread",
         "busy_since",
+        "events",
         "link",
         "restart",
         "stopped",
@@ -61,12 +65,14 @@ class ActorCell(Cell):
         *,
         mailbox: Mailbox,
         family: Family,
+        events: EventStream,
         restart: Restart = "transient",
     ) -> None:
         self.link = Link(self, address)
         """The actor in the graph of who waits for whom."""
         self._seat = Seat(make, self.link)
         super().__init__(address, lambda: self._seat.make(self), capacity=mailbox.capacity)
+        self.events = events
         self.restart: Restart = restart
         self._life = Lifecycle(self, self._seat, family)
         self._policy = mailbox
@@ -230,3 +236,26 @@ class ActorCell(Cell):
         if envelope.reply is None:  # nobody waits to be told
             log.error("%s", error, exc_info=cause)
         self._life.fail_over(cause, envelope.message, lambda: self.finish(envelope, Fate.FAILED, error=error))
+
+    # --- what is not handled, on any thread
+
+    def _note_unhandled(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
+        """Post a dead letter, unless it is of the runtime's own, whose sender sees to it or means nothing by it."""
+        message = envelope.message
+        if type(message) is Timed:
+            if not isinstance(error, MailboxFull):  # timers go with what set them
+                return
+            message = message.message
+        if envelope.on_lost is None and type(message) is not Command and type(message) is not Down:
+            self.events.dead_letter(self.address, self._why(fate, error), envelope, message)
+
+    def _why(self, fate: Fate, error: BaseException) -> LostBecause:
+        if fate is Fate.EXPIRED:
+            return "expired"
+        if fate is Fate.CANCELLED:
+            return "cancelled"
+        if isinstance(error, MailboxFull):
+            return "mailbox_full"
+        if self.state == "down":
+            return "given_up"
+        return "stopped" if error.__cause__ is None else "no_thread"

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from understudy.orchestration import Agent
     from understudy.orchestration.port import ResumeKeywords, RunKeywords
+    from understudy.system_events import SystemEvent
 
     from .actorcell import ActorCell
+    from .eventstream import EventStream
     from .system import ActorSystem
 
     T_co = TypeVar("T_co", covariant=True, default=str)
@@ -64,6 +66,10 @@ class AgentRef(ActorRef[Never], Generic[T_co]):
         return self._agent.resume(token, answer, system=self._system, **options)
 
     def tell(self, message: Never, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> NoReturn:
+        """Refuse: an agent takes runs."""
+        raise self._no_messages()
+
+    def hear(self, events: EventStream, kinds: tuple[type[SystemEvent], ...]) -> NoReturn:
         """Refuse: an agent takes runs."""
         raise self._no_messages()
 

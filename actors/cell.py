@@ -201,16 +201,25 @@ class Cell:
     ) -> None:
         """End a message, on every path there is: count it and complete its reply."""
         self._counts[fate] += 1
+        if error is not None:
+            self._lose(envelope, fate, error)
+        elif envelope.reply is not None:
+            envelope.reply.set(value)
+
+    def _lose(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
+        """Tell all who are to hear that a message has no value."""
+        if fate is not Fate.FAILED:
+            self._note_unhandled(envelope, fate, error)
         if envelope.reply is not None:
-            if error is None:
-                envelope.reply.set(value)
-            else:
-                envelope.reply.fail(error)
-        if error is not None and envelope.on_lost is not None:
+            envelope.reply.fail(error)
+        if envelope.on_lost is not None:
             try:
                 envelope.on_lost(error)
             except BaseException:  # it runs on whatever thread is here, which has other messages to see to
                 log.exception("%s: what was to be done about a lost message failed", self.address)
+
+    def _note_unhandled(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
+        """Keep word of a message that was not handled, before its sender hears of it; for the actors of users."""
 
     def count_failure(self) -> None:
         """Count a failure that happened in a part of this actor that runs elsewhere, such as a run's driver."""

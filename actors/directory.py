@@ -16,6 +16,7 @@ from understudy.orchestration.supervisors import Child, Supervisor
 from .actorcell import ActorCell
 from .agents import ROOM_FOR_RUNS
 from .commands import nothing
+from .eventstream import EventStream
 from .family import Family
 from .quarantine import LimitedCell, Turn
 
@@ -31,12 +32,20 @@ class Directory:
         system: the system's name, with which addresses begin.
         maker: returns what makes the actors that stand for an agent.
         give_up: counts a message that is not waited for any more until its handling comes back.
+        events: where what happens to the actors is told.
     """
 
-    def __init__(self, system: str, maker: Callable[[Agent[object]], Make], give_up: Callable[[Turn], object]) -> None:
+    def __init__(
+        self,
+        system: str,
+        maker: Callable[[Agent[object]], Make],
+        give_up: Callable[[Turn], object],
+        events: EventStream,
+    ) -> None:
         self._system = system
         self._maker = maker
         self._give_up = give_up
+        self._events = events
         self._lock = threading.Lock()
         """Guards the tables and the end: of what is added while the system stops, either it is stopped or refused."""
         self._closed = False
@@ -52,7 +61,7 @@ class Directory:
 
     def in_child(self, maker: Callable[[Agent[object]], Make], give_up: Callable[[Turn], object]) -> Directory:
         """Return the directory of a forked child: agents stay known, for they have no state; an end stays an end."""
-        made = Directory(self._system, maker, give_up)
+        made = Directory(self._system, maker, give_up, self._events)
         made._agents, made._closed = self._agents, self._closed
         return made
 
@@ -171,7 +180,7 @@ class Directory:
 
     def _family(self, supervisor: Supervisor, path: str, parent: Family | None, claimed: frozenset[str]) -> Family:
         """Make the cells of a supervisor's children, none of which begins yet; under the lock."""
-        family = Family(f"{path}/{supervisor.id}", supervisor.strategy, parent=parent)
+        family = Family(f"{path}/{supervisor.id}", supervisor.strategy, parent=parent, events=self._events)
         for child in supervisor.children:
             if isinstance(child, Supervisor):
                 family.members.append(self._family(child, family.name, family, claimed))
@@ -193,14 +202,15 @@ class Directory:
         agent = child.agent
         make = cast(Make, child.actor) if agent is None else self._maker(agent)
         mailbox = child.mailbox if agent is None else ROOM_FOR_RUNS
-        address, limit = f"{path}/{name}", child.turn_timeout
+        address, limit, events = f"{path}/{name}", child.turn_timeout, self._events
         if limit is None:
-            return ActorCell(address, make, mailbox=mailbox, family=family, restart=child.restart)
+            return ActorCell(address, make, mailbox=mailbox, family=family, events=events, restart=child.restart)
         return LimitedCell(
             address,
             make,
             mailbox=mailbox,
             family=family,
+            events=events,
             restart=child.restart,
             limit=limit,
             give_up=self._give_up,

@@ -155,7 +155,7 @@ class Driver:
         record, epoch = self._record, self._epoch
         tool = record.agent.tools_by_name[call.name]
         order = RunTool(record, tool, call, _deadline(tool))
-        record.begin_step(epoch, f"running tool {call.name}", order.deadline or _FOREVER, order)
+        record.begin_step(epoch, order.doing, order.deadline or _FOREVER, order)
         record.story.note(call)
         executed = execute(order)
         record.take_results(epoch, [executed])
@@ -196,7 +196,7 @@ class Driver:
                 name, call_id = order.call.name, order.call.id
                 self._give_up(order, reply, ToolTimeout(f"{name} timed out", tool=name, call_id=call_id))
                 return
-            self._runs.give_up(order)
+            self._runs.abandon(order, order.record, order.doing, order.begun)
             order.cancel()
             # Whichever attempt replies first is taken: the tool is one that may run twice.
             order = RunTool(self._record, order.tool, order.call, _deadline(order.tool))
@@ -208,7 +208,7 @@ class Driver:
 
     def _give_up(self, order: RunTool, reply: Reply[object], why: UnderstudyError) -> None:
         if reply.fail(why):
-            self._runs.give_up(order)
+            self._runs.abandon(order, order.record, order.doing, order.begun)
             order.cancel()
 
 

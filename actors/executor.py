@@ -33,18 +33,25 @@ class RunTool:
     """Ask an executor to run one call; it replies with `Executed`.
 
     Attributes:
+        begun: when, on the monotonic clock.
         returned: whether the tool came back, which one that hangs may never do.
     """
 
-    __slots__ = ("call", "deadline", "record", "returned", "scope", "tool")
+    __slots__ = ("begun", "call", "deadline", "record", "returned", "scope", "tool")
 
     def __init__(self, record: Record, tool: Tool[..., object], call: ToolCall, deadline: float | None) -> None:
         self.record = record
         self.tool = tool
         self.call = call
+        self.begun = time.monotonic()
         self.deadline = deadline
         self.scope = Scope(deadline, time.monotonic, parent=record.scope)
         self.returned = False
+
+    @property
+    def doing(self) -> str:
+        """What is being done, in words."""
+        return f"running tool {self.call.name}"
 
     def cancel(self) -> None:
         """Tell the tool that nobody waits for it any more: its scope is cancelled, and an async tool's task with it."""

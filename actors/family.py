@@ -15,6 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from understudy.orchestration.supervision import Directive, Restart, RestartBudget, Strategy, decide
+from understudy.system_events import ActorBackedOff, Escalated
+
+from .eventstream import EventStream
 
 Then = Callable[[], object]
 log = logging.getLogger("understudy")
@@ -49,17 +52,25 @@ class Family:
         name: the supervisor's address.
         strategy: what happens when a member fails.
         parent: who is told when this family has failed too often; None for a family of the system's own.
+        events: where what happens to it is told; None for the family of an actor that stands alone, which tells it itself.
         restart: what the parent does about it.
     """
 
     def __init__(
-        self, name: str, strategy: Strategy, *, parent: Family | None = None, restart: Restart = "transient"
+        self,
+        name: str,
+        strategy: Strategy,
+        *,
+        parent: Family | None = None,
+        events: EventStream | None = None,
+        restart: Restart = "transient",
     ) -> None:
         self.name = name
         self.restart: Restart = restart
         self.members: list[Member] = []
         self._strategy = strategy
         self._parent = parent
+        self._events = events
         self._budget = RestartBudget(strategy)
         self._then: Then | None = None
         """What follows when all members have begun; None while they are not beginning."""
@@ -114,7 +125,12 @@ class Family:
             affected = self._strategy.affected(self.members, member)
             self._regrouping, self._unbegun = True, list(affected)
             delay = self._budget.delay(random.random())
+        self._tell_of_delay(delay)
         _halt_all(affected, cause, lambda: _begin_all(affected, delay, self._regrouped, self._has_begun))
+
+    def _tell_of_delay(self, delay: float) -> None:
+        if delay > 0 and self._events is not None and self._events.wants(ActorBackedOff):
+            self._events.publish(ActorBackedOff(address=self.name, seconds=delay))
 
     def _has_begun(self, member: Member) -> None:
         with self._lock:
@@ -137,6 +153,8 @@ class Family:
             self._regrouping, self._unbegun = False, []
             self._next.clear()
             then, self._then = self._then, None
+        if self._events is not None and self._events.wants(Escalated):
+            self._events.publish(Escalated(address=self.name, reason=cause))
         for member in reversed(self.members):
             member.give_up(cause)
         if self._parent is not None:
@@ -152,7 +170,9 @@ class Family:
         """
         match self.decide(member, cause, starting=then is not None):
             case "restart" if then is not None:
-                member.begin(self.delay(), then)
+                delay = self.delay()
+                self._tell_of_delay(delay)
+                member.begin(delay, then)
             case "restart":
                 self.regroup(member, cause)
             case "escalate":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
 from understudy.ancestry import Link, current_ancestry
+from understudy.errors import CircularAgentCall
 from understudy.events import Event
 from understudy.handles import RunHandle, RunStatus
 from understudy.outcomes import Outcome
@@ -49,8 +50,13 @@ class Handle(RunHandle[object], Traceable):
         callers = current_ancestry()
         if not callers or (timeout is not None and timeout <= 0):  # to look is not to wait
             return reply.wait(timeout)
-        with graph.waiting(callers, self._record.link):
-            return reply.wait(timeout)
+        record = self._record
+        try:
+            with graph.waiting(callers, record.link):
+                return reply.wait(timeout)
+        except CircularAgentCall as error:
+            record.runs.events.refused(record.cell.address, error)
+            raise
 
     def done(self) -> bool:
         return self._record.reply.done

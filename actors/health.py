@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from understudy.handles import RunStatus
+from understudy.system_events import LostBecause
 
 from .actorcell import ActorCell
 from .cell import Cell, Fate
+from .eventstream import EventStream
 
 MANY_HUNG = 16  # Threads that never came back; from here on a new process is cheaper than more of them.
 
@@ -52,6 +54,11 @@ class Health:
     hung: int
     """Tool and model calls that were given up and have not come back; each holds a thread."""
     dead_letters: int
+    """Messages to actors that nobody handled, since the system began."""
+    dead_letters_by_reason: Mapping[LostBecause, int]
+    """The same, for each reason there was."""
+    events_lost: int
+    """Events that found no room in the buffers of those who subscribe."""
 
 
 def figures(cell: Cell) -> ActorFigures:
@@ -75,8 +82,9 @@ def figures(cell: Cell) -> ActorFigures:
     )
 
 
-def health_of(cells: Iterable[Cell], runs: Sequence[RunStatus], hung: int) -> Health:
+def health_of(cells: Iterable[Cell], runs: Sequence[RunStatus], hung: int, events: EventStream) -> Health:
     """Put the figures together and judge them."""
+    lost = events.letters.counts()
     actors = tuple([figures(cell) for cell in cells])
     down = [actor.address for actor in actors if actor.state == "down"]
     advice: list[str] = []
@@ -90,7 +98,9 @@ def health_of(cells: Iterable[Cell], runs: Sequence[RunStatus], hung: int) -> He
         actors=actors,
         runs=tuple(runs),
         hung=hung,
-        dead_letters=sum(actor.dead for actor in actors),
+        dead_letters=sum(lost.values()),
+        dead_letters_by_reason=lost,
+        events_lost=events.lost,
     )
 
 

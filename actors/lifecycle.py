@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from understudy.errors import AgentDown, in_words
 from understudy.messaging import Down
 from understudy.orchestration.supervision import LONGEST_BACKOFF
+from understudy.system_events import (
+    ActorBackedOff,
+    ActorFailed,
+    ActorGivenUp,
+    ActorRestarted,
+    ActorStarted,
+    ActorStopped,
+)
 
 from .commands import Watchers, nothing
+from .deadletters import type_name
 from .family import Family, Then
 from .seat import Seat
 
@@ -52,14 +61,15 @@ class Lifecycle:
         if self.state == "stopped":
             then()
             return
-        if self.state != "starting":
+        again = self.state != "starting"
+        if again:
             self._count_restart()
         try:
             self._cell.behaviour = self._seat.make(self._cell)
         except BaseException as cause:
             self._start_failed(cause, then)
             return
-        self._works()
+        self._works(again)
         self._cell.resume()
         then()
 
@@ -67,17 +77,22 @@ class Lifecycle:
         self._cell.epoch += 1
         self.restarts += 1
 
-    def _works(self) -> None:
+    def _works(self, again: bool) -> None:
         self._cause = None
         self.watchers.renew()
         self.state = "running"
+        cell, events = self._cell, self._cell.events
+        if again and events.wants(ActorRestarted):
+            events.publish(ActorRestarted(address=cell.address, epoch=cell.epoch, restarts=self.restarts))
+        elif not again and events.wants(ActorStarted):
+            events.publish(ActorStarted(address=cell.address))
 
     def _start_failed(self, cause: BaseException, then: Then) -> None:
         """Failures to start burn the same budget; `then` follows the start that succeeds, or none."""
+        self._tell_failed(cause, None)
         match self._family.decide(self._cell, cause, starting=True):
             case "restart":
-                self._suspend()
-                self._cell.begin(self._family.delay(), then)
+                self._begin_after(self._family.delay(), then)
             case "escalate":
                 self.give_up(cause)
                 self._family.escalate(cause)
@@ -89,6 +104,7 @@ class Lifecycle:
 
     def fail_over(self, cause: BaseException, message: object, told: Callable[[], object] = nothing) -> None:
         """Do what the family decides about a failure; `told` is called once an object to be replaced has let go."""
+        self._tell_failed(cause, message)
         directive = self._family.decide(self._cell, cause)
         if directive == "restart":
             self._let_go(cause, message)
@@ -110,10 +126,20 @@ class Lifecycle:
     def _restart_alone(self) -> None:
         delay = self._family.delay()
         if delay > 0:
-            self._suspend()
-            self._cell.begin(delay, nothing)
+            self._begin_after(delay, nothing)
         else:
             self.begin(nothing)
+
+    def _begin_after(self, delay: float, then: Then) -> None:
+        self._suspend()
+        if delay > 0 and self._cell.events.wants(ActorBackedOff):
+            self._cell.events.publish(ActorBackedOff(address=self._cell.address, seconds=delay))
+        self._cell.begin(delay, then)
+
+    def _tell_failed(self, cause: BaseException, message: object) -> None:
+        if self._cell.events.wants(ActorFailed):
+            name = "" if message is None else type_name(message)
+            self._cell.events.publish(ActorFailed(address=self._cell.address, error=cause, message_type=name))
 
     def halt(self, cause: BaseException | None) -> None:
         """Let go of the object, because others of the family are restarted; `begin` follows."""
@@ -139,7 +165,10 @@ class Lifecycle:
             return
         self._leave()
         self._retry_at = time.monotonic() + LONGEST_BACKOFF
-        self._announce("down", cause)
+        self._over("down", cause)
+        if self._cell.events.wants(ActorGivenUp):
+            self._cell.events.publish(ActorGivenUp(address=self._cell.address, reason=cause))
+        self._tell_watchers()
         self._cell.resume()
 
     def try_again(self) -> bool:
@@ -157,7 +186,7 @@ class Lifecycle:
             self._cause = cause
             return False
         self._count_restart()
-        self._works()
+        self._works(again=True)
         return True
 
     def down_error(self) -> AgentDown:
@@ -175,7 +204,10 @@ class Lifecycle:
     def end(self, cause: BaseException | None) -> None:
         """End for good: in an orderly way, or because of a failure that deserves no restart."""
         self._leave()
-        self._announce("stopped", cause)
+        self._over("stopped", cause)
+        if self._cell.events.wants(ActorStopped):
+            self._cell.events.publish(ActorStopped(address=self._cell.address, reason=cause))
+        self._tell_watchers()
         self._cell.close()
 
     def stay_in_parent(self, why: AgentDown) -> None:
@@ -190,10 +222,12 @@ class Lifecycle:
         if old is not None:
             self._guard("on_stop", old.on_stop)
 
-    def _announce(self, state: ActorState, cause: BaseException | None) -> None:
+    def _over(self, state: ActorState, cause: BaseException | None) -> None:
         self.state = state
         self._cause = cause
-        down = Down(self._cell.address, cause, self._cell.epoch)
+
+    def _tell_watchers(self) -> None:
+        down = Down(self._cell.address, self._cause, self._cell.epoch)
         for watcher in self.watchers.take(down):
             self._guard("a watcher", partial(watcher, down))
 

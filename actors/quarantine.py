@@ -16,11 +16,14 @@ from understudy.errors import AgentCrashed
 from understudy.messaging import Mailbox
 from understudy.orchestration.supervision import Restart
 from understudy.scope import Scope, enter_scope, scope_in
+from understudy.system_events import WorkAbandoned
 
 from .actorcell import ActorCell
 from .cell import Envelope, Fate
 from .clockwork import ring_at
 from .commands import Command
+from .deadletters import type_name
+from .eventstream import EventStream
 from .family import Family
 
 log = logging.getLogger("understudy")
@@ -47,7 +50,7 @@ class LimitedCell(ActorCell):
     Args:
         limit: seconds for one message; inside, the scope's deadline says when they are over.
         give_up: counts a turn until it comes back.
-        address, make, mailbox, family, restart: as for every actor.
+        address, make, mailbox, family, events, restart: as for every actor.
     """
 
     __slots__ = ("_abandoned", "_claiming", "_give_up_turn", "_limit", "_runner", "_turn")
@@ -59,11 +62,12 @@ class LimitedCell(ActorCell):
         *,
         mailbox: Mailbox,
         family: Family,
+        events: EventStream,
         restart: Restart,
         limit: float,
         give_up: Callable[[Turn], object],
     ) -> None:
-        super().__init__(address, make, mailbox=mailbox, family=family, restart=restart)
+        super().__init__(address, make, mailbox=mailbox, family=family, events=events, restart=restart)
         self._limit = limit
         self._give_up_turn = give_up
         self._claiming = threading.Lock()
@@ -139,6 +143,9 @@ class LimitedCell(ActorCell):
             log.error("%s", error)
         self._seat.vacate(self)  # without a hook: the object is in use
         self._give_up_turn(turn)
+        if self.events.wants(WorkAbandoned):
+            what = f"handling a message of type {type_name(turn.envelope.message)}"
+            self.events.publish(WorkAbandoned(address=self.address, what=what, seconds=self._limit))
         super().finish(turn.envelope, Fate.FAILED, error=error)
         self.fail(cause)
         for failure in turn.scope.cancel():

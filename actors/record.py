@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -84,6 +85,7 @@ class Record:
         "started_in",
         "step_deadline",
         "step_order",
+        "step_since",
         "story",
         "unfed",
     )
@@ -116,6 +118,8 @@ class Record:
         self.doing = "starting"
         self.step_deadline = inf
         """When the step in hand must be over, for the watchdog; infinite when the driver sees to it itself."""
+        self.step_since = time.monotonic()
+        """When the step in hand began, on the monotonic clock."""
         self.step_order: RunTool | None = None
         """The tool call that the driver runs on its own thread."""
         self.driver: Driver | None = None
@@ -170,6 +174,7 @@ class Record:
         with self.lock:
             self._check(epoch)
             self.doing = doing
+            self.step_since = time.monotonic()
             self.step_order = order
             self.step_deadline = deadline
 
@@ -262,13 +267,13 @@ class Record:
                 return False
             self.epoch += 1
             self.phase = phase
-            self.doing = ""
+            doing, self.doing = self.doing, ""
             self.step_deadline = inf
             self.link.over = True  # first of all, for whoever hears of the end is no longer inside of the run
             # It refers to us: a run that is over should go at once, not at a garbage collection.
             driver, self.driver = self.driver, None
         if epoch is None and driver is not None and not driver.returned:
-            self.runs.give_up(driver)
+            self.runs.abandon(driver, self, doing, self.step_since)
         if isinstance(self.options.session, SessionState):
             self.options.session.apply(self.session.changes, frozenset(self.session.removed))
         # First: whoever reads the token in the last event may go on with the run, under the same id.

@@ -13,13 +13,16 @@ from understudy.errors import ActorError, CircularAgentCall, MailboxFull
 from understudy.handles import Future
 from understudy.messaging import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.scope import Scope, current_scope, enter_scope
+from understudy.system_events import SystemEvent
 
 from .actorcell import ActorCell
 from .awaited import Asked, Traceable
 from .cell import Envelope
+from .eventstream import EventStream
 from .family import Family
 from .mailbox import Put
 from .reply import Reply
+from .subscriptions import ActorInbox, Subscription
 from .waiting import graph
 
 if TYPE_CHECKING:
@@ -78,8 +81,12 @@ def _wait(reply: Reply[object], timeout: float | None, cell: ActorCell) -> bool:
     callers = current_ancestry()
     if not callers or reply.done or timeout == 0:
         return reply.wait(timeout)
-    with graph.waiting(callers, Asked(cell.link, reply)):
-        return reply.wait(timeout)
+    try:
+        with graph.waiting(callers, Asked(cell.link, reply)):
+            return reply.wait(timeout)
+    except CircularAgentCall as error:
+        cell.events.refused(cell.address, error)
+        raise
 
 
 class ActorRef(Generic[M_contra]):
@@ -96,7 +103,7 @@ class ActorRef(Generic[M_contra]):
         return self._cell.address
 
     def tell(self, message: M_contra, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> None:
-        """Send and go on. To a stopped actor it is a dead letter, which `system.health()` counts.
+        """Send and go on. To a stopped actor it is a dead letter: see `system.dead_letters()`.
 
         Args:
             message: anything; nobody changes it once sent.
@@ -181,6 +188,12 @@ class ActorRef(Generic[M_contra]):
         """
         self._cell.stop()
         return self._cell.stopped.done if timeout is None else self._cell.stopped.wait(timeout)
+
+    def hear(self, events: EventStream, kinds: tuple[type[SystemEvent], ...]) -> Subscription:
+        """Have events told to the actor until it stops: what `ActorSystem.subscribe` does with a reference."""
+        subscription = events.subscribe(ActorInbox(self._cell), kinds)
+        self._cell.stopped.when_done(subscription.cancel)
+        return subscription
 
     def on_down(self, key: object, callback: Callable[[Down], object]) -> None:
         """Call `callback` with one `Down` when the actor stops or is given up; at once if it has. A key is called once.

@@ -24,12 +24,14 @@ from understudy.messages import Part
 from understudy.orchestration.steps import AwaitApproval, AwaitInput
 from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, stamp
 from understudy.scope import Scope, current_scope
+from understudy.system_events import RunCrashed, WorkAbandoned
 
 from .actorcell import ActorCell
 from .admission import Admission
 from .answers import feed_answer
 from .cell import Cell
 from .driver import Driver, cancelled, model_timeout, timed_out
+from .eventstream import EventStream
 from .executor import may_repeat, timeout_result
 from .record import Record
 from .reply import log
@@ -56,10 +58,18 @@ class Runs:
     Args:
         prefix: what run ids begin with.
         start: has an agent's actor start a driver for a run at an epoch; `drive` is what it calls.
+        events: where crashes and abandoned work are told.
         max_runs: how many runs that nothing inside of a run began may be under way at once; None for any number.
     """
 
-    def __init__(self, prefix: str, start: Callable[[Record, int], object], max_runs: int | None = None) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        start: Callable[[Record, int], object],
+        events: EventStream,
+        max_runs: int | None = None,
+    ) -> None:
+        self.events = events
         self._prefix = prefix
         self._start = start
         self._numbers = count(1)
@@ -163,9 +173,11 @@ class Runs:
             if not record.is_held_at(epoch):
                 return  # what a driver fails of that was taken over concerns nobody any more
             record.crashes.append(cause)
-            poison = len(record.crashes) >= POISON
+            crashes = len(record.crashes)
+            poison = crashes >= POISON
             successor = None if poison else record.take_over(epoch)
         record.cell.count_failure()
+        self._tell_crashed(record, cause, crashes)
         record.cell.fail(cause)
         if successor is not None:
             self._start(record, successor)
@@ -178,6 +190,13 @@ class Runs:
         )
         error.__cause__ = cause
         self.fail(record, error, epoch)
+
+    def _tell_crashed(self, record: Record, cause: BaseException, crashes: int) -> None:
+        if self.events.wants(RunCrashed):
+            address, poison = record.cell.address, crashes >= POISON
+            self.events.publish(
+                RunCrashed(address=address, run_id=record.run_id, error=cause, crashes=crashes, poison=poison)
+            )
 
     def cancel(self, record: Record, why: str = "") -> bool:
         """End a run early, whatever it is doing; whether this call ended it."""
@@ -203,6 +222,21 @@ class Runs:
         with self._lock:
             self._hung.append(work)
 
+    def abandon(self, work: Work, record: Record, what: str, since: float) -> None:
+        """Give up work of a run, and tell of it.
+
+        Args:
+            work: the call, or the driver that is at it.
+            record: the run it belongs to.
+            what: what it is at, in words.
+            since: when that began, on the monotonic clock.
+        """
+        self.give_up(work)
+        if self.events.wants(WorkAbandoned):
+            seconds = time.monotonic() - since
+            event = WorkAbandoned(address=record.cell.address, run_id=record.run_id, what=what, seconds=seconds)
+            self.events.publish(event)
+
     def hung(self) -> int:
         """Return how much work was given up and has not come back."""
         with self._lock:
@@ -225,7 +259,7 @@ class Runs:
             return
         with record.lock:
             overdue = record.step_order is order and record.step_deadline <= time.monotonic()
-            hanging, machine = record.driver, record.machine
+            hanging, machine, since = record.driver, record.machine, record.step_since
             epoch = record.take_over(record.epoch) if overdue else None
             if epoch is None or machine is None:
                 return
@@ -237,7 +271,7 @@ class Runs:
                 record.story.note((call, result))
         order.cancel()
         if hanging is not None:
-            self.give_up(hanging)
+            self.abandon(hanging, record, order.doing, since)
         self.drive(record, epoch)
 
     def _abandon(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from understudy.ancestry import MAX_HOPS, current_ancestry, next_hops, too_many_hops
-from understudy.errors import RunError
+from understudy.errors import CircularAgentCall, RunError
 from understudy.messages import Message, Part
 from understudy.orchestration import Agent
 from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
@@ -30,7 +30,7 @@ class ThreadRuntime:
 
     def run(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Outcome[object]:
         """Begin a run and wait for its outcome."""
-        _refuse_circle(runner)
+        _refuse_circle(runner, options.system)
         return _carry_out(*_prepare(runner, input, options))
 
     def resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> Outcome[object]:
@@ -38,7 +38,7 @@ class ThreadRuntime:
         if not isinstance(token, str):
             raise TypeError(f"a token is a string, got {token!r}")
         _check_timeout(options.timeout)
-        _refuse_circle(runner)
+        _refuse_circle(runner, options.system)
         _refuse_endless(runner)
         system = _system(options.system)
         return _carry_out(system, system.prepare_again(_agent(runner), token, answer, options))
@@ -71,10 +71,16 @@ def _launch_and_wait(system: ActorSystem, record: Record) -> Outcome[object]:
     return record.reply.get()
 
 
-def _refuse_circle(runner: object) -> None:
+def _refuse_circle(runner: object, given: object) -> None:
     callers = current_ancestry()
-    if callers:
-        graph.check(callers, _agent(runner))
+    if not callers:
+        return
+    agent = _agent(runner)
+    try:
+        graph.check(callers, agent)
+    except CircularAgentCall as error:
+        _system(given).tell_refused(agent, error)
+        raise
 
 
 def _refuse_endless(runner: object) -> None:

@@ -13,30 +13,35 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
-from understudy.errors import AgentDown
+from understudy.errors import AgentDown, CircularAgentCall
 from understudy.messages import Part
-from understudy.messaging import Mailbox
+from understudy.messaging import DEFAULT_CAPACITY, Mailbox
 from understudy.orchestration import Agent
 from understudy.orchestration.supervision import OneForOne
 from understudy.orchestration.supervisors import Child, Supervisor
+from understudy.system_events import DeadLetter, SystemEvent
 
 from .actor import Actor
 from .actorcell import ActorCell
 from .agentref import AgentRef
 from .agents import StartRun, maker
 from .directory import Directory
+from .eventstream import EventStream
 from .family import Family, Member
 from .health import Health, health_of, tree_of
 from .record import Record
 from .ref import ActorRef, SupervisorRef
 from .runs import Runs
 from .shell import forget_shells
+from .subscriptions import Subscription
 
 if TYPE_CHECKING:
     from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
 
 M = TypeVar("M")
 T = TypeVar("T")
+E = TypeVar("E", bound=SystemEvent)
+F = TypeVar("F", bound=SystemEvent)
 
 
 class ActorSystem:
@@ -61,16 +66,18 @@ class ActorSystem:
             raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
         self.name = name
         self._max_runs = max_runs
+        self._events = EventStream(name)
         self._runs = self._new_runs()
-        self._directory = Directory(name, partial(maker, self._runs), self._runs.give_up)
+        self._directory = Directory(name, partial(maker, self._runs), self._runs.give_up, self._events)
         _systems.add(self)
 
     def _new_runs(self) -> Runs:
         # Ids are unique over processes without a random number per run.
-        return Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run, self._max_runs)
+        return Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run, self._events, self._max_runs)
 
     def leave_to_parent(self) -> None:
         """Make anew, in a forked child, what holds a lock, a thread or a run; what was spawned before is the parent's."""
+        self._events.begin_anew()
         for unit in self._directory.units:
             _leave_to_parent(unit)
         self._runs = self._new_runs()
@@ -169,11 +176,83 @@ class ActorSystem:
     def health(self) -> Health:
         """Return figures of all actors and runs; waits for nothing, whatever they are doing."""
         runs = [record.status() for record in self._runs.in_flight()]
-        return health_of(self._directory.cells, runs, self._runs.hung())
+        return health_of(self._directory.cells, runs, self._runs.hung(), self._events)
 
     def tree(self) -> str:
         """Return who runs, as lines of text."""
         return tree_of(self.name, self.health())
+
+    # --- what happens
+
+    @overload
+    def subscribe(
+        self, subscriber: Callable[[SystemEvent], object] | ActorRef[SystemEvent], /, *, buffer: int = DEFAULT_CAPACITY
+    ) -> Subscription: ...
+    @overload
+    def subscribe(
+        self, subscriber: Callable[[E], object] | ActorRef[E], kind: type[E], /, *, buffer: int = DEFAULT_CAPACITY
+    ) -> Subscription: ...
+    @overload
+    def subscribe(
+        self,
+        subscriber: Callable[[E | F], object] | ActorRef[E | F],
+        kind: type[E],
+        other: type[F],
+        /,
+        *,
+        buffer: int = DEFAULT_CAPACITY,
+    ) -> Subscription: ...
+    @overload
+    def subscribe(
+        self,
+        subscriber: Callable[[SystemEvent], object] | ActorRef[SystemEvent],
+        /,
+        *kinds: type[SystemEvent],
+        buffer: int = DEFAULT_CAPACITY,
+    ) -> Subscription: ...
+    def subscribe(
+        self,
+        subscriber: Callable[..., object] | ActorRef[Any],
+        /,
+        *kinds: type[SystemEvent],
+        buffer: int = DEFAULT_CAPACITY,
+    ) -> Subscription:
+        """Tell `subscriber` what happens in this system, from now on; the events of one actor come in order.
+
+        It slows nobody down: a function is called with one event after another on a thread of its own, and an actor gets
+        them as messages, until it stops. What a function raises is logged. In a forked child, functions stay subscribed.
+
+        Args:
+            subscriber: a function of an event; or an actor, which is told nothing about itself.
+            kinds: classes of events; all, if there is none.
+            buffer: how many events may wait for a function; for an actor, it is its mailbox. More are lost, and counted.
+
+        Returns:
+            The subscription, whose `cancel()` ends it, as does the end of a `with` block.
+
+        Raises:
+            AgentDown: the system has stopped.
+        """
+        for kind in kinds:
+            if not (isinstance(kind, type) and issubclass(kind, SystemEvent)):
+                raise TypeError(f"subscribe takes classes of system events, such as us.ActorRestarted; got {kind!r}")
+        self._directory.refuse_if_closed()
+        if isinstance(subscriber, ActorRef):
+            ref = cast("ActorRef[object]", subscriber)
+            return ref.hear(self._events, kinds or (SystemEvent,))
+        if not callable(subscriber):
+            raise TypeError(f"subscribe takes a function or an actor's reference, got {subscriber!r}")
+        if buffer < 1:
+            raise ValueError(f"a buffer holds at least 1 event, got {buffer!r}")
+        return self._events.subscribe(self._events.inbox_for(subscriber, buffer), kinds or (SystemEvent,))
+
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """Return the last 100 messages to actors that nobody handled, the oldest first; `health()` has their number."""
+        return self._events.letters.last()
+
+    def tell_refused(self, agent: Agent[object], error: CircularAgentCall) -> None:
+        """Tell who subscribes of a run that would have waited for itself."""
+        self._events.refused(f"{self.name}/{agent.id}", error)
 
     # --- what runs need
 
@@ -184,7 +263,8 @@ class ActorSystem:
     def stop(self, timeout: float = 10.0) -> tuple[str, ...]:
         """Refuse new work, let runs end and actors stop for up to `timeout` seconds in all, and give up on the rest.
 
-        Runs come first, then the actors, the last one spawned first. A second call does nothing.
+        Runs come first, then the actors, the last one spawned first, then those who subscribe and have not heard all of it.
+        A second call does nothing.
 
         Returns:
             What had to be abandoned: the ids of runs that were cancelled, and the addresses of actors that did not stop
@@ -200,6 +280,7 @@ class ActorSystem:
         for cell in agents:
             cell.stopped.wait(max(0.0, deadline - time.monotonic()))
         hanging = [cell.address for cell in own if not cell.stopped.wait(max(0.0, deadline - time.monotonic()))]
+        self._events.finish(deadline)
         return (*cancelled, *hanging)
 
     @property

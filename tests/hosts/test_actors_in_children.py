@@ -316,4 +316,88 @@ def test_an_agent_that_was_spawned_in_the_parent_runs_in_the_child_too() -> None
         assert ref.is_alive and ref.run("hi", timeout=10).text == "hello"
         print("all")
     """)
+
+    assert out == "all\n"
+
+
+def test_functions_stay_subscribed_in_the_child_and_actors_are_the_parents() -> None:
+    out = output("""
+        class Listener(us.Actor):
+            def on_receive(self, event):
+                if event != "are you there?":
+                    told.append((os.getpid(), event.address))
+
+        def hear(event):
+            heard.append((os.getpid(), event.address))
+
+        def slow(event):
+            entered.set()
+            gate.wait()
+            slowly.append((os.getpid(), event.address))
+
+        told, heard, slowly = [], [], []
+        listener = system.spawn(Listener, name="listener")
+        listener.ask("are you there?")
+        by_actor = system.subscribe(listener, us.ActorStarted)
+        by_function, by_slow = system.subscribe(hear, us.ActorStarted), system.subscribe(slow, us.ActorStarted, buffer=1)
+        stopped = system.spawn(Counter, name="stopped")
+        stopped.stop(10)
+        stopped.tell("x")
+        entered.wait()
+
+        def look():
+            gate.set()  # the child's copy; who hangs at it in the parent does not exist here
+            heard.clear()
+            assert not by_actor.is_active and by_function.is_active and by_slow.is_active
+            assert system.dead_letters() == () and system.health().dead_letters == 0
+            system.spawn(Counter, name="born")
+            stopped.tell("x")
+            assert system.health().dead_letters_by_reason == {"stopped": 1}
+            assert system.stop() == ()
+            assert heard == slowly == [(os.getpid(), "own/born")]
+            assert by_slow.lost == 0
+
+        in_child(look)
+        gate.set()
+        system.spawn(Counter, name="late").stop(10)
+        assert len(system.dead_letters()) == 1
+        assert system.stop() == ()
+        assert heard[-2:] == slowly == told == [(os.getpid(), "own/stopped"), (os.getpid(), "own/late")]
+        print("all")
+    """)
+
+    assert out == "all\n"
+
+
+def test_a_child_hears_though_another_thread_held_the_streams_locks_at_the_fork() -> None:
+    out = output("""
+        heard = []
+        subscription = system.subscribe(heard.append, us.DeadLetter, buffer=1)
+        ref = system.spawn(Counter)
+        ref.stop(10)
+
+        def hold():
+            with system._events._lock, system._events.letters._lock, subscription._lock, \
+                    subscription._inbox._mailbox._lock:
+                held.set()
+                gate.wait()
+
+        held = threading.Event()
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait()
+
+        def use():
+            ref.tell("x")
+            assert system.subscribe(print, us.RunCrashed).is_active
+            assert len(system.dead_letters()) == 1
+            system.stop()
+            assert [event.reason for event in heard] == ["stopped"]
+
+        in_child(use)
+        gate.set()
+        holder.join(10)
+        print("all")
+    """)
+
     assert out == "all\n"

@@ -1,0 +1,364 @@
+"""Messages that nobody handled: kept, counted, and told in few words."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import understudy as us
+from tests.support.paths import ROOT
+from tests.support.scripts import WAIT, eventually, scripted
+from understudy.actors.deadletters import KEPT, LOGGED, QUIET, DeadLetters, type_name
+from understudy.testing import calls, says
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+class Player(us.Actor[object]):
+    """Raises an exception it is sent, and calls what can be called."""
+
+    def on_receive(self, message: object) -> object:
+        if isinstance(message, BaseException):
+            raise message
+        return message() if callable(message) else message
+
+
+class Held:
+    """An actor that is busy until it is let go."""
+
+    def __init__(self, system: us.ActorSystem, capacity: int = 1000) -> None:
+        self._gate, entered = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            entered.set()
+            assert self._gate.wait(WAIT)
+
+        self.ref = system.spawn(Player, name="held", mailbox=us.Mailbox(capacity))
+        self.ref.tell(hold)
+        assert entered.wait(WAIT)
+
+    def let_go(self) -> None:
+        self._gate.set()
+
+
+def reasons(system: us.ActorSystem) -> dict[str, int]:
+    return {str(reason): number for reason, number in system.health().dead_letters_by_reason.items()}
+
+
+# --- what becomes one, and why
+
+
+def test_a_message_to_an_actor_that_has_stopped(system: us.ActorSystem) -> None:
+    ref = system.spawn(Player, name="ann")
+    assert ref.stop(WAIT)
+
+    before = time.time()
+    ref.tell({"card": "4111 1111 1111 1111"})
+    with pytest.raises(us.AgentDown):
+        ref.ask(7)
+    after = time.time()
+
+    told, asked = system.dead_letters()
+    assert (told.address, told.reason, told.message_type) == ("shop/ann", "stopped", "dict")
+    assert (asked.address, asked.reason, asked.message_type) == ("shop/ann", "stopped", "int")
+    assert before <= told.at <= asked.at <= after
+    assert "4111" not in repr(told)
+    assert (system.health().dead_letters, reasons(system)) == (2, {"stopped": 2})
+
+
+def test_a_message_to_an_actor_that_is_given_up(system: us.ActorSystem) -> None:
+    ref = system.spawn(Player, strategy=us.OneForOne(max_restarts=0))
+    with pytest.raises(us.AgentCrashed):
+        ref.ask(ValueError("no"))
+
+    with pytest.raises(us.AgentDown):
+        ref.ask("x")
+
+    assert reasons(system) == {"given_up": 1}
+
+
+def test_what_waits_when_an_actor_ends_for_a_failure(system: us.ActorSystem) -> None:
+    ref = system.spawn(Player, strategy=us.OneForOne(decider=lambda error: "stop"))
+    entered, gate = threading.Event(), threading.Event()
+
+    def fails() -> None:
+        entered.set()
+        assert gate.wait(WAIT)
+        raise ValueError("no")
+
+    ref.tell(fails)
+    assert entered.wait(WAIT)
+    for number in range(3):
+        ref.tell(number)
+    gate.set()
+    assert ref.stop(WAIT)
+
+    assert reasons(system) == {"stopped": 3}
+
+
+def test_a_message_that_finds_no_room_is_too_late_or_not_wanted(system: us.ActorSystem) -> None:
+    held = Held(system, capacity=2)
+    late, unwanted = held.ref.ask_future("late", timeout=0.0), held.ref.ask_future("unwanted")
+    with pytest.raises(us.MailboxFull):
+        held.ref.tell("x")
+    unwanted.cancel()
+    held.let_go()
+    assert late.exception(WAIT) is not None
+    assert held.ref.stop(WAIT)
+
+    assert [letter.reason for letter in system.dead_letters()] == ["mailbox_full", "expired", "cancelled"]
+
+
+def test_a_message_for_which_no_thread_can_be_had(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref = system.spawn(Player)
+    assert ref.ask("x") == "x"
+
+    def none_left(cell: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("understudy.actors.cell.lend", none_left)
+        ref.tell("x")
+
+    assert reasons(system) == {"no_thread": 1}
+
+
+class Clock(us.Actor[object]):
+    """Sets a timer, and is busy until it is let go; then it fails."""
+
+    def __init__(self, gate: threading.Event, is_full: threading.Event) -> None:
+        self.gate = gate
+        self.is_full = is_full
+
+    def on_receive(self, message: object) -> None:
+        assert self.is_full.wait(WAIT)
+        self.after(0.0, 7)
+        assert self.gate.wait(WAIT)
+        raise ValueError("no")
+
+
+@pytest.mark.parametrize(("capacity", "lost"), [(1, ["int", "str"]), (2, ["str"])])
+def test_a_timers_message_is_one_if_it_finds_no_room_but_not_if_it_goes_with_its_actor(
+    system: us.ActorSystem, capacity: int, lost: list[str]
+) -> None:
+    gate, is_full = threading.Event(), threading.Event()
+    stops = us.OneForOne(decider=lambda error: "stop")
+    ref = system.spawn(lambda: Clock(gate, is_full), name="clock", mailbox=us.Mailbox(capacity), strategy=stops)
+    ref.tell("begin")
+    eventually(lambda: figures(system).busy_for is not None and figures(system).depth == 0, "it is busy")
+    ref.tell("waits")
+    is_full.set()
+    eventually(lambda: figures(system).depth == 2 or figures(system).dead == 1, "the timer has rung")
+    gate.set()
+    assert ref.stop(WAIT)
+
+    assert [letter.message_type for letter in system.dead_letters()] == lost
+
+
+def figures(system: us.ActorSystem) -> us.ActorFigures:
+    (actor,) = system.health().actors
+    return actor
+
+
+def test_a_notice_to_a_watcher_that_is_gone_is_none(system: us.ActorSystem) -> None:
+    watched = system.spawn(Player)
+
+    class Watcher(us.Actor[object]):
+        def on_receive(self, message: object) -> None:
+            self.watch(watched)
+
+    watcher = system.spawn(Watcher)
+    watcher.ask("watch")
+    assert watcher.stop(WAIT)
+    assert watched.stop(WAIT)
+
+    assert system.health().dead_letters == 0
+
+
+def test_runs_that_end_leave_none(system: us.ActorSystem) -> None:
+    gate = threading.Event()
+
+    @us.tool(timeout=0.05)
+    def hang() -> str:
+        assert gate.wait(WAIT)
+        return "at last"
+
+    @us.tool
+    def quick() -> str:
+        return "done"
+
+    both = calls("hang") + calls("quick")
+    scripted(both, says("So be it."), tools=[hang, quick]).run("Go", system=system)
+    handle = scripted(calls("hang"), says("So be it."), tools=[hang]).submit("Go", system=system)
+    handle.cancel()
+    gate.set()
+    eventually(lambda: system.hung == 0, "all are back")
+    system.stop()
+
+    assert system.health().dead_letters == 0
+
+
+# --- how they are kept
+
+
+def test_the_last_are_kept_and_all_are_counted(system: us.ActorSystem) -> None:
+    ref = system.spawn(Player)
+    assert ref.stop(WAIT)
+
+    for _ in range(5):
+        ref.tell("early")
+    for _ in range(KEPT):
+        ref.tell(7)
+
+    assert [letter.message_type for letter in system.dead_letters()] == ["int"] * KEPT
+    assert system.health().dead_letters == KEPT + 5
+
+
+def test_no_two_threads_count_one_letter_as_the_same(system: us.ActorSystem) -> None:
+    ref = system.spawn(Player)
+    assert ref.stop(WAIT)
+
+    def tell() -> None:
+        for _ in range(300):
+            ref.tell("x")
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=tell) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT)
+    finally:
+        sys.setswitchinterval(before)
+
+    assert reasons(system) == {"stopped": 1200}
+
+
+class Nameless(type):
+    """A class of classes that tell nothing of themselves."""
+
+    def __getattribute__(cls, name: str) -> object:
+        raise ValueError("none of your business")
+
+
+def test_any_object_has_a_type_name_and_it_is_short() -> None:
+    class Rude(metaclass=Nameless):
+        def __repr__(self) -> str:
+            raise ValueError("none of your business")
+
+    assert type_name(Rude()) == "?"
+    assert type_name(type("N" * 10_000, (), {})()) == "N" * 100
+    assert type_name(None) == "NoneType"
+
+
+def test_the_letter_is_there_when_the_asker_hears_of_the_loss(system: us.ActorSystem) -> None:
+    counted: list[int] = []
+    held = Held(system)
+    future = held.ref.ask_future("late", timeout=0.0)
+    future.add_done_callback(lambda _: counted.append(system.health().dead_letters))
+
+    held.let_go()
+    assert held.ref.stop(WAIT)
+
+    assert counted == [1]
+
+
+# --- what is said in the log
+
+
+class SetByHand:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def note(letters: DeadLetters, number: int, *, answered: bool = False) -> None:
+    for _ in range(number):
+        letters.note("shop/ann", "stopped", "Order", 0.0, answered=answered)
+
+
+def test_the_first_are_logged_and_then_there_is_quiet_until_they_are_summed_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = SetByHand()
+    letters = DeadLetters("shop", clock)
+
+    note(letters, LOGGED + 7)
+    clock.now += QUIET - 1
+    note(letters, 1)
+    lines = caplog.messages.copy()
+    clock.now += 1
+    note(letters, 1)
+
+    one = "shop/ann: a message of type Order was lost (stopped)"
+    assert lines == [one] * (LOGGED - 1) + [f"{one}; more are summed up after 300 s"]
+    assert caplog.messages[LOGGED:] == ["shop: 8 more messages were lost; dead_letters() has the last ones", one]
+    assert {(record.name, record.levelno) for record in caplog.records} == {("understudy", logging.WARNING)}
+
+
+def test_the_next_period_has_its_own_lines(caplog: pytest.LogCaptureFixture) -> None:
+    clock = SetByHand()
+    letters = DeadLetters("shop", clock)
+
+    note(letters, 3)
+    clock.now += QUIET
+    note(letters, LOGGED + 5)
+    letters.sum_up()
+    letters.sum_up()
+
+    assert len(caplog.messages) == 3 + LOGGED + 1
+    assert caplog.messages[-1] == "shop: 5 more messages were lost; dead_letters() has the last ones"
+
+
+def test_what_an_asker_is_told_is_not_logged_too(system: us.ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
+    ref = system.spawn(Player)
+    assert ref.stop(WAIT)
+
+    with pytest.raises(us.AgentDown):
+        ref.ask("x")
+
+    assert caplog.messages == []
+
+
+def test_the_end_of_a_system_sums_up(system: us.ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
+    ref = system.spawn(Player)
+    assert ref.stop(WAIT)
+
+    for _ in range(LOGGED + 3):
+        ref.tell("x")
+    system.stop()
+
+    assert caplog.messages[-1] == "shop: 3 more messages were lost; dead_letters() has the last ones"
+
+
+def test_nothing_is_printed_unless_the_host_configures_logging() -> None:
+    program = """
+import understudy as us
+with us.ActorSystem() as system:
+    system.subscribe(lambda event: 1 / 0)
+    ref = system.spawn(us.Actor)
+    ref.stop(10)
+    for _ in range(20):
+        ref.tell("x")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, cwd=ROOT, capture_output=True, text=True, timeout=WAIT
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
