@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from .shell import lend_next
 
 T = TypeVar("T")
+
+SLICE = 0.5  # Seconds after which the main thread looks up from its wait.
 
 log = logging.getLogger("understudy")
 log.addHandler(logging.NullHandler())  # silent until the host configures logging
@@ -63,9 +66,23 @@ class Reply(Generic[T]):
         """Wait up to `timeout` seconds; whether the answer is there."""
         if self._done:
             return True
-        if not self._gate.acquire(timeout=-1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX))):
+        longest = threading.TIMEOUT_MAX if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX))
+        acquire = self._acquire_looking_up if threading.current_thread() is threading.main_thread() else self._acquire
+        if not acquire(longest):
             return False
         self._gate.release()  # for the next who waits
+        return True
+
+    def _acquire(self, longest: float) -> bool:
+        return self._gate.acquire(timeout=longest)
+
+    def _acquire_looking_up(self, longest: float) -> bool:
+        """Wait in slices: a Ctrl-C that comes right before a wait, after the interpreter looked, is seen only after it."""
+        deadline = time.monotonic() + longest
+        while not self._gate.acquire(timeout=min(SLICE, longest)):
+            longest = deadline - time.monotonic()
+            if longest <= 0:
+                return False
         return True
 
     def error(self) -> BaseException | None:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from understudy.actors.reply import Reply
+from understudy.actors.reply import SLICE, Reply
 
 WAIT = 10.0
 
@@ -35,6 +35,33 @@ def test_a_wait_ends_at_its_timeout_and_leaves_the_reply_open() -> None:
     assert reply.wait(0) is False
     reply.set(1)
     assert reply.wait(0) is True
+
+
+class Gate:
+    """A lock that is to be had at the third look; notes how long each look may take."""
+
+    def __init__(self) -> None:
+        self.looks: list[float] = []
+
+    def acquire(self, timeout: float) -> bool:
+        self.looks.append(timeout)
+        return len(self.looks) == 3
+
+    def release(self) -> None:
+        """Give it back."""
+
+
+@pytest.mark.parametrize("timeout", [None, 60.0])
+def test_the_main_thread_looks_up_from_its_wait_so_that_no_interrupt_is_missed(
+    monkeypatch: pytest.MonkeyPatch, timeout: float | None
+) -> None:
+    assert threading.current_thread() is threading.main_thread()
+    gate = Gate()
+    reply: Reply[int] = Reply()
+    monkeypatch.setattr(reply, "_gate", gate)
+
+    assert reply.wait(timeout) is True
+    assert gate.looks == [SLICE] * 3
 
 
 def test_all_who_wait_are_woken() -> None:
