@@ -243,10 +243,11 @@ class ActorCell(Cell):
         """Post a dead letter, unless it is of the runtime's own, whose sender sees to it or means nothing by it."""
         message = envelope.message
         if type(message) is Timed:
-            if not isinstance(error, MailboxFull):  # timers go with what set them
-                return
+            told = isinstance(error, MailboxFull)  # otherwise timers go with what set them
             message = message.message
-        if envelope.on_lost is None and type(message) is not Command and type(message) is not Down:
+        else:
+            told = envelope.on_lost is None and type(message) is not Command and type(message) is not Down
+        if told:
             self.events.dead_letter(self.address, self._why(fate, error), envelope, message)
 
     def _why(self, fate: Fate, error: BaseException) -> LostBecause:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from understudy.ancestry import Link, enter_ancestry
+from understudy.errors import MailboxFull
 
 from .actor import Actor, attach
 from .commands import Timed
@@ -86,4 +87,8 @@ class Seat:
 
 
 def _send(cell: ActorCell, message: object, timer: Timer, taken: Callable[[], None]) -> None:
-    cell.tell(Timed(message, taken, timer))
+    def go_on(error: BaseException) -> None:
+        if isinstance(error, MailboxFull):  # this one is lost, and the timer is not
+            taken()
+
+    cell.tell(Timed(message, taken, timer), on_lost=go_on)

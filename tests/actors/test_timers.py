@@ -155,6 +155,25 @@ def test_who_watches_too_late_hears_at_once(system: us.ActorSystem) -> None:
     eventually(lambda: noted == [us.Down("shop/watched")], "word came")
 
 
+def test_a_periodic_timer_outlives_a_full_mailbox(system: us.ActorSystem) -> None:
+    noted: list[object] = []
+    ref = system.spawn(lambda: Notes(noted), name="notes", mailbox=us.Mailbox(1))
+    gate, entered = threading.Event(), threading.Event()
+
+    def hold(actor: us.Actor[object]) -> None:
+        actor.every(0.001, "tick")
+        entered.set()
+        assert gate.wait(WAIT)
+
+    ref.tell(Do(hold))
+    assert entered.wait(WAIT)
+    ref.tell("fills it")
+    eventually(lambda: system.health().dead_letters > 0, "a tick found no room")
+    gate.set()
+
+    eventually(lambda: noted.count("tick") >= 3, "the timer goes on")
+
+
 def test_word_of_an_end_comes_even_to_a_full_mailbox(system: us.ActorSystem) -> None:
     noted: list[object] = []
     watched, _ = notes(system, "watched")
