@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from understudy.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import anthropic_wire
-from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel
+from .client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, DEFAULT_TIMEOUT, HttpModel
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
 from .exchange import MAX_REPLY_BYTES
 from .options import checked_version
@@ -39,6 +39,7 @@ class Anthropic(HttpModel):
         transport: where requests go; tests pass an `httpx.MockTransport`.
         timing: the clock, sleep and randomness of timeouts and retries.
         max_reply_bytes: the longest response that is read.
+        max_in_flight: how many attempts may be under way at once; further calls wait in turn.
     """
 
     provider: ClassVar[str] = "anthropic"
@@ -55,6 +56,7 @@ class Anthropic(HttpModel):
         transport: httpx.BaseTransport | None = None,
         timing: Timing | None = None,
         max_reply_bytes: int = MAX_REPLY_BYTES,
+        max_in_flight: int = DEFAULT_IN_FLIGHT,
     ) -> None:
         self._given_key = checked_key(api_key, "api_key")
         self._version = checked_version(api_version)
@@ -66,6 +68,7 @@ class Anthropic(HttpModel):
             transport=transport,
             timing=timing,
             max_reply_bytes=max_reply_bytes,
+            max_in_flight=max_in_flight,
         )
 
     def _find_keys(self) -> KeySource:

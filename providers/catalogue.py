@@ -8,13 +8,15 @@ from collections.abc import Callable
 from understudy.models import Model, ModelName
 
 from .anthropic import Anthropic
+from .client import HttpModel
 from .forks import renew_after_fork
 from .gemini import Gemini
+from .inflight import InFlight
 from .openai import OpenAI
 from .rehearsal import Rehearsal
 from .vertex import Vertex
 
-CLIENTS: dict[str, Callable[[str], Model]] = {
+CLIENTS: dict[str, Callable[[str], HttpModel]] = {
     "openai": OpenAI,
     "anthropic": Anthropic,
     "gemini": Gemini,
@@ -27,25 +29,32 @@ class Catalogue:
 
     def __init__(self) -> None:
         self._models: dict[ModelName, Model] = {}
+        self._limits: dict[str, InFlight] = {}
+        """Provider -> the limit of its clients, which all find the same key in the environment."""
         self.start_afresh()
         renew_after_fork(self)
 
     def start_afresh(self) -> None:
         self._lock = threading.Lock()
-        """Guards the models, so that each name gets one."""
+        """Guards the models and limits, so that each name gets one."""
 
     def resolve(self, name: ModelName) -> Model:
         """Return the model of that name, the same one each time."""
         with self._lock:
             if name not in self._models:
-                self._models[name] = _make(name)
+                self._models[name] = self._make(name)
             return self._models[name]
 
+    def _make(self, name: ModelName) -> Model:
+        client = CLIENTS.get(name.provider)
+        if client is None:
+            return _make_other(name)
+        made = client(name.model)
+        made.in_flight = self._limits.setdefault(name.provider, made.in_flight)
+        return made
 
-def _make(name: ModelName) -> Model:
-    client = CLIENTS.get(name.provider)
-    if client is not None:
-        return client(name.model)
+
+def _make_other(name: ModelName) -> Model:
     if name.provider == "rehearsal":
         return Rehearsal()
     raise ValueError(f"no client for provider {name.provider!r}; expected one of {', '.join(sorted(CLIENTS))}")

@@ -15,6 +15,7 @@ from .credentials import KeySource, Secret
 from .environment import first_set, refuse_offline
 from .exchange import Attempt, Outgoing, Reply, not_json
 from .failures import embedded_failure, failure
+from .inflight import InFlight
 from .options import checked_count, checked_model, checked_seconds, checked_url
 from .reader import WrongShape, as_object, parse, written
 from .retries import Timing, keep_trying
@@ -23,11 +24,16 @@ if TYPE_CHECKING:
     import httpx
 
 DEFAULT_TIMEOUT = 120.0  # A long turn without streaming takes a minute or so; what takes longer has hung.
+DEFAULT_IN_FLIGHT = 256  # More than most keys are worth; beyond it a process only piles up threads and sockets.
 DEFAULT_ATTEMPTS = 3  # Rides out a blip of some seconds; more is for whoever knows the load.
 
 
 class HttpModel(ABC):
-    """A model behind an HTTP API; safe to share between threads, usable in forked children."""
+    """A model behind an HTTP API; safe to share between threads, usable in forked children.
+
+    Attributes:
+        in_flight: the limit that its calls keep to; clients of one key may share it.
+    """
 
     provider: ClassVar[str]
 
@@ -41,12 +47,14 @@ class HttpModel(ABC):
         transport: httpx.BaseTransport | None,
         timing: Timing | None,
         max_reply_bytes: int,
+        max_in_flight: int,
     ) -> None:
         self.model = checked_model(model)
         self.base_url = None if base_url is None else checked_url(base_url)
         self._timeout = checked_seconds(timeout, "timeout")
         self._attempts = checked_count(attempts, "attempts")
         self._max_bytes = checked_count(max_reply_bytes, "max_reply_bytes")
+        self.in_flight = InFlight(checked_count(max_in_flight, "max_in_flight"))
         self._timing = Timing() if timing is None else timing
         self._connections = Connections(transport, clock=self._timing.clock)
         self._keys: KeySource | None = None
@@ -55,8 +63,8 @@ class HttpModel(ABC):
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return the model's turn for `request`.
 
-        Blocks the calling thread. A `retryable` error is tried again after the wait the provider asked for; the last one
-        is raised.
+        Blocks the calling thread, also while as many calls as may be are in flight. A `retryable` error is tried again
+        after the wait the provider asked for, as long as the run has retries left; the last one is raised.
 
         Raises:
             ValueError: the API lacks one of the request's settings or parts; nothing was sent.
@@ -144,7 +152,9 @@ class HttpModel(ABC):
     def _asked(self, outgoing: Outgoing, key: Secret) -> ModelTurn:
         attempt = Attempt(outgoing, timeout=self._timeout, max_bytes=self._max_bytes, clock=self._timing.clock)
         try:
-            return self._turn(outgoing, attempt.send(self._connections, self._auth(key)))
+            with self.in_flight.slot():
+                reply = attempt.send(self._connections, self._auth(key))
+            return self._turn(outgoing, reply)
         except ProviderError as error:
             # Servers have been seen to quote the key that they refuse.
             error.args = (key.out_of(str(error)),)

@@ -10,7 +10,7 @@ from understudy.errors import AuthenticationError
 from understudy.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import google_wire
-from .client import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT, HttpModel
+from .client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, DEFAULT_TIMEOUT, HttpModel
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
 from .default_credentials import DefaultCredentials
 from .environment import first_set
@@ -48,6 +48,7 @@ class Vertex(HttpModel):
         transport: where requests go; tests pass an `httpx.MockTransport`.
         timing: the clock, sleep and randomness of timeouts and retries.
         max_reply_bytes: the longest response that is read.
+        max_in_flight: how many attempts may be under way at once; further calls wait in turn.
     """
 
     provider: ClassVar[str] = "vertex"
@@ -66,6 +67,7 @@ class Vertex(HttpModel):
         transport: httpx.BaseTransport | None = None,
         timing: Timing | None = None,
         max_reply_bytes: int = MAX_REPLY_BYTES,
+        max_in_flight: int = DEFAULT_IN_FLIGHT,
     ) -> None:
         self._given_token = checked_key(access_token, "access_token")
         self._given_project = None if project is None else checked_word(project, "project")
@@ -80,6 +82,7 @@ class Vertex(HttpModel):
             transport=transport,
             timing=timing,
             max_reply_bytes=max_reply_bytes,
+            max_in_flight=max_in_flight,
         )
 
     def _find_keys(self) -> KeySource:
