@@ -13,6 +13,7 @@ from importlib.metadata import version
 
 from . import memory, table
 from .bursts import FEW_RUNS, MANY_AGENTS, MANY_RUNS, TOOLS
+from .calls import CALLS_AT_ONCE
 from .circles import DEADLOCK
 from .fresh import FIRST, IMPORT
 from .lives import RESTART, SPAWN
@@ -22,13 +23,13 @@ from .single import CONSTRUCT, RUN, TEN_ROUNDS
 from .sizes import FULL, QUICK, Sizes
 
 MEASURES = (
-    *(IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FEW_RUNS, MANY_RUNS, MANY_AGENTS, TOOLS, DEADLOCK),
+    *(IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FEW_RUNS, MANY_RUNS, MANY_AGENTS, TOOLS, CALLS_AT_ONCE, DEADLOCK),
     *(ASK, PIPELINED, TELL, TWO_HOP, SPAWN, RESTART, *memory.MEASURES),
 )
 
 DESCRIPTION = """\
 Measure what understudy costs on this machine, next to what bare threads and bare Pykka cost.
-The models are functions that answer at once or sleep; no network is used, and no key is needed.
+The models are functions that answer at once or sleep; nothing leaves this host, and no key is needed.
 """
 
 LEGEND = """\

@@ -16,6 +16,8 @@ from .batch import Batch, Round, taking_turns
 from .measure import Measure, Side
 from .sizes import Sizes
 
+ROOT = Path(__file__).resolve().parent.parent
+
 CLOCKED = """
 import time
 wall, cpu = time.perf_counter(), time.process_time()
@@ -85,9 +87,8 @@ def run_python(*arguments: str) -> str:
     Raises:
         RuntimeError: it failed; the text holds what it said.
     """
-    root = Path(__file__).resolve().parent.parent
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=root, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
     if done.returncode != 0:
         raise RuntimeError(f"a fresh process failed:\n{done.stderr}")

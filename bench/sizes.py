@@ -32,6 +32,8 @@ class Sizes:
     """How many runs the two bursts begin at once."""
     tool_calls: int
     """How many tools one turn calls at once."""
+    callers: int
+    """How many threads call a model at once."""
     repeats: int
     """How often a burst is repeated with the threads of the first one."""
     nap: float
@@ -52,6 +54,7 @@ FULL = Sizes(
     few_runs=100,
     many_runs=1_000,
     tool_calls=50,
+    callers=200,
     repeats=2,
     nap=0.05,
 )
@@ -69,6 +72,7 @@ QUICK = Sizes(
     few_runs=4,
     many_runs=8,
     tool_calls=3,
+    callers=8,
     repeats=1,
     nap=0.005,
 )

@@ -29,6 +29,11 @@ LINES = {
     "runs-1000": ("cold", "warm", "= raw threads"),
     "agents-1000": ("cold", "warm", "= raw threads"),
     "tools-50": ("cold", "warm", "= raw threads"),
+    "calls-200": (
+        "one provider client between them",
+        "= an httpx.Client each, one SSL context",
+        "= a raw socket each",
+    ),
     "deadlock": (
         "a tool that runs its own agent again",
         "two runs, each waiting for the other",
