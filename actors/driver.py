@@ -192,7 +192,7 @@ class Driver:
         timed_out = 0
         while not reply.wait(None if order.deadline is None else order.deadline - time.monotonic()):
             timed_out += 1
-            if not may_repeat(order.tool, timed_out):
+            if not may_repeat(order.tool, timed_out, order.scope):
                 name, call_id = order.call.name, order.call.id
                 self._give_up(order, reply, ToolTimeout(f"{name} timed out", tool=name, call_id=call_id))
                 return

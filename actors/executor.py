@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from understudy.errors import RunError, in_words
+from understudy.errors import RunError, had_its_retries, in_words
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.session import SessionOverlay, ToolContext
@@ -98,12 +98,14 @@ def _attempts(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exe
             return _attempt(order, arguments, scope)
         except RunError:
             raise
-        except Exception:
-            if attempt == tool.retries or scope.cancelled:
+        except Exception as error:
+            if attempt == tool.retries or scope.cancelled or had_its_retries(error):
                 raise
             pause = RETRY_PAUSE * 2**attempt
             if pause > (inf if (left := scope.remaining()) is None else left):
                 raise  # no time for another: the model should read of this failure, not of the time
+            if not scope.take_retry(error):
+                raise
             scope.sleep(pause)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -187,9 +189,9 @@ def fails_agent(agent: Agent[object], error: BaseException) -> bool:
     return (isinstance(error, named) or isinstance(error.__cause__, named)) and not isinstance(error, RunError)
 
 
-def may_repeat(tool: Tool[..., object], timed_out: int) -> bool:
-    """Whether a call may be tried again after so many attempts that timed out."""
-    return tool.idempotent and timed_out <= tool.retries
+def may_repeat(tool: Tool[..., object], timed_out: int, scope: Scope) -> bool:
+    """Whether a call may be tried again after so many attempts that timed out; if so, takes one of the run's retries."""
+    return tool.idempotent and timed_out <= tool.retries and scope.take_retry()
 
 
 def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResult:

@@ -17,6 +17,7 @@ from understudy.errors import (
     RunCancelled,
     RunError,
     UnderstudyError,
+    had_its_retries,
     in_words,
 )
 from understudy.handles import RunPhase
@@ -32,7 +33,7 @@ from .answers import feed_answer
 from .cell import Cell
 from .driver import Driver, cancelled, model_timeout, timed_out
 from .eventstream import EventStream
-from .executor import may_repeat, timeout_result
+from .executor import fails_agent, may_repeat, timeout_result
 from .record import Record
 from .reply import log
 from .tokens import Tokens
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from understudy.orchestration import Agent
     from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
 
+RETRIES = 50  # Of a run and all inside of it: more than one needs that ends well, and an end to one that will not.
 POISON = 3  # Failures of a run's drivers after which the run itself is held to be what they fail of.
 
 
@@ -174,26 +176,29 @@ class Runs:
                 return  # what a driver fails of that was taken over concerns nobody any more
             record.crashes.append(cause)
             crashes = len(record.crashes)
-            poison = crashes >= POISON
-            successor = None if poison else record.take_over(epoch)
+            successor = record.take_over(epoch) if _may_go_on(record, cause) else None
         record.cell.count_failure()
-        self._tell_crashed(record, cause, crashes)
+        self._tell_crashed(record, cause, crashes, successor is None)
         record.cell.fail(cause)
         if successor is not None:
             self._start(record, successor)
             return
+        if crashes < POISON and isinstance(cause, UnderstudyError):
+            self.fail(record, cause, epoch)  # it was named, but no retry is left: it ends the run as if it were not
+            return
+        times = "once" if crashes == 1 else f"{crashes} times"
         error = AgentCrashed(
-            f"agent {record.agent.id!r} failed {len(record.crashes)} times in run {record.run_id}, "
-            f"the last time of {in_words(cause)}",
+            f"agent {record.agent.id!r} failed {times} in run {record.run_id}, the last time of {in_words(cause)}",
             actor=record.agent.id,
             causes=tuple(record.crashes),
         )
         error.__cause__ = cause
+        error.retries_used_up = True
         self.fail(record, error, epoch)
 
-    def _tell_crashed(self, record: Record, cause: BaseException, crashes: int) -> None:
+    def _tell_crashed(self, record: Record, cause: BaseException, crashes: int, poison: bool) -> None:
         if self.events.wants(RunCrashed):
-            address, poison = record.cell.address, crashes >= POISON
+            address = record.cell.address
             self.events.publish(
                 RunCrashed(address=address, run_id=record.run_id, error=cause, crashes=crashes, poison=poison)
             )
@@ -265,7 +270,7 @@ class Runs:
                 return
             call, tool = order.call, order.tool
             tried = record.attempts[call.id] = record.attempts.get(call.id, 0) + 1
-            if not may_repeat(tool, tried):
+            if not may_repeat(tool, tried, record.scope):
                 result = timeout_result(call, tool.timeout)
                 machine.tool_results([result])
                 record.story.note((call, result))
@@ -288,4 +293,10 @@ class Runs:
 def _scope(timeout: float | None) -> Scope:
     """Make a run's scope: inside of a run, its deadline and cancellation hold too."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    return Scope(deadline, time.monotonic, parent=current_scope())
+    return Scope(deadline, time.monotonic, parent=current_scope(), retries=RETRIES)
+
+
+def _may_go_on(record: Record, cause: BaseException) -> bool:
+    """Whether a run gets another driver after one failed; if so, takes one of its retries."""
+    had_enough = len(record.crashes) >= POISON or (had_its_retries(cause) and not fails_agent(record.agent, cause))
+    return not had_enough and record.scope.take_retry(cause)

@@ -1,4 +1,7 @@
-"""Waiting and trying again, with tenacity, loaded when a first attempt has failed."""
+"""Waiting and trying again, with tenacity, loaded when a first attempt has failed.
+
+Inside a run each retry is one of those that the run has for all that is in it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from understudy.errors import ProviderError
+from understudy.errors import ProviderError, had_its_retries
 from understudy.scope import current_scope
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ def keep_trying(attempt: Callable[[], T], attempts: int, timing: Timing) -> T:
     """Return what `attempt` returns, calling it up to `attempts` times while its error is worth it.
 
     Raises:
-        ProviderError: the last error.
+        ProviderError: the last error; it says whether its retries are used up.
         RunCancelled, RunTimedOut: while waiting.
     """
     try:
@@ -61,12 +64,21 @@ def _again(first: ProviderError, attempt: Callable[[], T], attempts: int, timing
             raise failed.pop()  # tenacity counts the attempt that was made before it was loaded
         return attempt()
 
+    def is_last(state: RetryCallState) -> bool:
+        error = None if state.outcome is None else state.outcome.exception()
+        if state.attempt_number >= attempts:
+            assert isinstance(error, ProviderError)  # nothing else is worth a retry
+            error.retries_used_up = True
+            return True
+        scope = current_scope()
+        return scope is not None and not scope.take_retry(error)
+
     def pause(state: RetryCallState) -> float:
         error = None if state.outcome is None else state.outcome.exception()
         return wait_before(state.attempt_number + 1, error, timing.random)
 
     retrying = tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(attempts),
+        stop=is_last,
         wait=pause,
         retry=tenacity.retry_if_exception(is_worth_it),
         sleep=lambda seconds: _sleep(seconds, timing),
@@ -85,7 +97,7 @@ def wait_before(attempt: int, error: BaseException | None, chance: Callable[[], 
 
 def is_worth_it(error: BaseException) -> bool:
     """Tell whether another attempt may help, and the wait that was asked for fits."""
-    if not isinstance(error, ProviderError) or not error.retryable:
+    if not isinstance(error, ProviderError) or not error.retryable or had_its_retries(error):
         return False
     hint = error.retry_after or 0.0
     scope = current_scope()

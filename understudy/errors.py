@@ -34,7 +34,14 @@ from typing import ClassVar
 
 
 class UnderstudyError(Exception):
-    """The root: catch it to catch everything that understudy raises on its own account."""
+    """The root: catch it to catch everything that understudy raises on its own account.
+
+    Attributes:
+        retries_used_up: whether what raised it has tried again as often as it may. A layer above tries it again only
+            if it names the error.
+    """
+
+    retries_used_up: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
         # `BaseException` pickles positional arguments only; the attributes travel as state.
@@ -234,10 +241,15 @@ class AgentCrashed(ActorError):
         self.causes = causes
 
 
+def had_its_retries(error: BaseException) -> bool:
+    """Whether an error, or what it directly came of, has used up the retries of whatever raised it."""
+    return any(isinstance(each, UnderstudyError) and each.retries_used_up for each in (error, error.__cause__))
+
+
 def in_words(error: BaseException) -> str:
-    """Return the error's type and message; the message is made by code of a user's, and may fail in its turn."""
+    """Return the error's type, message and notes; the message is made by code of a user's, and may fail in its turn."""
     name = type(error).__name__
     try:
-        return f"{name}: {error}"
+        return "; ".join([f"{name}: {error}", *map(str, getattr(error, "__notes__", ()))])
     except Exception:  # noqa: BLE001 (whatever a user's __str__ raises)
         return f"{name} (it has no message that can be shown)"

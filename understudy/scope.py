@@ -1,4 +1,4 @@
-"""`Scope`: how long work may still take, and whether anyone still wants it.
+"""`Scope`: how long work may still take, how often it may try again, and whether anyone still wants it.
 
 A scope travels in a context variable, so whatever runs inside a run (a model client, a tool, a run started by a tool)
 finds it with `current_scope()`. Clocks and waiting are the driver's: the scope only reads the clock it was given.
@@ -6,6 +6,7 @@ finds it with `current_scope()`. Clocks and waiting are the driver's: the scope 
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
@@ -14,29 +15,38 @@ from understudy.errors import RunCancelled, RunTimedOut
 
 Clock = Callable[[], float]
 
+NO_RETRIES_LEFT = "not tried again: the run has used up its retries"
+"""The note on an error that would have been tried again."""
+
 
 class Scope:
-    """Deadline and cancellation of one piece of work; safe to share between threads.
+    """Deadline, cancellation and retries of one piece of work; safe to share between threads.
 
     Args:
         deadline: when the work must end, on `clock`; None for no limit.
         clock: a monotonic clock in seconds.
-        parent: a scope whose deadline and cancellation hold here too.
+        parent: a scope whose deadline, cancellation and retries hold here too.
+        retries: how often anything inside may be tried again, all of it together; None for no limit of its own. Where
+            the parent has such a number, that one holds alone.
     """
 
-    __slots__ = ("_callbacks", "_cancelled", "_clock", "_lock", "_parent", "deadline")
+    __slots__ = ("_callbacks", "_cancelled", "_clock", "_lock", "_parent", "_retries", "deadline")
 
-    def __init__(self, deadline: float | None, clock: Clock, *, parent: Scope | None = None) -> None:
+    def __init__(
+        self, deadline: float | None, clock: Clock, *, parent: Scope | None = None, retries: int | None = None
+    ) -> None:
         inherited = None if parent is None else parent.deadline
         if deadline is None or (inherited is not None and inherited < deadline):
             deadline = inherited
         self.deadline: float | None = deadline
         self._clock = clock
         self._parent = parent
+        self._retries = retries
+        """How many are left; looked at and taken in the outermost scope that has a number."""
         self._cancelled = False
         self._callbacks: list[Callable[[], object]] = []
         self._lock = threading.Lock()
-        """Guards the callbacks and the change to cancelled."""
+        """Guards the callbacks, the change to cancelled, and taking a retry."""
 
     def remaining(self) -> float | None:
         """Return the seconds left, never below 0, or None when there is no deadline."""
@@ -102,6 +112,36 @@ class Scope:
                         scope._callbacks.remove(callback)
 
         return remove
+
+    @property
+    def retries_left(self) -> int | None:
+        """How often anything in the run may still be tried again, or None when that has no limit."""
+        return self._counting()._retries
+
+    def take_retry(self, error: BaseException | None = None) -> bool:
+        """Take one of the retries that all of the run shares; whoever is refused must not try again.
+
+        Args:
+            error: what would be tried again after; gets a note if it is not.
+        """
+        counting = self._counting()
+        with counting._lock:
+            taken = counting._retries != 0
+            if taken and counting._retries is not None:
+                counting._retries -= 1
+        if not taken and error is not None and NO_RETRIES_LEFT not in getattr(error, "__notes__", ()):
+            with contextlib.suppress(Exception):  # an error of a user's may take no notes
+                error.add_note(NO_RETRIES_LEFT)
+        return taken
+
+    def _counting(self) -> Scope:
+        """Return the scope whose number holds here; one that has none when nobody counts."""
+        found, scope = self, self._parent
+        while scope is not None:
+            if scope._retries is not None:
+                found = scope
+            scope = scope._parent
+        return found
 
     def sleep(self, seconds: float) -> None:
         """Wait, but no longer than the work may take.

@@ -34,7 +34,7 @@ from understudy.errors import (
 from understudy.messages import JsonValue
 from understudy.models import Model, ModelName
 from understudy.providers import Anthropic, Gemini, OpenAI, Secret, Vertex, resolve
-from understudy.scope import Scope, enter_scope, leave_scope
+from understudy.scope import NO_RETRIES_LEFT, Scope, enter_scope, leave_scope
 
 REPLIES: dict[str, JsonValue] = {
     "openai": OPENAI_REPLY,
@@ -515,6 +515,74 @@ def test_phases_wait_no_longer_than_the_run_may_take() -> None:
         leave_scope(token)
 
     assert answers.requests[0].extensions["timeout"] == {"connect": 5.0, "read": 5.0, "write": 5.0, "pool": 5.0}
+
+
+# The retries of a run
+
+
+def inside(scope: Scope, model: Model) -> ProviderError:
+    """Ask in a scope where the answer is an error."""
+    token = enter_scope(scope)
+    try:
+        with pytest.raises(ProviderError) as caught:
+            model.complete(HELLO)
+    finally:
+        leave_scope(token)
+    return caught.value
+
+
+def test_a_client_tries_again_as_long_as_the_run_has_retries_and_then_raises_its_last_error() -> None:
+    answers = Answers(busy(503, retry_after_ms="0"), busy(500, retry_after_ms="0"), busy(429, retry_after_ms="0"))
+    run = Scope(None, lambda: 0.0, retries=2)
+
+    error = inside(Scope(None, lambda: 0.0, parent=run), openai(answers, attempts=9))
+
+    assert (type(error), len(answers.requests), run.retries_left) == (RateLimited, 3, 0)
+    assert error.__notes__ == [NO_RETRIES_LEFT]
+
+
+def test_an_error_that_came_at_the_last_attempt_says_that_its_retries_are_used_up() -> None:
+    run = Scope(None, lambda: 0.0, retries=9)
+
+    error = inside(run, openai(Answers(busy(503, retry_after_ms="0")), attempts=3))
+
+    assert error.retries_used_up
+    assert run.retries_left == 7
+    assert not hasattr(error, "__notes__")
+
+
+@pytest.mark.parametrize(("status", "attempts"), [(400, 3), (503, 1)], ids=["not worth it", "not wanted"])
+def test_an_error_after_which_nothing_was_tried_again_leaves_that_to_others(status: int, attempts: int) -> None:
+    run = Scope(None, lambda: 0.0, retries=9)
+
+    error = inside(run, openai(Answers(busy(status)), attempts=attempts))
+
+    assert not error.retries_used_up
+    assert run.retries_left == 9
+
+
+def test_a_second_error_that_is_not_worth_it_takes_no_retry_of_its_own() -> None:
+    run = Scope(None, lambda: 0.0, retries=9)
+    answers = Answers(busy(503, retry_after_ms="0"), busy(400))
+
+    error = inside(run, openai(answers))
+
+    assert (error.status, error.retries_used_up, run.retries_left) == (400, False, 8)
+
+
+def test_an_error_that_had_its_retries_elsewhere_is_not_tried_again() -> None:
+    asked: list[int] = []
+
+    def key() -> str:
+        asked.append(1)
+        error = ProviderError("the vault is down", retryable=True)
+        error.retries_used_up = True
+        raise error
+
+    with pytest.raises(ProviderError, match="the vault"):
+        OpenAI("m", api_key=key, timing=FakeTime().timing()).complete(HELLO)
+
+    assert asked == [1]
 
 
 # Names

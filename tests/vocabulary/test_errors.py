@@ -22,6 +22,8 @@ from understudy.errors import (
     ToolError,
     UnderstudyError,
     UnknownToken,
+    had_its_retries,
+    in_words,
 )
 
 CLASSES = [
@@ -61,6 +63,7 @@ def test_an_error_survives_with_its_message_and_attributes(
     cls: type[UnderstudyError], way: Callable[[UnderstudyError], object]
 ) -> None:
     error = filled(cls)
+    error.retries_used_up = True
     error.add_note("in the second turn")
 
     again = way(error)
@@ -102,3 +105,24 @@ def test_attributes_have_defaults_that_say_unknown() -> None:
     assert (limit.limit, limit.what) == (0, "max_iterations")
     assert (tool.tool, tool.call_id) == ("", "")
     assert (ActorError("x").actor, ActorError("x").retryable, MailboxFull("x").retryable) == ("", False, True)
+
+
+def test_an_error_had_its_retries_when_it_or_what_it_came_of_says_so() -> None:
+    spent, fresh, wrapped, unrelated = ProviderError("x"), ProviderError("x"), LookupError("y"), LookupError("z")
+    spent.retries_used_up = True
+    wrapped.__cause__ = spent
+    unrelated.__context__ = spent
+
+    assert [had_its_retries(error) for error in (spent, wrapped, fresh, unrelated)] == [True, True, False, False]
+
+
+def test_an_error_in_words_has_its_notes() -> None:
+    error = LookupError("no such order")
+    plain = in_words(error)
+    error.add_note("in the second turn")
+    error.add_note("of three")
+
+    assert (plain, in_words(error)) == (
+        "LookupError: no such order",
+        "LookupError: no such order; in the second turn; of three",
+    )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from understudy.errors import RunCancelled, RunTimedOut
-from understudy.scope import Scope, current_scope, enter_scope, leave_scope
+from understudy.scope import NO_RETRIES_LEFT, Scope, current_scope, enter_scope, leave_scope
 
 
 class Clock:
@@ -212,6 +212,73 @@ def test_many_threads_may_cancel_and_a_callback_is_still_called_once() -> None:
         thread.join(10)
 
     assert called == [1]
+
+
+# --- trying again
+
+
+def test_all_scopes_inside_of_one_share_its_retries() -> None:
+    run = Scope(None, Clock(), retries=3)
+    call, tool = Scope(None, Clock(), parent=run), Scope(None, Clock(), parent=run)
+    inner = Scope(None, Clock(), parent=tool, retries=50)
+
+    taken = [scope.take_retry() for scope in (call, inner, run, tool, inner, call)]
+
+    assert taken == [True, True, True, False, False, False]
+    assert [scope.retries_left for scope in (run, call, tool, inner)] == [0, 0, 0, 0]
+
+
+def test_a_number_below_a_scope_without_one_holds_for_what_is_inside_only() -> None:
+    message = Scope(None, Clock())
+    run, sibling = Scope(None, Clock(), parent=message, retries=1), Scope(None, Clock(), parent=message, retries=1)
+
+    assert [run.take_retry(), run.take_retry(), sibling.take_retry()] == [True, False, True]
+    assert (message.retries_left, message.take_retry()) == (None, True)
+
+
+def test_where_nobody_counts_anything_may_be_tried_again() -> None:
+    scope, error = Scope(None, Clock(), parent=Scope(None, Clock())), LookupError("no")
+
+    assert all(scope.take_retry(error) for _ in range(1000))
+    assert scope.retries_left is None
+    assert not hasattr(error, "__notes__")
+
+
+def test_an_error_that_is_not_tried_again_says_so_once() -> None:
+    scope, error = Scope(None, Clock(), retries=1), LookupError("no")
+
+    assert scope.take_retry(error)
+    assert not hasattr(error, "__notes__")
+    assert not scope.take_retry(error)
+    assert not scope.take_retry(error)
+    assert error.__notes__ == [NO_RETRIES_LEFT]
+
+
+def test_an_error_that_takes_no_notes_is_refused_all_the_same() -> None:
+    class Closed(Exception):
+        def add_note(self, note: str) -> None:
+            raise AttributeError(note)
+
+    assert not Scope(None, Clock(), retries=0).take_retry(Closed())
+
+
+def test_threads_that_try_again_at_once_take_no_more_than_there_is() -> None:
+    run = Scope(None, Clock(), retries=100)
+    taken: list[bool] = []
+    start = threading.Barrier(8, timeout=10)
+
+    def work() -> None:
+        scope = Scope(None, Clock(), parent=run)
+        start.wait()
+        taken.extend([scope.take_retry() for _ in range(50)])
+
+    threads = [threading.Thread(target=work, name="retrier", daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+
+    assert (len(taken), sum(taken), run.retries_left) == (400, 100, 0)
 
 
 # --- sleeping
