@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from understudy.actors.cell import Cell, Fate
 from understudy.actors.reply import Reply
 
 WAIT = 20.0
+HANG = 90.0  # Seconds; pytest's own timeout, which ends the test, is longer.
 
 
 @pytest.fixture
@@ -26,6 +28,14 @@ def frequent_switches() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
+
+
+@pytest.fixture(autouse=True)
+def stacks_of_a_hang() -> Iterator[None]:
+    """Print what every thread is doing if a test hangs: which of them wait for each other shows nowhere else."""
+    faulthandler.dump_traceback_later(HANG, file=2)  # standard error itself, whatever pytest makes of `sys.stderr`
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 class Echo(us.Actor[object]):
@@ -74,16 +84,19 @@ def test_no_ask_that_races_an_orderly_stop_stays_unanswered() -> None:
     for _ in range(60):
         system = us.ActorSystem("race")
         ref, go = system.spawn(Echo), threading.Barrier(4)
-        answered: list[int] = []
+        answers: list[list[object]] = []
 
-        def ask(ref: us.ActorRef[object] = ref, go: threading.Barrier = go, answered: list[int] = answered) -> None:
+        def ask(
+            ref: us.ActorRef[object] = ref, go: threading.Barrier = go, answers: list[list[object]] = answers
+        ) -> None:
             go.wait(WAIT)
+            mine: list[object] = []
             for n in range(20):
                 try:
-                    assert ref.ask(n, timeout=WAIT) == n
+                    mine.append(ref.ask(n, timeout=WAIT))
                 except us.AgentDown:
-                    pass
-                answered.append(n)
+                    mine.append("down")
+            answers.append(mine)
 
         threads = [threading.Thread(target=ask) for _ in range(3)]
         for thread in threads:
@@ -93,7 +106,10 @@ def test_no_ask_that_races_an_orderly_stop_stays_unanswered() -> None:
         for thread in threads:
             thread.join(WAIT)
 
-        assert len(answered) == 60
+        assert len(answers) == 3
+        for mine in answers:
+            handled = 20 - mine.count("down")
+            assert mine == [*range(handled), *["down"] * (20 - handled)]  # none is handled after one that was not
         assert ref.stop(WAIT)
 
 
