@@ -9,7 +9,7 @@ LIFECYCLE = "actors/lifecycle.py"
 SEAT = "actors/seat.py"
 FAMILY = "actors/family.py"
 COMMANDS = "actors/commands.py"
-SYSTEM = "actors/system.py"
+DIRECTORY = "actors/directory.py"
 TIMERS = "actors/timers.py"
 CLOCKWORK = "actors/clockwork.py"
 RULES = "orchestration/supervision.py"
@@ -18,6 +18,7 @@ TEST_ACTORS = "tests/actors/test_actors.py"
 TEST_GROUPS = "tests/actors/test_supervision.py"
 TEST_TIMERS = "tests/actors/test_timers.py"
 TEST_CLOCKWORK = "tests/actors/test_clockwork.py"
+TEST_NO_THREADS = "tests/actors/test_no_threads.py"
 TEST_RULES = "tests/orchestration/test_supervision.py"
 
 MUTANTS = (
@@ -208,10 +209,41 @@ MUTANTS = (
     ),
     Mutant(
         "the name of a stopped actor stays taken",
-        SYSTEM,
-        "cell.stopped.when_done(lambda: self._actors.pop(name, None))",
+        DIRECTORY,
+        "cell.stopped.when_done(lambda: self._forget(name))",
         "pass",
         (f"{TEST_ACTORS}::test_a_name_is_taken_until_its_actor_has_stopped",),
+    ),
+    # --- no thread
+    Mutant(
+        "an actor that has no thread to begin on is half alive for ever",
+        ACTORCELL,
+        "lost=lambda error: self._life.cannot_begin(error, then)",
+        "lost=lambda error: then()",
+        (f"{TEST_NO_THREADS}::test_an_actor_without_a_thread_to_begin_on_is_down_and_begins_with_the_next_message",),
+    ),
+    Mutant(
+        "an end that has no thread is lost",
+        ACTORCELL,
+        "Envelope(end, on_lost=lambda _: end.do())",
+        "Envelope(end)",
+        (f"{TEST_NO_THREADS}::test_an_actor_can_be_stopped_without_a_thread_and_its_name_is_free_again",),
+    ),
+    Mutant(
+        "members of a group that has no thread wait for ever",
+        ACTORCELL,
+        "lost=lambda _: self._life.be_down(cause)",
+        "lost=lambda _: None",
+        (
+            f"{TEST_NO_THREADS}::test_a_group_without_a_thread_to_begin_on_is_given_up_and_begins_with_the_next_messages",
+        ),
+    ),
+    Mutant(
+        "a backoff that nobody can wait for ends an actor",
+        ACTORCELL,
+        "except RuntimeError as error:",
+        "except LookupError as error:",
+        (f"{TEST_NO_THREADS}::test_an_actor_whose_backoff_ends_when_there_are_no_threads_comes_back",),
     ),
     # --- time
     Mutant(

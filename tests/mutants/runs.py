@@ -24,8 +24,8 @@ MUTANTS = (
     Mutant(
         "a stale driver's result is accepted",
         RECORD,
-        'if epoch != self.epoch or self.phase != "running":  # a driver',
-        'if self.phase != "running":  # a driver',
+        "return epoch == self.epoch and self.phase",
+        "return self.phase",
         (f"{TEST_TOOLS}::test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too",),
     ),
     Mutant(
@@ -123,8 +123,8 @@ MUTANTS = (
     Mutant(
         "a run that could not begin is in flight for ever",
         WATCHDOG,
-        "self.unwatch(record)\n                raise AgentDown",
-        "raise AgentDown",
+        "self.unwatch(record)\n            raise",
+        "raise",
         (f"{TEST_WATCHDOG}::test_a_run_does_not_begin_unwatched_and_the_next_is_watched_again",),
     ),
     Mutant(
@@ -133,6 +133,13 @@ MUTANTS = (
         "lend(errand)\n",
         "errand.run_turns()\n",
         (f"{TEST_WATCHDOG}::test_a_callback_of_a_run_that_timed_out_keeps_no_other_run_from_its_deadline",),
+    ),
+    Mutant(
+        "a token is used up by a run that cannot be watched",
+        RUNS,
+        "self._watchdog.be_awake()",
+        "pass",
+        ("tests/actors/test_no_threads.py::test_a_token_stands_if_its_run_could_not_be_watched",),
     ),
     # --- who waits for whom
     Mutant(
