@@ -6,9 +6,10 @@ import faulthandler
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -18,6 +19,7 @@ from understudy.actors.cell import Cell, Fate
 from understudy.actors.reply import Reply
 
 WAIT = 20.0
+ANSWERED = 5.0  # Seconds for one answer: a lost one costs them at each of the few tries of a failing example.
 HANG = 90.0  # Seconds; pytest's own timeout, which ends the test, is longer.
 
 
@@ -121,7 +123,8 @@ class Law(RuleBasedStateMachine):
         self.system = us.ActorSystem("law")
         self.refs: list[us.ActorRef[object]] = []
         self.futures: list[us.Future[object]] = []
-        self.accepted = 0
+        self.asked: list[object] = []
+        """What was asked, for each future."""
         self.spawned = 0
 
     @rule(limit=st.integers(0, 3))
@@ -143,6 +146,7 @@ class Law(RuleBasedStateMachine):
             thread.join(WAIT)
         assert len(futures) == senders
         self.futures += futures
+        self.asked += [given] * senders
 
     @precondition(lambda self: self.refs)
     @rule(data=st.data())
@@ -167,8 +171,14 @@ class Law(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "system"):
             return
-        for future in self.futures:
-            future.exception(WAIT)  # raises TimeoutError if a message was lost
+        for future, given in zip(self.futures, self.asked, strict=True):
+            error = future.exception(ANSWERED)  # raises TimeoutError if a message was lost
+            if error is None:
+                assert future.result(0) == given == "hello"
+            elif isinstance(error, us.AgentCrashed):
+                assert error.__cause__ is given
+            else:
+                assert isinstance(error, (us.AgentDown, CancelledError)), error
         assert self.system.stop(WAIT) == ()
 
 
@@ -178,6 +188,7 @@ TestLaw.settings = settings(
     stateful_step_count=25,
     deadline=None,
     derandomize=True,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a shorter example of a lost message is not worth minutes
     suppress_health_check=[HealthCheck.too_slow],
 )
 

@@ -11,6 +11,7 @@ SHELL = "actors/shell.py"
 
 TEST_MAILBOX = "tests/actors/test_mailbox.py"
 TEST_CELL = "tests/actors/test_cell.py"
+TEST_LAW = "tests/actors/test_law.py::TestLaw"
 TEST_REPLY = "tests/actors/test_reply.py"
 TEST_SHELL = "tests/actors/test_shell.py"
 
@@ -166,6 +167,28 @@ MUTANTS = (
         "if has_next() and len(self._mailbox):",
         "if False:",
         (f"{TEST_CELL}::test_a_cell_handed_over_does_not_wait_for_messages_that_came_later",),
+    ),
+    # --- the law, whatever happens to some actors at random
+    Mutant(
+        "a dead letter is not answered",
+        CELL,
+        "            else:\n                envelope.reply.fail(error)",
+        "            elif fate is not Fate.DEAD:\n                envelope.reply.fail(error)",
+        (TEST_LAW,),
+    ),
+    Mutant(
+        "an exit takes along the thread and what waits",
+        CELL,
+        "except BaseException as cause:  # also SystemExit",
+        "except Exception as cause:  # but not SystemExit",
+        (TEST_LAW,),
+    ),
+    Mutant(
+        "a failure is answered with a value",
+        CELL,
+        "            else:\n                envelope.reply.fail(error)",
+        "            else:\n                envelope.reply.set(error)",
+        (TEST_LAW,),
     ),
     # --- replies
     Mutant(

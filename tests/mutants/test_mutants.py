@@ -35,7 +35,7 @@ def test_every_fault_can_be_made_and_its_tests_are_there(mutant: Mutant) -> None
     assert mutant.old != mutant.new
     for test in mutant.tests:
         path, _, name = test.partition("::")
-        assert not name or re.search(rf"^def {name}\(", (ROOT / path).read_text(), re.MULTILINE), test
+        assert not name or re.search(rf"^(def {name}\(|{name} = )", (ROOT / path).read_text(), re.MULTILINE), test
 
 
 def test_names_tell_mutants_apart() -> None:
