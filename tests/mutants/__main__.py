@@ -90,11 +90,14 @@ def _control(mutants: Iterable[Mutant], timeout: float) -> bool:
 
 def _attempts(mutants: Sequence[Mutant], jobs: int, timeout: float) -> list[Trial]:
     trials: dict[str, Trial] = {}
-    with ThreadPoolExecutor(max(1, jobs)) as pool:
+    pool = ThreadPoolExecutor(max(1, jobs))
+    try:
         for number, done in enumerate(as_completed([pool.submit(attempt, m, timeout) for m in mutants]), 1):
             trial = done.result()
             trials[trial.mutant.name] = trial
             _tell(f"{number} of {len(mutants)}, {trial.seconds:.0f} s: {trial.mutant.name}: {trial.verdict.value}")
+    finally:
+        pool.shutdown(cancel_futures=True)  # an interrupt begins no other
     return [trials[mutant.name] for mutant in mutants]
 
 

@@ -140,8 +140,8 @@ MUTANTS = (
     Mutant(
         "a backoff is not waited for",
         LIFECYCLE,
-        "if delay > 0:\n            self._suspend()",
-        "if False:\n            self._suspend()",
+        "if delay > 0:\n            self._begin_after",
+        "if False:\n            self._begin_after",
         (f"{TEST_GROUPS}::test_a_backoff_is_waited_while_messages_wait_and_is_doubled",),
     ),
     Mutant(

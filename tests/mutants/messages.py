@@ -172,8 +172,8 @@ MUTANTS = (
     Mutant(
         "a dead letter is not answered",
         CELL,
-        "            else:\n                envelope.reply.fail(error)",
-        "            elif fate is not Fate.DEAD:\n                envelope.reply.fail(error)",
+        "if envelope.reply is not None:\n            envelope.reply.fail(error)",
+        "if envelope.reply is not None and fate is not Fate.DEAD:\n            envelope.reply.fail(error)",
         (TEST_LAW,),
     ),
     Mutant(
@@ -186,8 +186,8 @@ MUTANTS = (
     Mutant(
         "a failure is answered with a value",
         CELL,
-        "            else:\n                envelope.reply.fail(error)",
-        "            else:\n                envelope.reply.set(error)",
+        "envelope.reply.fail(error)",
+        "envelope.reply.set(error)",
         (TEST_LAW,),
     ),
     # --- replies

@@ -10,6 +10,7 @@ DRIVER = "actors/driver.py"
 EXECUTOR = "actors/executor.py"
 WATCHDOG = "actors/watchdog.py"
 WAITING = "actors/waiting.py"
+AWAITED = "actors/awaited.py"
 TOKENS = "actors/tokens.py"
 
 TEST_RUNS = "tests/actors/test_runs.py"
@@ -45,8 +46,8 @@ MUTANTS = (
     Mutant(
         "a run that keeps failing its drivers is never poison",
         RUNS,
-        "poison = len(record.crashes) >= POISON",
-        "poison = False",
+        "            poison = crashes >= POISON",
+        "            poison = False",
         (f"{TEST_RUNS}::test_a_run_that_keeps_failing_its_drivers_is_poison_and_ends_with_all_its_causes",),
     ),
     Mutant(
@@ -145,8 +146,8 @@ MUTANTS = (
     Mutant(
         "a circle of waiting is not refused",
         WAITING,
-        "if waiter in blocked:",
-        "if False:",
+        "if path is not None:\n                raise circular(*path)",
+        "if False:\n                raise circular(*path or ())",
         ("tests/actors/test_wait_graphs.py::test_a_wait_is_refused_if_and_only_if_it_would_close_a_circle",),
     ),
     Mutant(
@@ -159,13 +160,13 @@ MUTANTS = (
     Mutant(
         "a wait that ended stays in the graph",
         WAITING,
-        "_remove(self._by_waiter, wait.waiter, wait)\n",
-        "pass\n",
+        "finally:\n            with self._lock:\n                self._remove(wait)",
+        "finally:\n            pass",
         (f"{TEST_CIRCLES}::test_a_wait_that_ended_by_its_timeout_is_forgotten",),
     ),
     Mutant(
         "a tool that was given up still holds its run up",
-        WAITING,
+        AWAITED,
         "return scope is None or not (scope.cancelled or scope.remaining() == 0.0)",
         "return True",
         (f"{TEST_CIRCLES}::test_a_tool_that_was_given_up_holds_nobody_up",),
