@@ -107,7 +107,10 @@ class ActorCell(Cell):
         if self.restart == "permanent" and self._thread == threading.get_ident():
             # It ended itself, and is of those that are restarted whenever they end.
             self.fail(AgentDown(f"{self.address} ended", actor=self.address))
-        elif self._mailbox.close(Envelope(Command(lambda: self._life.end(None), nothing))) is Put.WAKE:
+            return
+        # With no thread to end on, it ends on this one: nobody else runs a cell that was closed while nobody did.
+        end = Command(lambda: self._life.end(None), nothing)
+        if self._mailbox.close(Envelope(end, on_lost=lambda _: end.do())) is Put.WAKE:
             self._wake(False)
 
     def stop_then(self, then: Then) -> None:
@@ -170,16 +173,21 @@ class ActorCell(Cell):
 
     def begin(self, delay: float, then: Then) -> None:
         if delay > 0:
-            ring_at(time.monotonic() + delay, lambda: self.begin(0.0, then))
-        else:
-            self._command(lambda: self._life.begin(then), nothing, lost=then)
+            try:
+                ring_at(time.monotonic() + delay, lambda: self.begin(0.0, then))
+                return
+            except RuntimeError as error:
+                log.warning("%s begins at once, for no thread can be had to wait: %s", self.address, error)
+        self._command(lambda: self._life.begin(then), nothing, lost=lambda error: self._life.cannot_begin(error, then))
 
     def give_up(self, cause: BaseException) -> None:
-        self._command(lambda: self._life.give_up(cause), nothing)
+        self._command(lambda: self._life.give_up(cause), nothing, lost=lambda _: self._life.be_down(cause))
 
-    def _command(self, do: Callable[[], object], then: Then, lost: Then | None = None) -> None:
-        follow = then if lost is None else lost
-        self.tell(Command(do, then), system=True, on_lost=lambda _: follow())
+    def _command(
+        self, do: Callable[[], object], then: Then, lost: Callable[[BaseException], object] | None = None
+    ) -> None:
+        """Have `do` and then `then` called on the actor's thread; `lost`, or else `then`, if there is none, or an end."""
+        self.tell(Command(do, then), system=True, on_lost=(lambda _: then()) if lost is None else lost)
 
     # --- on the actor's thread
 
@@ -225,7 +233,11 @@ class ActorCell(Cell):
         if self.behaviour is None or not self._seat.has_set(timed.timer):  # an object that is gone did
             self.finish(envelope, Fate.CANCELLED)
             return
-        timed.taken()
+        try:
+            timed.taken()
+        except RuntimeError as cause:  # no thread for its next alarm; a new object may set it again
+            self._failed(envelope, cause)
+            return
         envelope.message = timed.message
         envelope.context = self._seat.context
         super()._handle(envelope)

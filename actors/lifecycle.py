@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from understudy.errors import AgentDown, in_words
@@ -61,6 +62,8 @@ class Lifecycle:
         if self.state == "stopped":
             then()
             return
+        if self._cell.behaviour is not None:
+            self.halt(None)  # there was no thread to do it on when it was due
         again = self.state != "starting"
         if again:
             self._count_restart()
@@ -99,6 +102,17 @@ class Lifecycle:
             case "stop" | "resume":
                 self.end(cause)
                 then()
+
+    def cannot_begin(self, why: BaseException, then: Then) -> None:
+        """Do without a beginning, on the thread that found none to begin on: be down until the next message.
+
+        What should have followed a beginning follows the one that succeeds, as always, or that of an actor that has stopped.
+        """
+        if self.state == "stopped":
+            then()
+            return
+        self.be_down(why)
+        self._family.escalate(why)
 
     # --- failing
 
@@ -165,11 +179,23 @@ class Lifecycle:
             return
         self._leave()
         self._retry_at = time.monotonic() + LONGEST_BACKOFF
+        self._say_given_up(cause)
+        self._cell.resume()
+
+    def be_down(self, why: BaseException) -> None:
+        """Be given up for want of a thread, until the next message; on any thread, and only for an actor without an object."""
+        if self._cell.behaviour is not None or self.state in ("down", "stopped"):
+            return
+        self._retry_at = inf  # a message must not make an object while who watches is told
+        self._say_given_up(why)
+        self._retry_at = 0.0
+        self._cell.resume()
+
+    def _say_given_up(self, cause: BaseException) -> None:
         self._over("down", cause)
         if self._cell.events.wants(ActorGivenUp):
             self._cell.events.publish(ActorGivenUp(address=self._cell.address, reason=cause))
         self._tell_watchers()
-        self._cell.resume()
 
     def try_again(self) -> bool:
         """Make the one attempt that an actor that was given up has after a while; whether it has an object now."""
@@ -195,7 +221,8 @@ class Lifecycle:
         if self.state != "down":
             return AgentDown(f"{address} was stopped while it was restarted", actor=address)
         why = "" if self._cause is None else in_words(self._cause)
-        error = AgentDown(f"{address} failed too often and is given up for now: {why}", actor=address)
+        how = "failed too often and is given up for now" if self._retry_at else "could not begin"
+        error = AgentDown(f"{address} {how}: {why}", actor=address)
         error.__cause__ = self._cause
         return error
 
@@ -203,6 +230,8 @@ class Lifecycle:
 
     def end(self, cause: BaseException | None) -> None:
         """End for good: in an orderly way, or because of a failure that deserves no restart."""
+        if self.state == "stopped":
+            return
         self._leave()
         self._over("stopped", cause)
         if self._cell.events.wants(ActorStopped):

@@ -98,9 +98,9 @@ class Lanes(Generic[E]):
             return Put.QUEUED if self._suspended else self._accepted()
 
     def suspend(self) -> None:
-        """Let the user lane wait; the system lane goes on."""
+        """Let the user lane wait, unless the end is in it; the system lane goes on."""
         with self._lock:
-            self._suspended = True
+            self._suspended = not self._closed
 
     def resume(self) -> Put:
         """Take from the user lane again; says whether someone must run the cell."""

@@ -94,6 +94,7 @@ class Runs:
 
     def go_on(self, agent: Agent[object], token: str, answer: Answer, options: ResumeOptions) -> Record:
         """Feed an answer to a paused run, and make the record with which it goes on; `launch` starts it."""
+        self._watchdog.be_awake()  # before the token is used up: a run that cannot be watched does not go on
         paused = self._tokens.take(token)
         try:
             feed_answer(paused, agent, answer, options)

@@ -39,12 +39,19 @@ class Watchdog:
     def watch(self, record: Record) -> None:
         """Look after `record` from now on. Raises `AgentDown` when no thread can be started."""
         self._records[record.run_id] = record
+        try:
+            self.be_awake()
+        except AgentDown:  # a run without a watchdog may hang for ever, so it does not begin
+            self.unwatch(record)
+            raise
+
+    def be_awake(self) -> None:
+        """Have a thread that looks. Raises `AgentDown` when none can be started."""
         if not self._ticking:
             try:
                 self._start()
-            except RuntimeError as cause:  # a run without a watchdog may hang for ever, so it does not begin
-                self.unwatch(record)
-                raise AgentDown(f"no thread can be started to watch run {record.run_id}: {cause}") from cause
+            except RuntimeError as cause:
+                raise AgentDown(f"no thread can be started to watch over runs: {cause}") from cause
 
     def unwatch(self, record: Record) -> None:
         """Forget `record`."""

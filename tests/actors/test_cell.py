@@ -78,6 +78,7 @@ def test_a_failure_reaches_the_asker_with_its_cause_and_the_next_message_meets_a
     assert isinstance(error, AgentCrashed)
     assert error.__cause__ is cause
     assert after.get() == 1
+    assert cell.epoch == 1
 
 
 def test_a_failure_in_one_actor_leaves_another_alone() -> None:

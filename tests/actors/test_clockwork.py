@@ -33,8 +33,15 @@ def in_order(clockwork: Clockwork, moments: list[float]) -> list[float]:
 
 
 def test_each_alarm_rings_once_and_an_earlier_one_set_later_rings_first() -> None:
-    clockwork = Clockwork()
+    asleep = threading.Event()
+
+    def clock() -> float:
+        asleep.set()  # asked under the lock that setting an alarm takes, and given up only to wait
+        return time.monotonic()
+
+    clockwork = Clockwork(clock)
     clockwork.ring_at(time.monotonic() + NEVER, lambda: pytest.fail("its time has not come"))
+    assert asleep.wait(WAIT)
 
     assert in_order(clockwork, [0.3, 0.02]) == [0.02, 0.3]
     assert len(clockwork) == 1

@@ -155,3 +155,13 @@ def test_a_driver_that_was_taken_over_is_counted_once_when_its_run_is_cancelled(
         assert system.hung == 1
         gate.set()
         eventually(lambda: system.hung == 0, "the tool came back")
+
+
+def test_a_run_that_is_over_cannot_be_ended_again() -> None:
+    with us.ActorSystem("shop") as system:
+        record = system.prepare(scripted(says("ok")), "go", RunOptions())
+        system.launch(record)
+        assert record.reply.wait(WAIT)
+
+        assert record.runs.cancel(record) is False  # as a thread may that looked before the end
+        assert record.phase == "complete"

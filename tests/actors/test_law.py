@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -17,6 +19,8 @@ from understudy.actors.cell import Cell, Fate
 from understudy.actors.reply import Reply
 
 WAIT = 20.0
+ANSWERED = 5.0  # Seconds for one answer: a lost one costs them at each of the few tries of a failing example.
+HANG = 90.0  # Seconds; pytest's own timeout, which ends the test, is longer.
 
 
 @pytest.fixture
@@ -26,6 +30,14 @@ def frequent_switches() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
+
+
+@pytest.fixture(autouse=True)
+def stacks_of_a_hang() -> Iterator[None]:
+    """Print what every thread is doing if a test hangs: which of them wait for each other shows nowhere else."""
+    faulthandler.dump_traceback_later(HANG, file=2)  # standard error itself, whatever pytest makes of `sys.stderr`
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 class Echo(us.Actor[object]):
@@ -74,16 +86,19 @@ def test_no_ask_that_races_an_orderly_stop_stays_unanswered() -> None:
     for _ in range(60):
         system = us.ActorSystem("race")
         ref, go = system.spawn(Echo), threading.Barrier(4)
-        answered: list[int] = []
+        answers: list[list[object]] = []
 
-        def ask(ref: us.ActorRef[object] = ref, go: threading.Barrier = go, answered: list[int] = answered) -> None:
+        def ask(
+            ref: us.ActorRef[object] = ref, go: threading.Barrier = go, answers: list[list[object]] = answers
+        ) -> None:
             go.wait(WAIT)
+            mine: list[object] = []
             for n in range(20):
                 try:
-                    assert ref.ask(n, timeout=WAIT) == n
+                    mine.append(ref.ask(n, timeout=WAIT))
                 except us.AgentDown:
-                    pass
-                answered.append(n)
+                    mine.append("down")
+            answers.append(mine)
 
         threads = [threading.Thread(target=ask) for _ in range(3)]
         for thread in threads:
@@ -93,7 +108,10 @@ def test_no_ask_that_races_an_orderly_stop_stays_unanswered() -> None:
         for thread in threads:
             thread.join(WAIT)
 
-        assert len(answered) == 60
+        assert len(answers) == 3
+        for mine in answers:
+            handled = 20 - mine.count("down")
+            assert mine == [*range(handled), *["down"] * (20 - handled)]  # none is handled after one that was not
         assert ref.stop(WAIT)
 
 
@@ -105,7 +123,8 @@ class Law(RuleBasedStateMachine):
         self.system = us.ActorSystem("law")
         self.refs: list[us.ActorRef[object]] = []
         self.futures: list[us.Future[object]] = []
-        self.accepted = 0
+        self.asked: list[object] = []
+        """What was asked, for each future."""
         self.spawned = 0
 
     @rule(limit=st.integers(0, 3))
@@ -127,6 +146,7 @@ class Law(RuleBasedStateMachine):
             thread.join(WAIT)
         assert len(futures) == senders
         self.futures += futures
+        self.asked += [given] * senders
 
     @precondition(lambda self: self.refs)
     @rule(data=st.data())
@@ -151,8 +171,14 @@ class Law(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "system"):
             return
-        for future in self.futures:
-            future.exception(WAIT)  # raises TimeoutError if a message was lost
+        for future, given in zip(self.futures, self.asked, strict=True):
+            error = future.exception(ANSWERED)  # raises TimeoutError if a message was lost
+            if error is None:
+                assert future.result(0) == given == "hello"
+            elif isinstance(error, us.AgentCrashed):
+                assert error.__cause__ is given
+            else:
+                assert isinstance(error, (us.AgentDown, CancelledError)), error
         assert self.system.stop(WAIT) == ()
 
 
@@ -162,6 +188,7 @@ TestLaw.settings = settings(
     stateful_step_count=25,
     deadline=None,
     derandomize=True,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a shorter example of a lost message is not worth minutes
     suppress_health_check=[HealthCheck.too_slow],
 )
 

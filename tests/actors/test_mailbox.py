@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import threading
+from types import TracebackType
 
+import pytest
+
+from tests.support.scripts import WAIT, eventually
 from understudy.actors.mailbox import Lanes, Put
 
 
@@ -80,3 +84,63 @@ def test_puts_that_race_a_close_are_each_either_given_back_or_refused() -> None:
             thread.join(10)
 
         assert len(returned) == len(accepted)
+
+
+class ClosesWhenItCan:
+    """A lock that somebody waits for who closes the mailbox, and gets it as soon as it is free."""
+
+    def __init__(self, mailbox: Lanes[str]) -> None:
+        self._mailbox = mailbox
+        self._lock = threading.Lock()
+        self.returned: list[str] | None = None
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+        if self.returned is None:
+            self.returned = []
+            self.returned = self._mailbox.drain(close=True)
+
+
+def test_what_was_accepted_before_a_close_is_given_back_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    mailbox: Lanes[str] = Lanes()
+    lock = ClosesWhenItCan(mailbox)
+    monkeypatch.setattr(mailbox, "_lock", lock)
+
+    accepted = mailbox.put("message") is not Put.CLOSED
+
+    assert accepted
+    assert lock.returned == ["message"]
+    assert len(mailbox) == 0
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+def test_who_waits_for_room_hears_of_the_end_at_once(orderly: bool) -> None:
+    mailbox: Lanes[str] = Lanes(capacity=1)
+    mailbox.put("first")
+    puts: list[Put] = []
+    waiting = threading.Thread(target=lambda: puts.append(mailbox.put_waiting("second", 10 * WAIT)), daemon=True)
+    waiting.start()
+    eventually(lambda: mailbox._waiting == 1, "it waits")  # pyright: ignore[reportPrivateUsage]  # shows nowhere else
+
+    if orderly:
+        mailbox.close("last")
+    else:
+        mailbox.drain(close=True)
+    waiting.join(WAIT)
+
+    assert puts == [Put.CLOSED]
+
+
+def test_a_lane_that_was_closed_waits_for_nothing_more() -> None:
+    mailbox: Lanes[str] = Lanes()
+    mailbox.put("first")
+
+    mailbox.close("last")
+    mailbox.suspend()
+
+    assert [mailbox.take(), mailbox.take()] == ["first", "last"]

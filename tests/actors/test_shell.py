@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
+from typing import cast
 
 import pykka
 import pytest
@@ -147,3 +148,39 @@ def test_outside_of_a_shell_a_cell_handed_over_is_lent() -> None:
 
     assert note.ran.wait(WAIT)
     assert note.thread is not threading.current_thread()
+
+
+def test_a_cell_that_was_handed_on_to_another_shell_is_run_once() -> None:
+    pool, after, left = ShellPool(), Note(), list[bool]()
+
+    class HandsOn(Note):
+        def run_turns(self) -> None:
+            shell.hand_over(after)
+            shell.lend_next()
+            left.append(shell.has_next())
+            super().run_turns()
+
+    hands = HandsOn()
+    pool.lend(hands)
+
+    assert hands.ran.wait(WAIT) and after.ran.wait(WAIT)
+    assert left == [False]
+
+
+def test_a_shell_that_is_lent_in_the_moment_it_gives_up_waiting_runs_the_cell() -> None:
+    pool, note = ShellPool(), Note()
+    resting = Shell(pool, note)
+
+    class LentTooLate:
+        """A gate at which the wait ends, and the shell is lent before it can leave."""
+
+        def acquire(self, timeout: float = -1) -> bool:
+            if timeout < 0:
+                return resting.slot.gate.acquire(timeout=WAIT)
+            pool.lend(note)
+            return False
+
+    stays = pool.park(resting, cast("threading.Lock", LentTooLate()))
+
+    assert stays
+    assert resting.slot.given is note

@@ -298,6 +298,43 @@ def test_a_decider_says_what_an_error_deserves(
     assert stage.since(1) == happens
 
 
+def test_an_actor_whose_error_deserves_its_end_answers_what_waits(system: us.ActorSystem) -> None:
+    stage, entered, gate = Stage(), threading.Event(), threading.Event()
+    group(system, stage, us.OneForOne(decider=verdict("stop")), "a")
+    ref = system.find("a")
+
+    def fail_later() -> None:
+        entered.set()
+        assert gate.wait(WAIT)
+        raise ValueError("no")
+
+    failing = ref.ask_future(fail_later)
+    assert entered.wait(WAIT)
+    waiting = [ref.ask_future("x") for _ in range(2)]
+    gate.set()
+
+    assert isinstance(failing.exception(WAIT), us.AgentCrashed)
+    assert [type(future.exception(WAIT)) for future in waiting] == [us.AgentDown] * 2
+
+
+def test_a_group_that_is_stopped_while_it_is_restarted_stops(system: us.ActorSystem) -> None:
+    stage, entered, gate = Stage(), threading.Event(), threading.Event()
+    ref = group(system, stage, us.OneForAll(), "ab")
+
+    def hold() -> None:
+        entered.set()
+        assert gate.wait(WAIT)
+
+    system.find("b").tell(hold)
+    assert entered.wait(WAIT)
+    with pytest.raises(us.AgentCrashed):
+        system.find("a").ask(ValueError("no"))  # b is to be halted, and then to begin; so it is in the middle of it
+    ref.stop()
+    gate.set()
+
+    assert ref.stop(WAIT)
+
+
 def test_a_backoff_is_waited_while_messages_wait_and_is_doubled(
     system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

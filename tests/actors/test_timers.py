@@ -100,6 +100,23 @@ def test_a_restart_cancels_what_the_old_object_had_set(system: us.ActorSystem) -
     assert noted == [*before, "look"]
 
 
+def test_what_a_timer_of_the_old_object_has_sent_already_is_not_handled_by_the_new_one(
+    system: us.ActorSystem,
+) -> None:
+    ref, noted = notes(system)
+
+    def fail_when_it_waits(actor: us.Actor[object]) -> None:
+        actor.after(0.0, "tick")
+        eventually(lambda: system.health().actors[0].depth == 1, "the timer's message waits")
+        raise ValueError("no")
+
+    with pytest.raises(us.AgentCrashed, match="ValueError: no"):
+        ref.ask(Do(fail_when_it_waits), timeout=2 * WAIT)
+    ref.ask("look")
+
+    assert noted == ["look"]
+
+
 def test_the_end_cancels_timers(system: us.ActorSystem) -> None:
     ref, _ = notes(system)
     timer = ref.ask(Do(lambda actor: actor.every(1000.0, "tick")))
@@ -143,6 +160,20 @@ def test_who_watches_hears_why_an_actor_was_given_up(system: us.ActorSystem) -> 
 
     eventually(lambda: len(noted) == 1, "word came")
     assert noted == [us.Down("shop/watched", error, 1)]
+
+
+def test_who_heard_that_an_actor_was_given_up_does_not_hear_of_its_end_too(system: us.ActorSystem) -> None:
+    watched = system.spawn(lambda: Notes([]), name="watched", strategy=us.OneForOne(max_restarts=0))
+    watcher, noted = notes(system, "watcher")
+    watcher.ask(Do(lambda actor: actor.watch(watched)))
+    with pytest.raises(us.AgentCrashed):
+        watched.ask(ValueError("no"))
+    eventually(lambda: len(noted) == 1, "word came")
+
+    assert watched.stop(WAIT)
+    watcher.ask("look")
+
+    assert noted[1:] == ["look"]  # a second word would have come first
 
 
 def test_who_watches_too_late_hears_at_once(system: us.ActorSystem) -> None:

@@ -12,12 +12,12 @@ import pydantic
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually, results_of, scripted
+from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
 from understudy.actors import cell as cell_module
 from understudy.actors import executor
 from understudy.actors.cell import Cell
 from understudy.actors.shell import lend
-from understudy.testing import ScriptedModel, calls, says
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
 def result_of(turn: us.ModelTurn, *tools: us.ToolLike) -> us.ToolResult:
@@ -141,6 +141,29 @@ def test_what_a_hung_tool_brings_too_late_is_refused() -> None:
 
     assert results_of(outcome)[0].error_kind == "timed_out"
     assert (session["seen"], outcome.session["seen"]) == ("before", "before")
+
+
+def test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too() -> None:
+    gate, system = threading.Event(), us.ActorSystem("ward")
+
+    @us.tool(timeout=0.05)
+    def hang(ctx: us.ToolContext) -> str:
+        ctx.session["seen"] = "late"
+        gate.wait(WAIT)
+        return "late"
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 1:
+            return calls("hang")
+        gate.set()
+        eventually(lambda: system.hung == 0, "the first driver brought its result, and ended")
+        return says("ok")
+
+    agent = us.Agent("clerk", model=FunctionModel(answer), tools=[hang])
+    outcome = finished(agent.run("go", system=system, session={"seen": "before"}))
+
+    assert outcome.session["seen"] == "before"
+    assert [r.error_kind for r in results_of(outcome)] == ["timed_out"]
 
 
 def test_a_call_that_was_given_up_before_it_began_is_not_run_and_not_counted_as_hung(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from tests.support.paths import ROOT
 
@@ -31,10 +31,8 @@ def started(*arguments: str, keep: Sequence[int] = ()) -> Generator[subprocess.P
         try:
             yield process
         finally:
-            try:
+            with suppress(ProcessLookupError):  # it has ended, and all of its children too
                 os.killpg(process.pid, signal.SIGKILL)  # also children that outlived it
-            except ProcessLookupError:
-                pass
 
 
 def output(body: str) -> str:

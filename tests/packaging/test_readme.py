@@ -27,6 +27,7 @@ def test_the_second_line_runs_pytest_without_the_root_on_the_path() -> None:
 
 
 def test_every_python_block_compiles() -> None:
+    assert len(PYTHON) == len(re.findall(r"^```py", README, re.MULTILINE)) > 0  # none is missed for how it is marked
     for position, block in enumerate(PYTHON):
         compile(block, f"README.md, Python block {position + 1}", "exec")
 

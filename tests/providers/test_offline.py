@@ -3,7 +3,7 @@
 import enum
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, Literal, NamedTuple, cast
@@ -32,7 +32,7 @@ from understudy.messages import (
 )
 from understudy.orchestration import AgentRun
 from understudy.providers import FunctionModel, Rehearsal, ScriptedModel
-from understudy.providers.rehearsal import made_arguments, made_value
+from understudy.providers.rehearsal import DEEPEST, made_arguments, made_value
 from understudy.schemas import check_arguments
 from understudy.tools import as_tool
 
@@ -169,7 +169,13 @@ def test_a_schema_that_no_value_can_fit_comes_to_an_end() -> None:
         "required": ["next"],
     }
 
-    made_arguments(endless)
+    value: JsonValue = dict(made_arguments(endless))
+
+    depth = 0
+    while isinstance(value, Mapping):
+        assert list(value) == ["next"]
+        value, depth = value["next"], depth + 1
+    assert (value, depth) == (None, DEEPEST + 1)
 
 
 class Color(enum.Enum):

@@ -129,18 +129,22 @@ def _answers(process: subprocess.Popen[bytes], address: str, log: Path) -> bool:
     """Wait until the server answers; False when it has ended, or says nothing for too long."""
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
-        try:
-            # The log tells ours from another run's server that was quicker to take the port.
-            if told(address, "GET", "health") == {"status": "ok"} and f"listening on {address}" in log.read_text():
-                return True
-        except (OSError, HTTPException, ValueError):
-            pass  # it does not listen yet, or somebody else does
+        # The log tells ours from another run's server that was quicker to take the port.
+        if _is_healthy(address) and f"listening on {address}" in log.read_text():
+            return True
         try:
             process.wait(0.05)
         except subprocess.TimeoutExpired:
             continue
         return False
     return False
+
+
+def _is_healthy(address: str) -> bool:
+    try:
+        return told(address, "GET", "health") == {"status": "ok"}
+    except (OSError, HTTPException, ValueError):  # nobody listens there yet, or somebody else does
+        return False
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -11,6 +11,8 @@ import pytest
 from understudy.errors import RunCancelled, RunTimedOut
 from understudy.scope import NO_RETRIES_LEFT, Scope, current_scope, enter_scope, leave_scope
 
+INSTANT = 2.0**-10  # A thousandth of a second or so, and exact, so that it can be added and taken away.
+
 
 class Clock:
     """A clock that stands until it is moved."""
@@ -291,9 +293,22 @@ def test_a_wait_that_does_not_fit_is_refused_before_it_begins() -> None:
         scope.sleep(60.0)
 
 
-def test_a_short_wait_comes_to_its_end() -> None:
-    Scope(None, Clock()).sleep(0.0)
-    Scope(105.0, Clock()).sleep(0.001)
+def test_who_wakes_after_the_deadline_is_told_so() -> None:
+    readings = [100.0, 100.0, 106.0]  # before the wait, for its length, and after it
+
+    with pytest.raises(RunTimedOut, match="the run's deadline has passed"):
+        Scope(105.0, lambda: readings.pop(0)).sleep(INSTANT)
+
+    assert readings == []
+
+
+@pytest.mark.parametrize(("deadline", "left"), [(None, None), (100.0 + INSTANT, INSTANT)])
+def test_a_wait_that_just_fits_is_waited_for(deadline: float | None, left: float | None) -> None:
+    scope = Scope(deadline, Clock())
+
+    scope.sleep(INSTANT)
+
+    assert scope.remaining() == left
 
 
 def test_a_cancelled_scope_does_not_wait() -> None:

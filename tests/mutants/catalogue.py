@@ -1,0 +1,19 @@
+"""All mutants, and the few that the ordinary test run tries."""
+
+from __future__ import annotations
+
+from . import decisions, lives, messages, runs
+from .mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (*messages.MUTANTS, *lives.MUTANTS, *runs.MUTANTS, *decisions.MUTANTS)
+
+SHORT = (
+    "a stopping actor forgets what waits",
+    "a reply completes twice",
+    "a cancelled message is handled anyway",
+    "one more restart than allowed is borne",
+    "a stale driver's result is accepted",
+    "who waits for what waits for it by being called is not refused",
+    "the first to fail wins the race",
+)
+"""Names of mutants whose tests take hardly more than the start of a process."""

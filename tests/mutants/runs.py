@@ -1,0 +1,189 @@
+"""Faults in runs: who drives them, what is given up, who waits for whom."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+RECORD = "actors/record.py"
+RUNS = "actors/runs.py"
+DRIVER = "actors/driver.py"
+EXECUTOR = "actors/executor.py"
+WATCHDOG = "actors/watchdog.py"
+WAITING = "actors/waiting.py"
+AWAITED = "actors/awaited.py"
+TOKENS = "actors/tokens.py"
+
+TEST_RUNS = "tests/actors/test_runs.py"
+TEST_TOOLS = "tests/actors/test_tool_calls.py"
+TEST_WATCHDOG = "tests/actors/test_watchdog.py"
+TEST_CIRCLES = "tests/actors/test_circles.py"
+TEST_WAITING = "tests/actors/test_waiting.py"
+TEST_PAUSES = "tests/actors/test_pauses.py"
+
+MUTANTS = (
+    # --- who drives a run
+    Mutant(
+        "a stale driver's result is accepted",
+        RECORD,
+        "return epoch == self.epoch and self.phase",
+        "return self.phase",
+        (f"{TEST_TOOLS}::test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too",),
+    ),
+    Mutant(
+        "a run that is taken over keeps its epoch",
+        RECORD,
+        "self.epoch += 1\n        self.driver = None",
+        "self.driver = None",
+        (f"{TEST_TOOLS}::test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too",),
+    ),
+    Mutant(
+        "a run ends twice",
+        RECORD,
+        'if self.phase != "running" or stale or in_time:',
+        "if stale or in_time:",
+        (TEST_RUNS, "tests/actors/test_interleavings.py"),
+    ),
+    Mutant(
+        "a run that keeps failing its drivers is never poison",
+        RUNS,
+        "            poison = crashes >= POISON",
+        "            poison = False",
+        (f"{TEST_RUNS}::test_a_run_that_keeps_failing_its_drivers_is_poison_and_ends_with_all_its_causes",),
+    ),
+    Mutant(
+        "a run is poison one failure too early",
+        RUNS,
+        "POISON = 3",
+        "POISON = 2",
+        (f"{TEST_RUNS}::test_a_run_that_keeps_failing_its_drivers_is_poison_and_ends_with_all_its_causes",),
+    ),
+    Mutant(
+        "a turn that was paid for is asked for again",
+        DRIVER,
+        "if record.unfed is None:",
+        "if True:",
+        (f"{TEST_RUNS}::test_a_run_whose_driver_fails_goes_on_from_where_it_was_and_its_sibling_never_notices",),
+    ),
+    # --- what is given up
+    Mutant(
+        "hung work is not counted",
+        RUNS,
+        "self._hung.append(work)",
+        "pass",
+        (f"{TEST_RUNS}::test_work_that_was_given_up_is_counted_until_it_comes_back",),
+    ),
+    Mutant(
+        "work that came back is counted as hung for ever",
+        RUNS,
+        "if not work.returned]",
+        "]",
+        (f"{TEST_RUNS}::test_work_that_was_given_up_is_counted_until_it_comes_back",),
+    ),
+    Mutant(
+        "a call that timed out is repeated although it may have happened",
+        EXECUTOR,
+        "return tool.idempotent and",
+        "return",
+        (f"{TEST_TOOLS}::test_a_call_that_timed_out_is_tried_again_only_if_the_tool_is_idempotent",),
+    ),
+    Mutant(
+        "a cancelled run does not tell its tool",
+        RUNS,
+        "for failure in record.scope.cancel():",
+        "for failure in ():",
+        (f"{TEST_RUNS}::test_a_cancelled_run_tells_its_tool",),
+    ),
+    Mutant(
+        "the exit of a tool ends its run",
+        EXECUTOR,
+        "except BaseException as error:  # the tool's",
+        "except Exception as error:  # the tool's",
+        (f"{TEST_TOOLS}::test_a_call_that_fails_becomes_a_result_that_says_what_was_wrong",),
+    ),
+    Mutant(
+        "what tools wrote into the session is dropped",
+        RECORD,
+        "overlay.commit()",
+        "pass",
+        (f"{TEST_TOOLS}::test_what_tools_write_is_seen_by_later_tools_and_by_the_caller",),
+    ),
+    Mutant(
+        "the sessions of calls at once are committed in reverse",
+        RECORD,
+        "for _, overlay in results:",
+        "for _, overlay in reversed(results):",
+        (f"{TEST_TOOLS}::test_calls_at_once_do_not_see_each_other_and_the_later_call_wins",),
+    ),
+    Mutant(
+        "the watchdog retires although a run has just joined",
+        WATCHDOG,
+        "self._ticking = bool(self._records)",
+        "pass",
+        (f"{TEST_WATCHDOG}::test_a_run_that_begins_while_the_watchdog_retires_is_watched",),
+    ),
+    Mutant(
+        "a run that could not begin is in flight for ever",
+        WATCHDOG,
+        "self.unwatch(record)\n            raise",
+        "raise",
+        (f"{TEST_WATCHDOG}::test_a_run_does_not_begin_unwatched_and_the_next_is_watched_again",),
+    ),
+    Mutant(
+        "one callback takes all other runs' watchdog",
+        WATCHDOG,
+        "lend(errand)\n",
+        "errand.run_turns()\n",
+        (f"{TEST_WATCHDOG}::test_a_callback_of_a_run_that_timed_out_keeps_no_other_run_from_its_deadline",),
+    ),
+    Mutant(
+        "a token is used up by a run that cannot be watched",
+        RUNS,
+        "self._watchdog.be_awake()",
+        "pass",
+        ("tests/actors/test_no_threads.py::test_a_token_stands_if_its_run_could_not_be_watched",),
+    ),
+    # --- who waits for whom
+    Mutant(
+        "a circle of waiting is not refused",
+        WAITING,
+        "if path is not None:\n                raise circular(*path)",
+        "if False:\n                raise circular(*path or ())",
+        ("tests/actors/test_wait_graphs.py::test_a_wait_is_refused_if_and_only_if_it_would_close_a_circle",),
+    ),
+    Mutant(
+        "who waits for what waits for it by being called is not refused",
+        WAITING,
+        "if link.runner is runner:",
+        "if False:",
+        (TEST_WAITING, TEST_CIRCLES),
+    ),
+    Mutant(
+        "a wait that ended stays in the graph",
+        WAITING,
+        "finally:\n            with self._lock:\n                self._remove(wait)",
+        "finally:\n            pass",
+        (f"{TEST_CIRCLES}::test_a_wait_that_ended_by_its_timeout_is_forgotten",),
+    ),
+    Mutant(
+        "a tool that was given up still holds its run up",
+        AWAITED,
+        "return scope is None or not (scope.cancelled or scope.remaining() == 0.0)",
+        "return True",
+        (f"{TEST_CIRCLES}::test_a_tool_that_was_given_up_holds_nobody_up",),
+    ),
+    # --- tokens
+    Mutant(
+        "a token works twice",
+        TOKENS,
+        "record = self._paused.pop(token, None)\n            self._limits",
+        "record = self._paused.get(token)\n            self._limits",
+        (f"{TEST_PAUSES}::test_a_token_works_once",),
+    ),
+    Mutant(
+        "an answer that does not fit uses the token up",
+        RUNS,
+        "self._tokens.give_back(token, paused)",
+        "pass",
+        (f"{TEST_PAUSES}::test_an_answer_of_the_wrong_kind_is_refused_and_the_token_stands",),
+    ),
+)
