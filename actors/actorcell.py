@@ -152,6 +152,7 @@ class ActorCell(Cell):
         """
         self._gone = "belongs to the process that forked this one"
         self._life.stay_in_parent(self._gone_error())
+        self._counting = threading.Lock()
         self._mailbox = Lanes()
         self._mailbox.drain(close=True)
         self.stopped = Reply()

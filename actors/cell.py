@@ -7,6 +7,7 @@ one place where a message ends.
 from __future__ import annotations
 
 import contextvars
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -70,7 +71,7 @@ class Cell:
         capacity: how many messages may wait.
     """
 
-    __slots__ = ("_counts", "_factory", "_mailbox", "address", "behaviour", "epoch")
+    __slots__ = ("_counting", "_counts", "_factory", "_mailbox", "address", "behaviour", "epoch")
 
     def __init__(
         self,
@@ -83,6 +84,8 @@ class Cell:
         self.address = address
         self.epoch: int = 0
         """How many behaviours were replaced; what an earlier one still sends is stale."""
+        self._counting = threading.Lock()
+        """Guards the counts of what several threads may count at once."""
         self._counts = [0] * len(Fate)
         self._factory = factory
         self.behaviour = behaviour
@@ -200,7 +203,7 @@ class Cell:
         self, envelope: Envelope, fate: Fate, value: object = None, *, error: BaseException | None = None
     ) -> None:
         """End a message, on every path there is: count it and complete its reply."""
-        self._counts[fate] += 1
+        self._count(fate)
         if error is not None:
             self._lose(envelope, fate, error)
         elif envelope.reply is not None:
@@ -221,9 +224,16 @@ class Cell:
     def _note_unhandled(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
         """Keep word of a message that was not handled, before its sender hears of it; for the actors of users."""
 
+    def _count(self, fate: Fate) -> None:
+        if fate is Fate.HANDLED:  # counted by whoever runs the cell, and nobody else does meanwhile
+            self._counts[fate] += 1
+            return
+        with self._counting:  # to add is to read and to write: of two refused at once, one would not be counted
+            self._counts[fate] += 1
+
     def count_failure(self) -> None:
         """Count a failure that happened in a part of this actor that runs elsewhere, such as a run's driver."""
-        self._counts[Fate.FAILED] += 1
+        self._count(Fate.FAILED)
 
     @property
     def counts(self) -> dict[Fate, int]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
+from typing import Any, SupportsIndex
 
 import pytest
 
@@ -178,6 +180,34 @@ def test_every_message_ends_in_exactly_one_fate() -> None:
 
     assert sum(cell.counts.values()) == len(replies)
     assert cell.counts == {Fate.HANDLED: 4, Fate.FAILED: 2, Fate.EXPIRED: 1, Fate.CANCELLED: 0, Fate.DEAD: 1}
+
+
+class ReadTogether(list[int]):
+    """Counts of which each is read by two at once, if nothing keeps the second one out."""
+
+    def __init__(self, counts: list[int]) -> None:
+        super().__init__(counts)
+        self.both = threading.Barrier(2, timeout=0.2)
+
+    def __getitem__(self, place: SupportsIndex | slice) -> Any:
+        read = super().__getitem__(place)
+        with contextlib.suppress(threading.BrokenBarrierError):  # the other one was kept out
+            self.both.wait()
+        return read
+
+
+def test_of_two_messages_that_are_refused_at_once_both_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell("counter", Counter)
+    cell.stop()
+    monkeypatch.setattr(cell, "_counts", ReadTogether([0] * len(Fate)))
+
+    senders = [threading.Thread(target=cell.tell, args=(n,)) for n in range(2)]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join(WAIT)
+
+    assert cell.counts[Fate.DEAD] == 2
 
 
 def test_a_message_is_handled_in_the_context_it_was_sent_with() -> None:

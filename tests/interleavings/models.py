@@ -1,0 +1,421 @@
+"""The models: short programs over the runtime's own classes, each with what must hold however its threads are interleaved.
+
+They know nothing of the scheduler: `threading` and `time` are looked up when they are called, here as in the runtime.
+What they do themselves is one step; threads are switched in the code they call.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from functools import partial
+from typing import cast
+
+import pytest
+
+import understudy as us
+from tests.support.promises import promises
+from understudy.actors import shell
+from understudy.actors.cell import Cell, Fate
+from understudy.actors.future import MergedFuture
+from understudy.actors.mailbox import Lanes, Put
+from understudy.actors.record import Record
+from understudy.actors.reply import Reply
+from understudy.actors.shell import IDLE_SECONDS, ShellPool, forget_shells
+from understudy.orchestration.port import RunOptions
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+ACCEPTED = (Put.WAKE, Put.QUEUED)
+LONG = 3600.0  # Seconds; time passes only when nobody can go on, so what waits that long has nothing left to wait for.
+
+
+def together(*programs: Callable[[], object]) -> None:
+    """Run them at the same time; returns when all have returned."""
+    threads = [threading.Thread(target=program) for program in programs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def come_to_rest() -> None:
+    """Return when nothing can go on any more, with the pool's threads idle for so long that they have ended."""
+    threading.Event().wait(LONG)
+
+
+# --- close against put
+
+
+def put_against_drain() -> None:
+    """Each item that a mailbox accepts is taken or drained, once; after the drain it accepts none."""
+    lanes, accepted, out = Lanes[int](), list[int](), list[int]()
+
+    def put(item: int, system: bool) -> None:
+        if lanes.put(item, system=system) in ACCEPTED:
+            accepted.append(item)
+
+    def take() -> None:
+        while (item := lanes.take()) is not None:
+            out.append(item)
+
+    together(lambda: put(1, False), lambda: put(2, True), take, lambda: out.extend(lanes.drain(close=True)))
+
+    assert sorted(out) == sorted(accepted)
+    assert len(lanes) == 0
+    assert lanes.put(3) is Put.CLOSED
+
+
+def put_against_close() -> None:
+    """What an orderly close finds is taken before its own message, which is the last one."""
+    lanes, accepted, out = Lanes[int](), list[int](), list[int]()
+
+    def put(item: int) -> None:
+        if lanes.put(item) in ACCEPTED:
+            accepted.append(item)
+
+    together(lambda: put(1), lambda: put(2), lambda: lanes.close(99), lambda: lanes.close(98))
+    while (item := lanes.take()) is not None:
+        out.append(item)
+
+    assert sorted(out[:-1]) == sorted(accepted)
+    assert out[-1] in (98, 99)
+
+
+def wait_for_room_against_take() -> None:
+    """Who waits for room gets it, or hears of the close; nobody is forgotten."""
+    lanes, accepted, out = Lanes[int](1), list[int](), list[int]()
+    lanes.put(0)
+
+    def put(item: int) -> None:
+        put = lanes.put_waiting(item, LONG)
+        assert put is not Put.FULL
+        if put in ACCEPTED:
+            accepted.append(item)
+
+    def take() -> None:
+        while (item := lanes.take()) is not None:
+            out.append(item)
+
+    def take_and_close() -> None:
+        take()
+        out.extend(lanes.drain(close=True))
+
+    together(lambda: put(1), lambda: put(2), take_and_close)
+
+    assert sorted(out) == [0, *sorted(accepted)]
+    assert time.monotonic() < LONG, "somebody was woken by the clock alone"
+
+
+class Echo:
+    """Replies with the message."""
+
+    def __init__(self) -> None:
+        self.handled = list[object]()
+
+    def on_receive(self, message: object) -> object:
+        self.handled.append(message)
+        return message
+
+
+def ask_against_stop() -> None:
+    """Whatever is sent to a cell that is stopped meanwhile ends in one fate, and whoever asked hears of it."""
+    forget_shells()
+    echo = Echo()
+    cell, replies = Cell("shop/echo", Echo, echo), list[Reply[object]]()
+
+    together(lambda: replies.append(cell.ask(1)), lambda: replies.append(cell.ask(2)), lambda: cell.tell(3), cell.stop)
+    come_to_rest()
+
+    assert all(reply.done for reply in replies)
+    assert cell.counts[Fate.HANDLED] == len(echo.handled)
+    assert cell.counts[Fate.HANDLED] + cell.counts[Fate.DEAD] == 3
+    assert cell.depth == 0
+
+
+class Clerk(us.Actor[int]):
+    """Replies with the message."""
+
+    def on_receive(self, message: int) -> object:
+        return message
+
+
+def ask_against_orderly_stop() -> None:
+    """An actor that is stopped answers each ask, with a reply or with its end."""
+    forget_shells()
+    clerk, replies = us.ActorSystem("shop").spawn(Clerk), list[us.Future[object]]()
+
+    together(
+        lambda: replies.append(clerk.ask_future(1, timeout=LONG)),
+        lambda: replies.append(clerk.ask_future(2, timeout=LONG)),
+        clerk.stop,
+    )
+    come_to_rest()
+
+    for reply in replies:
+        assert reply.done()
+        assert reply.exception() is None or isinstance(reply.exception(), us.AgentDown)
+    assert clerk.stop(0) and not clerk.is_alive
+
+
+def watch_against_stop() -> None:
+    """Whoever watches an actor that stops meanwhile is told once."""
+    forget_shells()
+    clerk, downs = us.ActorSystem("shop").spawn(Clerk), list[us.Down]()
+
+    together(clerk.stop, lambda: clerk.on_down("me", downs.append))
+    come_to_rest()
+
+    assert [down.actor for down in downs] == ["shop/clerk-1"]
+
+
+# --- quarantine against reply
+
+
+def result_against_takeover() -> None:
+    """Of a tool's result and the watchdog's verdict that it hangs, the run takes exactly one; the other is refused."""
+    forget_shells()
+    overdue = threading.Event()
+
+    @us.tool(timeout=0.5)
+    def slow() -> str:
+        threading.Event().wait(1.0)
+        overdue.set()
+        return "in time"
+
+    model = ScriptedModel([calls("slow"), says("done")])
+    system = us.ActorSystem("shop")
+    record = system.prepare(us.Agent("clerk", model=model, tools=[slow]), "go", RunOptions())
+    completed = list[None]()
+    record.reply.when_done(lambda: completed.append(None))
+
+    def look() -> None:
+        overdue.wait()
+        look_after_step(record)
+
+    together(lambda: system.launch(record), look)
+    come_to_rest()
+
+    outcome = record.reply.get()
+    assert isinstance(outcome, us.Complete)
+    results = [result.content for message in outcome.messages for result in message.tool_results]
+    told = [event.result.content for event in record.story.events() if isinstance(event, us.ToolFinished)]
+    assert len(results) == 1
+    assert told == results
+    assert len(model.requests) == 2
+    assert completed == [None]
+    assert (record.epoch, system.hung, system.in_flight) == (1 if results == ["in time"] else 2, 0, 0)
+
+
+def look_after_step(record: Record) -> None:
+    """Do what the watchdog does about a step that is overdue."""
+    record.runs._step_overdue(record)  # pyright: ignore[reportPrivateUsage]  # its thread needs a clock that goes on
+
+
+# --- cancel against finish
+
+
+def cancel_against_finish() -> None:
+    """A run that is cancelled while it comes to its end has one ending, told once, and is off the books."""
+    forget_shells()
+    system, asked, ended = us.ActorSystem("shop"), threading.Event(), list[bool]()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        asked.set()
+        return says("done")
+
+    record = system.prepare(us.Agent("clerk", model=FunctionModel(answer)), "go", RunOptions())
+    completed = list[None]()
+    record.reply.when_done(lambda: completed.append(None))
+    system.launch(record)
+
+    def cancel() -> None:
+        asked.wait()
+        ended.append(record.runs.cancel(record))
+
+    together(cancel, cancel)
+    come_to_rest()
+
+    assert completed == [None]
+    assert ended.count(True) == (record.phase == "cancelled")
+    assert isinstance(record.reply.error(), us.RunCancelled) == (record.phase == "cancelled")
+    assert isinstance(list(record.story.events())[-1], us.RunFailed) == (record.phase == "cancelled")
+    assert (system.in_flight, system.hung) == (0, 0)
+
+
+def cancel_against_begin() -> None:
+    """A run begun inside one that is cancelled meanwhile ends too, and none stays on the books."""
+    forget_shells()
+    system, begun = us.ActorSystem("shop"), list[us.RunHandle]()
+    inner = us.Agent("inner", model=ScriptedModel([says("inside")]))
+
+    def ask(request: us.ModelRequest) -> us.ModelTurn:
+        begun.append(inner.submit("go"))
+        return says("done")
+
+    outer = us.Agent("outer", model=FunctionModel(ask)).submit("go", system=system)
+
+    together(outer.cancel, lambda: system.stop(LONG))
+    come_to_rest()
+
+    assert outer.done()
+    assert all(handle.done() for handle in begun)
+    assert (system.in_flight, system.hung) == (0, 0)
+
+
+# --- claim against grow
+
+
+class Errand:
+    """Something for a thread of the pool to do; counts how often that happens."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def run_turns(self) -> None:
+        self.runs += 1
+
+
+def claim_against_grow() -> None:
+    """Of two that need a thread, one gets the parked one and the other a new one; nothing is lost, nothing is run twice."""
+    pool, errands = ShellPool(), [Errand() for _ in range(3)]
+    pool.lend(errands[0])
+    threading.Event().wait(IDLE_SECONDS / 2)
+    assert pool.idle == 1
+
+    together(lambda: pool.lend(errands[1]), lambda: pool.lend(errands[2]))
+    come_to_rest()
+
+    assert [errand.runs for errand in errands] == [1, 1, 1]
+    assert pool.idle == 0
+
+
+def claim_against_retire() -> None:
+    """A parked thread that ends for want of work, and is lent in that moment, does not take the work with it."""
+    pool, errands = ShellPool(), [Errand() for _ in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shell, "IDLE_SECONDS", 0.0)  # whoever parks looks once, and goes
+
+        together(*[partial(pool.lend, errand) for errand in errands])
+        come_to_rest()
+
+    assert [errand.runs for errand in errands] == [1, 1, 1]
+    assert pool.idle == 0
+
+
+# --- first and collect
+
+
+def first_against_cancel() -> None:
+    """`first` has one ending: the one whose value it has won, all others are cancelled, and each callback hears once."""
+    two, heard, cancelled = promises(2), list[object](), list[bool]()
+    merged = us.first(two)
+    merged.add_done_callback(lambda whole: heard.append(_ending(whole)))
+
+    together(
+        lambda: two[0].set(0),
+        lambda: two[1].set(1),
+        lambda: cancelled.append(merged.cancel()),
+        lambda: merged.add_done_callback(lambda whole: heard.append(_ending(whole))),
+    )
+
+    ending = _ending(merged)
+    assert heard == [ending, ending]
+    assert cancelled == [merged.cancelled()] == [ending == "cancelled"]
+    if not merged.cancelled():
+        assert two[merged.result()].result() == ending
+    assert all(promise.done() for promise in two)
+
+
+def first_frees_its_losers() -> None:
+    """Who has the winner's value finds no loser that could still win."""
+    three = promises(3)
+    merged = us.first(three)
+
+    def rely_on_it() -> None:
+        assert three[merged.result()].result() == merged.result()
+        assert all(promise.done() for promise in three)
+
+    together(lambda: three[1].set(1), lambda: three[2].set(2), rely_on_it)
+
+    assert three[0].cancelled()
+
+
+def collect_misses_nobody() -> None:
+    """`collect` has all values once the last one is there, whoever comes last."""
+    three = promises(3)
+    merged = us.collect(three)
+
+    together(*[partial(promise.set, n) for n, promise in enumerate(three)])
+
+    assert merged.done()
+    assert merged.result() == [0, 1, 2]
+
+
+def collect_against_lapse() -> None:
+    """`collect` ends with the one error or the time's end, which is decided once, and what is left is cancelled."""
+    two, heard = promises(2), list[object]()
+    merged = us.collect(two)
+    merged.add_done_callback(lambda whole: heard.append(_ending(whole)))
+
+    together(
+        lambda: two[0].set(0),
+        lambda: two[1].fail(ValueError("no")),
+        lambda: lapse(merged),
+        lambda: heard.append(_ending(merged)),
+    )
+
+    ending = _ending(merged)
+    assert heard == [ending, ending]
+    assert ending in ("no", "late")
+    assert all(promise.done() for promise in two)
+
+
+def lapse(merged: us.Future[list[int]]) -> None:
+    """Do what the clock does when the time is over."""
+    cast("MergedFuture[int, list[int]]", merged).lapse(1.0)
+
+
+def _ending(future: us.Future[object]) -> object:
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, CancelledError):
+        return "cancelled"
+    return "late" if isinstance(error, TimeoutError) else str(error)
+
+
+def answer_against_wait() -> None:
+    """A reply has the first answer given; who waits for it wakes, and each callback is called once."""
+    reply, heard, given = Reply[int](), list[int](), list[bool]()
+
+    together(
+        lambda: given.append(reply.set(1)),
+        lambda: given.append(reply.fail(ValueError())),
+        lambda: reply.when_done(lambda: heard.append(1)),
+        lambda: heard.append(reply.wait()),
+    )
+
+    assert sorted(given) == [False, True]
+    assert heard == [1, 1]
+
+
+MODELS: tuple[Callable[[], None], ...] = (
+    put_against_drain,
+    put_against_close,
+    wait_for_room_against_take,
+    ask_against_stop,
+    ask_against_orderly_stop,
+    watch_against_stop,
+    result_against_takeover,
+    cancel_against_finish,
+    cancel_against_begin,
+    claim_against_grow,
+    claim_against_retire,
+    first_against_cancel,
+    first_frees_its_losers,
+    collect_misses_nobody,
+    collect_against_lapse,
+    answer_against_wait,
+)

@@ -1,0 +1,128 @@
+"""One mistake for each model, made in the runtime's own text: what the search must find, or it shows nothing.
+
+A mutant is an edit and no copy, so it changes with the code; an edit that no longer fits fails its test.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FunctionType
+
+import pytest
+
+from understudy.actors.cell import Cell
+from understudy.actors.commands import Watchers
+from understudy.actors.future import MergedFuture
+from understudy.actors.mailbox import Lanes
+from understudy.actors.record import Record
+from understudy.actors.reply import Reply
+from understudy.actors.runs import Runs
+from understudy.actors.shell import ShellPool
+
+from . import models
+from .search import Granularity
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A method with a mistake in it."""
+
+    name: str
+    model: Callable[[], None]
+    """The model that must find it."""
+    owner: type
+    method: str
+    edits: tuple[tuple[str, str], ...]
+    """What stands there, once -> what stands there instead, on as many lines: schedules tell places by lines."""
+    granularity: Granularity = "line"
+    """Instructions only for what goes wrong within a line: a schedule told by lines fits more versions of Python."""
+
+    @contextmanager
+    def applied(self) -> Generator[None]:
+        """Have the runtime make the mistake inside the `with` block."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.owner, self.method, self._made())
+            yield
+
+    def _made(self) -> Callable[..., object]:
+        function = vars(self.owner)[self.method]
+        assert isinstance(function, FunctionType)
+        source = inspect.getsource(function)
+        for old, new in self.edits:
+            assert source.count(old) == 1, f"{self.name}: {old!r} stands {source.count(old)} times in {self.method}"
+            assert old.count("\n") == new.count("\n"), f"{self.name}: an edit must not move the lines behind it"
+            source = source.replace(old, new)
+        tree = ast.increment_lineno(ast.parse(textwrap.dedent(source)), function.__code__.co_firstlineno - 1)
+        lazily = __future__.annotations.compiler_flag
+        made: dict[str, Callable[..., object]] = {}
+        code = compile(tree, function.__code__.co_filename, "exec", lazily, dont_inherit=True)
+        exec(code, vars(sys.modules[function.__module__]), made)  # noqa: S102 (it is the runtime's own text)
+        return made[self.method]
+
+
+BOUND = 1500  # Schedules in which each must be found; most are within a hundred.
+
+UNLOCKED = (("with self._lock:", "if True:"),)
+
+MUTANTS = (
+    Mutant("put_without_lock", models.put_against_drain, Lanes, "put", UNLOCKED),
+    Mutant("close_without_lock", models.put_against_close, Lanes, "close", UNLOCKED),
+    Mutant(
+        "drain_wakes_nobody", models.wait_for_room_against_take, Lanes, "drain", (("self._space.notify_all()", "pass"),)
+    ),
+    Mutant("take_without_lock", models.ask_against_stop, Lanes, "take", UNLOCKED),
+    Mutant(
+        "refusals_uncounted", models.ask_against_stop, Cell, "_count", (("with self._counting:", "if True:"),), "opcode"
+    ),
+    Mutant("last_take_without_lock", models.ask_against_orderly_stop, Lanes, "take", UNLOCKED),
+    Mutant("watch_without_lock", models.watch_against_stop, Watchers, "add", UNLOCKED),
+    Mutant(
+        "results_without_lock",
+        models.result_against_takeover,
+        Record,
+        "take_results",
+        (("with self.lock:", "if True:"),),
+    ),
+    Mutant("end_without_lock", models.cancel_against_finish, Record, "end", (("with self.lock:", "if True:"),)),
+    Mutant(
+        "watched_last",
+        models.cancel_against_begin,
+        Runs,
+        "launch",
+        (
+            ("self._watchdog.watch(record)", "pass"),
+            ("self._admission.enter(record)", "self._admission.enter(record); self._watchdog.watch(record)"),
+        ),
+    ),
+    Mutant(
+        "looks_then_claims",
+        models.claim_against_grow,
+        ShellPool,
+        "lend",
+        (
+            ("shell = self._idle.pop()", "shell = self._idle[-1]"),
+            ("shell.slot.given = cell", "self._idle.remove(shell); shell.slot.given = cell"),
+        ),
+    ),
+    Mutant(
+        "retires_with_work",
+        models.claim_against_retire,
+        ShellPool,
+        "park",
+        (("gate.acquire()\n            return True", "gate.acquire()\n            return False"),),
+    ),
+    Mutant("ending_without_lock", models.first_against_cancel, MergedFuture, "_end", UNLOCKED),
+    Mutant(
+        "winner_before_losers", models.first_frees_its_losers, MergedFuture, "_wait", (("self._dismiss()", "pass"),)
+    ),
+    Mutant("count_without_lock", models.collect_misses_nobody, MergedFuture, "_end", UNLOCKED, "opcode"),
+    Mutant("answer_without_lock", models.collect_against_lapse, Reply, "_finish", UNLOCKED),
+    Mutant("callback_without_lock", models.answer_against_wait, Reply, "when_done", UNLOCKED),
+)
