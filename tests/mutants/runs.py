@@ -46,8 +46,8 @@ MUTANTS = (
     Mutant(
         "a run that keeps failing its drivers is never poison",
         RUNS,
-        "            poison = crashes >= POISON",
-        "            poison = False",
+        "len(record.crashes) >= POISON or ",
+        "",
         (f"{TEST_RUNS}::test_a_run_that_keeps_failing_its_drivers_is_poison_and_ends_with_all_its_causes",),
     ),
     Mutant(
