@@ -25,7 +25,17 @@ from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.tools import Tool
 
 from .cell import Cell
-from .executor import Executed, RunTool, ToolExecutor, error_result, execute, fails_agent, may_repeat, timeout_result
+from .executor import (
+    Attempt,
+    Executed,
+    RunTool,
+    ToolExecutor,
+    error_result,
+    execute,
+    fails_agent,
+    may_repeat,
+    timeout_result,
+)
 from .record import Record, Stale
 from .reply import Reply
 from .story import Story
@@ -185,6 +195,8 @@ class Driver:
         return order, reply
 
     def _lend_executor(self, order: RunTool, reply: Reply[object]) -> None:
+        if order.tool.idempotent:
+            reply = Attempt(order, reply)
         executor = Cell(f"{self._record.run_id}/{order.call.id}", ToolExecutor)
         executor.ask(order, timeout=_FOREVER, context=copy_context(), on_lost=order.lost, reply=reply)
 
@@ -196,9 +208,10 @@ class Driver:
                 name, call_id = order.call.name, order.call.id
                 self._give_up(order, reply, ToolTimeout(f"{name} timed out", tool=name, call_id=call_id))
                 return
+            order.superseded = True
             self._runs.abandon(order, order.record, order.doing, order.begun)
             order.cancel()
-            # Whichever attempt replies first is taken: the tool is one that may run twice.
+            # Whichever attempt succeeds first is taken: the tool is one that may run twice.
             order = RunTool(self._record, order.tool, order.call, _deadline(order.tool))
             self._lend_executor(order, reply)
 

@@ -16,7 +16,7 @@ from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
 
-from .reply import log
+from .reply import Reply, log
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
@@ -35,9 +35,10 @@ class RunTool:
     Attributes:
         begun: when, on the monotonic clock.
         returned: whether the tool came back, which one that hangs may never do.
+        superseded: whether the call is tried again meanwhile.
     """
 
-    __slots__ = ("begun", "call", "deadline", "record", "returned", "scope", "tool")
+    __slots__ = ("begun", "call", "deadline", "record", "returned", "scope", "superseded", "tool")
 
     def __init__(self, record: Record, tool: Tool[..., object], call: ToolCall, deadline: float | None) -> None:
         self.record = record
@@ -47,6 +48,7 @@ class RunTool:
         self.deadline = deadline
         self.scope = Scope(deadline, time.monotonic, parent=record.scope)
         self.returned = False
+        self.superseded = False
 
     @property
     def doing(self) -> str:
@@ -61,6 +63,32 @@ class RunTool:
     def lost(self, error: BaseException) -> None:
         """Note that the call never began, and so does not hang: it was given up before a thread came to it."""
         self.returned = True
+
+
+class Attempt(Reply[object]):
+    """The reply of one attempt at a call that may have several; what it says is passed on to the reply of the call.
+
+    Not so the failure of an attempt that was given up: mostly it fails of that, and another one is on its way.
+    """
+
+    __slots__ = ("_call", "_order")
+
+    def __init__(self, order: RunTool, call: Reply[object]) -> None:
+        super().__init__()
+        self._order = order
+        self._call = call
+
+    def _finish(self, value: object, error: BaseException | None) -> bool:
+        if not super()._finish(value, error):
+            return False
+        failed = error is not None or cast(Executed, value)[0].is_error
+        if not (failed and self._order.superseded):
+            self._call._finish(value, error)
+        return True
+
+    @property
+    def done(self) -> bool:
+        return self._done or self._call.done
 
 
 class ToolExecutor:
