@@ -6,7 +6,8 @@ import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
@@ -91,6 +92,18 @@ class Attempt(Reply[object]):
         return self._done or self._call.done
 
 
+class CallFailed(Exception):
+    """A call failed in another process; the text says how, in the words of the error there.
+
+    Attributes:
+        again: whether another attempt may be made, if the tool allows any.
+    """
+
+    def __init__(self, words: str, *, again: bool = True) -> None:
+        super().__init__(words)
+        self.again = again
+
+
 class ToolExecutor:
     """The behaviour of an actor that runs tool calls."""
 
@@ -101,14 +114,17 @@ class ToolExecutor:
 
 def execute(order: RunTool) -> Executed:
     """Run a call on this thread. Never raises: what the tool raises, `SystemExit` included, becomes an error result."""
-    from understudy.schemas import BadArguments, check_arguments
+    from understudy.schemas import BadArguments
 
-    tool, call = order.tool, order.call
+    call = order.call
     token = enter_scope(order.scope)
     try:
-        return _attempts(order, check_arguments(tool.signature, tool.name, call.arguments), order.scope)
+        return _attempts(order.tool, _attempt_of(order), order.scope)
     except BadArguments as error:
         return error_result(call, "bad_arguments", str(error)), None
+    except CallFailed as failure:
+        words = in_words(failure).removeprefix("CallFailed: ")  # with its notes, and the name of the error there
+        return error_result(call, "raised", f"{call.name} failed: {words}"), None
     except BaseException as error:  # the tool's failure is its result; the run and its thread go on
         if fails_agent(order.record.agent, error):
             order.record.cell.count_failure()
@@ -119,23 +135,40 @@ def execute(order: RunTool) -> Executed:
         leave_scope(token)
 
 
-def _attempts(order: RunTool, arguments: dict[str, object], scope: Scope) -> Executed:
+def _attempt_of(order: RunTool) -> Callable[[], Executed]:
+    """Return what makes one attempt, where the tool is to run."""
     tool = order.tool
-    for attempt in range(tool.retries + 1):
+    if tool.isolation == "process":
+        from .workers import run_in_process
+
+        return partial(run_in_process, order)
+    from understudy.schemas import check_arguments
+
+    return partial(_attempt, order, check_arguments(tool.signature, tool.name, order.call.arguments), order.scope)
+
+
+def _attempts(tool: Tool[..., object], attempt: Callable[[], Executed], scope: Scope) -> Executed:
+    from understudy.schemas import BadArguments
+
+    for made in range(tool.retries + 1):
         try:
-            return _attempt(order, arguments, scope)
-        except RunError:
+            return attempt()
+        except (RunError, BadArguments):
             raise
         except Exception as error:
-            if attempt == tool.retries or scope.cancelled or had_its_retries(error):
+            if made == tool.retries or scope.cancelled or _is_final(error):
                 raise
-            pause = RETRY_PAUSE * 2**attempt
+            pause = RETRY_PAUSE * 2**made
             if pause > (inf if (left := scope.remaining()) is None else left):
                 raise  # no time for another: the model should read of this failure, not of the time
             if not scope.take_retry(error):
                 raise
             scope.sleep(pause)
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _is_final(error: Exception) -> bool:
+    return not error.again if isinstance(error, CallFailed) else had_its_retries(error)
 
 
 def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Executed:
@@ -145,10 +178,15 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
     if named is not None:
         overlay = SessionOverlay(record.session)
         arguments = {**arguments, named: _context(order, overlay, scope)}
-    value = tool(**arguments)
-    if isinstance(value, Coroutine):  # also from a plain function that wraps an async one
-        value = _run_async(cast("Coroutine[Any, Any, object]", value), scope)
+    value = awaited(tool(**arguments), scope)
     return ToolResult(call.id, render(value), name=call.name), overlay
+
+
+def awaited(value: object, scope: Scope) -> object:
+    """Return what a tool returned, after its end if that is a coroutine: also from a plain function that wraps an async one."""
+    if isinstance(value, Coroutine):
+        return _run_async(cast("Coroutine[Any, Any, object]", value), scope)
+    return value
 
 
 def _context(order: RunTool, overlay: SessionOverlay, scope: Scope) -> ToolContext[object]:
