@@ -113,7 +113,10 @@ class ToolExecutor:
 
 
 def execute(order: RunTool) -> Executed:
-    """Run a call on this thread. Never raises: what the tool raises, `SystemExit` included, becomes an error result."""
+    """Run a call on this thread. What the tool raises, `SystemExit` included, becomes an error result.
+
+    Raises nothing, but on the caller's own thread what is not the tool's: Ctrl-C, an exit, a greenlet's end.
+    """
     from understudy.schemas import BadArguments
 
     call = order.call
@@ -126,6 +129,8 @@ def execute(order: RunTool) -> Executed:
         words = in_words(failure).removeprefix("CallFailed: ")  # with its notes, and the name of the error there
         return error_result(call, "raised", f"{call.name} failed: {words}"), None
     except BaseException as error:  # the tool's failure is its result; the run and its thread go on
+        if order.tool.isolation == "caller" and not isinstance(error, Exception):
+            raise
         if fails_agent(order.record.agent, error):
             order.record.cell.count_failure()
             order.record.cell.fail(error)

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from understudy.session import ToolContext
 
-Isolation: TypeAlias = Literal["thread", "process"]
-"""A lent thread of the runtime; a worker process."""
+Isolation: TypeAlias = Literal["thread", "process", "caller"]
+"""A lent thread of the runtime; a worker process; the thread that called `run`."""
 
 ISOLATIONS: tuple[str, ...] = get_args(Isolation)
 SCRIPTS = ("__main__", "__mp_main__")  # The second is what multiprocessing calls the first in its children.

@@ -160,7 +160,7 @@ class Tool(Generic[P, R_co]):
         retries: how often a call that raised is tried again.
         idempotent: whether a call that timed out may be tried again too.
         approval: whether a person must agree first, or a function of the call and its run that says so.
-        isolation: where calls run: `"thread"` or `"process"`.
+        isolation: where calls run: `"thread"`, `"process"` or `"caller"`.
         memory_limit: bytes of address space that the process of a call may take; None for no limit.
     """
 
@@ -351,7 +351,7 @@ def tool(
         approval: True, or a function of the call and its run: a person must agree first.
         isolation: where calls run. `"thread"`: on threads of the runtime. `"process"`: in a worker process, which is
             killed when the call times out or its run ends, and may crash; the function must stand at the top level of
-            a module that can be imported.
+            a module that can be imported. `"caller"`: on the thread that called `run` and waits, one after another.
         memory_limit: bytes of address space that the worker process may take, about 170 MB of its own included; only
             with `isolation="process"`. None for no limit.
 

@@ -462,7 +462,7 @@ def test_a_function_of_a_module_that_was_never_imported_is_refused_when_an_agent
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"isolation": "fiber"}, ValueError, "isolation must be one of 'thread', 'process', got 'fiber'"),
+        ({"isolation": "fiber"}, ValueError, "isolation must be one of 'thread', 'process', 'caller', got 'fiber'"),
         ({"isolation": None}, ValueError, "isolation must be one of"),
         ({"memory_limit": 2**30}, ValueError, "memory_limit needs isolation='process'"),
         ({"memory_limit": 0, "isolation": "process"}, ValueError, "above 0 bytes"),
@@ -473,3 +473,12 @@ def test_a_function_of_a_module_that_was_never_imported_is_refused_when_an_agent
 def test_options_of_isolation_are_checked(options: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=f"tool 'top_level': .*{words}"):
         us.tool(**options)(top_level)
+
+
+def test_a_tool_of_an_instance_keeps_its_isolation() -> None:
+    class Till:
+        @us.tool(isolation="caller")
+        def count(self) -> int:
+            return 1
+
+    assert Till().count.isolation == "caller"
