@@ -25,7 +25,18 @@ from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.tools import Tool
 
 from .cell import Cell
-from .executor import Executed, RunTool, ToolExecutor, error_result, execute, fails_agent, may_repeat, timeout_result
+from .errands import deadlines, refuse
+from .executor import (
+    Attempt,
+    Executed,
+    RunTool,
+    ToolExecutor,
+    error_result,
+    execute,
+    fails_agent,
+    may_repeat,
+    timeout_result,
+)
 from .record import Record, Stale
 from .reply import Reply
 from .story import Story
@@ -91,7 +102,7 @@ class Driver:
             match step:
                 case CallModel(request=request):
                     self._call_model(request)
-                case CallTools(calls=(call,)):
+                case CallTools(calls=(call,)) if record.agent.tools_by_name[call.name].isolation != "caller":
                     self._run_alone(call)
                 case CallTools(calls=calls):
                     self._run_together(calls)
@@ -164,9 +175,12 @@ class Driver:
     def _run_together(self, calls: tuple[ToolCall, ...]) -> None:
         """Run several calls at the same time, each in an executor of its own; the results go in call order."""
         record, epoch = self._record, self._epoch
-        record.begin_step(epoch, f"running {len(calls)} tools")
+        names = [call.name for call in calls]
+        record.begin_step(epoch, f"running tool {names[0]}" if len(names) == 1 else f"running {len(names)} tools")
         tell = _Teller(record.story)
-        under_way = [self._start(call, tell) for call in calls]
+        tools = [record.agent.tools_by_name[name] for name in names]
+        due = deadlines(tools, time.monotonic())
+        under_way = [self._start(*each, tell) for each in zip(calls, tools, due, strict=True)]
         forget = record.scope.on_cancel(lambda: self._give_up_all(under_way))
         try:
             for order, reply in sorted(under_way, key=lambda pair: pair[0].deadline or _FOREVER):
@@ -176,17 +190,24 @@ class Driver:
             forget()
         record.take_results(epoch, [settled(order, reply) for order, reply in under_way])
 
-    def _start(self, call: ToolCall, tell: _Teller) -> tuple[RunTool, Reply[object]]:
-        record, tool = self._record, self._record.agent.tools_by_name[call.name]
-        order, reply = RunTool(record, tool, call, _deadline(tool)), Reply[object]()
-        record.story.note(call)
+    def _start(
+        self, call: ToolCall, tool: Tool[..., object], deadline: float | None, tell: _Teller
+    ) -> tuple[RunTool, Reply[object]]:
+        order, reply = RunTool(self._record, tool, call, deadline), Reply[object]()
+        self._record.story.note(call)
         reply.when_done(lambda: tell(order, reply))
         self._lend_executor(order, reply)
         return order, reply
 
     def _lend_executor(self, order: RunTool, reply: Reply[object]) -> None:
-        executor = Cell(f"{self._record.run_id}/{order.call.id}", ToolExecutor)
-        executor.ask(order, timeout=_FOREVER, context=copy_context(), on_lost=order.lost, reply=reply)
+        if order.tool.idempotent:
+            reply = Attempt(order, reply)
+        if order.tool.isolation == "caller":
+            put = refuse if self._record.errands is None else self._record.errands.put
+            put(order, reply)
+        else:
+            executor = Cell(f"{self._record.run_id}/{order.call.id}", ToolExecutor)
+            executor.ask(order, timeout=_FOREVER, context=copy_context(), on_lost=order.lost, reply=reply)
 
     def _await(self, order: RunTool, reply: Reply[object]) -> None:
         timed_out = 0
@@ -196,9 +217,10 @@ class Driver:
                 name, call_id = order.call.name, order.call.id
                 self._give_up(order, reply, ToolTimeout(f"{name} timed out", tool=name, call_id=call_id))
                 return
+            order.superseded = True
             self._runs.abandon(order, order.record, order.doing, order.begun)
             order.cancel()
-            # Whichever attempt replies first is taken: the tool is one that may run twice.
+            # Whichever attempt succeeds first is taken: the tool is one that may run twice.
             order = RunTool(self._record, order.tool, order.call, _deadline(order.tool))
             self._lend_executor(order, reply)
 

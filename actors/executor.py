@@ -6,7 +6,8 @@ import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +17,7 @@ from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
 
-from .reply import log
+from .reply import Reply, log
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
@@ -35,9 +36,10 @@ class RunTool:
     Attributes:
         begun: when, on the monotonic clock.
         returned: whether the tool came back, which one that hangs may never do.
+        superseded: whether the call is tried again meanwhile.
     """
 
-    __slots__ = ("begun", "call", "deadline", "record", "returned", "scope", "tool")
+    __slots__ = ("begun", "call", "deadline", "record", "returned", "scope", "superseded", "tool")
 
     def __init__(self, record: Record, tool: Tool[..., object], call: ToolCall, deadline: float | None) -> None:
         self.record = record
@@ -47,6 +49,7 @@ class RunTool:
         self.deadline = deadline
         self.scope = Scope(deadline, time.monotonic, parent=record.scope)
         self.returned = False
+        self.superseded = False
 
     @property
     def doing(self) -> str:
@@ -63,6 +66,44 @@ class RunTool:
         self.returned = True
 
 
+class Attempt(Reply[object]):
+    """The reply of one attempt at a call that may have several; what it says is passed on to the reply of the call.
+
+    Not so the failure of an attempt that was given up: mostly it fails of that, and another one is on its way.
+    """
+
+    __slots__ = ("_call", "_order")
+
+    def __init__(self, order: RunTool, call: Reply[object]) -> None:
+        super().__init__()
+        self._order = order
+        self._call = call
+
+    def _finish(self, value: object, error: BaseException | None) -> bool:
+        if not super()._finish(value, error):
+            return False
+        failed = error is not None or cast(Executed, value)[0].is_error
+        if not (failed and self._order.superseded):
+            self._call._finish(value, error)
+        return True
+
+    @property
+    def done(self) -> bool:
+        return self._done or self._call.done
+
+
+class CallFailed(Exception):
+    """A call failed in another process; the text says how, in the words of the error there.
+
+    Attributes:
+        again: whether another attempt may be made, if the tool allows any.
+    """
+
+    def __init__(self, words: str, *, again: bool = True) -> None:
+        super().__init__(words)
+        self.again = again
+
+
 class ToolExecutor:
     """The behaviour of an actor that runs tool calls."""
 
@@ -72,16 +113,24 @@ class ToolExecutor:
 
 
 def execute(order: RunTool) -> Executed:
-    """Run a call on this thread. Never raises: what the tool raises, `SystemExit` included, becomes an error result."""
-    from understudy.schemas import BadArguments, check_arguments
+    """Run a call on this thread. What the tool raises, `SystemExit` included, becomes an error result.
 
-    tool, call = order.tool, order.call
+    Raises nothing, but on the caller's own thread what is not the tool's: Ctrl-C, an exit, a greenlet's end.
+    """
+    from understudy.schemas import BadArguments
+
+    call = order.call
     token = enter_scope(order.scope)
     try:
-        return _attempts(order, check_arguments(tool.signature, tool.name, call.arguments), order.scope)
+        return _attempts(order.tool, _attempt_of(order), order.scope)
     except BadArguments as error:
         return error_result(call, "bad_arguments", str(error)), None
+    except CallFailed as failure:
+        words = in_words(failure).removeprefix("CallFailed: ")  # with its notes, and the name of the error there
+        return error_result(call, "raised", f"{call.name} failed: {words}"), None
     except BaseException as error:  # the tool's failure is its result; the run and its thread go on
+        if order.tool.isolation == "caller" and not isinstance(error, Exception):
+            raise
         if fails_agent(order.record.agent, error):
             order.record.cell.count_failure()
             order.record.cell.fail(error)
@@ -91,23 +140,40 @@ def execute(order: RunTool) -> Executed:
         leave_scope(token)
 
 
-def _attempts(order: RunTool, arguments: dict[str, object], scope: Scope) -> Executed:
+def _attempt_of(order: RunTool) -> Callable[[], Executed]:
+    """Return what makes one attempt, where the tool is to run."""
     tool = order.tool
-    for attempt in range(tool.retries + 1):
+    if tool.isolation == "process":
+        from .workers import run_in_process
+
+        return partial(run_in_process, order)
+    from understudy.schemas import check_arguments
+
+    return partial(_attempt, order, check_arguments(tool.signature, tool.name, order.call.arguments), order.scope)
+
+
+def _attempts(tool: Tool[..., object], attempt: Callable[[], Executed], scope: Scope) -> Executed:
+    from understudy.schemas import BadArguments
+
+    for made in range(tool.retries + 1):
         try:
-            return _attempt(order, arguments, scope)
-        except RunError:
+            return attempt()
+        except (RunError, BadArguments):
             raise
         except Exception as error:
-            if attempt == tool.retries or scope.cancelled or had_its_retries(error):
+            if made == tool.retries or scope.cancelled or _is_final(error):
                 raise
-            pause = RETRY_PAUSE * 2**attempt
+            pause = RETRY_PAUSE * 2**made
             if pause > (inf if (left := scope.remaining()) is None else left):
                 raise  # no time for another: the model should read of this failure, not of the time
             if not scope.take_retry(error):
                 raise
             scope.sleep(pause)
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _is_final(error: Exception) -> bool:
+    return not error.again if isinstance(error, CallFailed) else had_its_retries(error)
 
 
 def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Executed:
@@ -117,10 +183,15 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
     if named is not None:
         overlay = SessionOverlay(record.session)
         arguments = {**arguments, named: _context(order, overlay, scope)}
-    value = tool(**arguments)
-    if isinstance(value, Coroutine):  # also from a plain function that wraps an async one
-        value = _run_async(cast("Coroutine[Any, Any, object]", value), scope)
+    value = awaited(tool(**arguments), scope)
     return ToolResult(call.id, render(value), name=call.name), overlay
+
+
+def awaited(value: object, scope: Scope) -> object:
+    """Return what a tool returned, after its end if that is a coroutine: also from a plain function that wraps an async one."""
+    if isinstance(value, Coroutine):
+        return _run_async(cast("Coroutine[Any, Any, object]", value), scope)
+    return value
 
 
 def _context(order: RunTool, overlay: SessionOverlay, scope: Scope) -> ToolContext[object]:

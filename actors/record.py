@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from .actorcell import ActorCell
     from .driver import Driver
+    from .errands import Errands
     from .executor import RunTool
     from .runs import Runs
 
@@ -71,6 +72,7 @@ class Record:
         "doing",
         "driver",
         "epoch",
+        "errands",
         "input",
         "link",
         "lock",
@@ -126,6 +128,8 @@ class Record:
         """Who drives the run now."""
         self.started_in: contextvars.Context = _NO_CONTEXT
         """The context variables of whoever began the run; each driver gets a copy."""
+        self.errands: Errands | None = None
+        """What the thread that waits for the run is to do for it; None if nobody waits, or no tool needs it."""
         self.detach: Callable[[], None] = _nothing
         """Ends the tie to the cancellation of the run that this one was begun in."""
         self.crashes: list[BaseException] = []

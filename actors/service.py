@@ -13,9 +13,10 @@ from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
 from understudy.outcomes import Outcome
 from understudy.session import check_key
 
+from .errands import Errands, needs_caller
 from .handle import Handle
 from .record import Record
-from .system import ActorSystem, current_system
+from .system import ActorSystem, current_system, inside
 from .waiting import graph
 
 
@@ -24,6 +25,7 @@ class ThreadRuntime:
 
     def submit(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Handle:
         """Begin a run and return its handle."""
+        _refuse_caller_tools(runner)
         system, record = _prepare(runner, input, options)
         system.launch(record)
         return Handle(record)
@@ -66,9 +68,24 @@ def _carry_out(system: ActorSystem, record: Record) -> Outcome[object]:
 
 
 def _launch_and_wait(system: ActorSystem, record: Record) -> Outcome[object]:
-    system.launch(record)
-    record.reply.wait()
+    if needs_caller(record.agent.tools) is None:
+        system.launch(record)
+        record.reply.wait()
+    else:
+        with Errands() as errands, inside(system):
+            record.errands = errands
+            system.launch(record)
+            errands.run_until_over(record)
     return record.reply.get()
+
+
+def _refuse_caller_tools(runner: object) -> None:
+    name = needs_caller(_agent(runner).tools)
+    if name is not None:
+        raise ValueError(
+            f"tool {name!r} has isolation='caller': its calls run on the thread that waits in run() or resume(), "
+            "and after submit() none does"
+        )
 
 
 def _refuse_circle(runner: object, given: object) -> None:

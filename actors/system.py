@@ -7,7 +7,8 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from types import TracebackType
@@ -322,6 +323,16 @@ def current_system() -> ActorSystem:
             if _default is None:
                 _default = ActorSystem()
     return _default
+
+
+@contextmanager
+def inside(system: ActorSystem) -> Generator[None]:
+    """Let `system` be the current one of this context, in the `with` block."""
+    token = _inside.set(system)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
 
 
 def _leave_to_parent(unit: Member) -> None:

@@ -27,6 +27,7 @@ from typing import (
     overload,
 )
 
+from understudy.isolation import Isolation, Place, asks_for_deps, check_can_travel, check_isolation, place_of
 from understudy.messages import JsonObject, ToolCall, ToolSpec
 from understudy.session import RunContext, ToolContext
 
@@ -48,13 +49,15 @@ ApprovalRule: TypeAlias = "bool | Callable[[ToolCall, RunContext], bool]"
 class Signature:
     """What is known of a tool's function without pydantic, and the validator built with it on first use."""
 
-    __slots__ = ("_made", "context_parameter", "function", "parameters", "receiver")
+    __slots__ = ("_made", "context_parameter", "function", "parameters", "receiver", "wants_deps")
 
     def __init__(self, function: Callable[..., object], name: str, bound: bool = False) -> None:
         self.function = function
         self.receiver: str | None = None
         """The parameter of a method that stands for its instance; None for a function."""
         self.context_parameter: str | None = None
+        self.wants_deps = False
+        """Whether the context is annotated with a type of deps."""
         self.parameters: list[inspect.Parameter] = []
         self._made: tuple[type[BaseModel], JsonObject] | None = None
         parameters = list(inspect.signature(function).parameters.values())
@@ -72,6 +75,7 @@ class Signature:
             if self.context_parameter is not None:
                 raise TypeError(f"{where} is a second ToolContext; one is enough")
             self.context_parameter = parameter.name
+            self.wants_deps = asks_for_deps(parameter.annotation, names)
         elif parameter.annotation is parameter.empty:
             raise TypeError(f"{where} has no type annotation; the model is told by it what to pass")
         else:
@@ -156,6 +160,8 @@ class Tool(Generic[P, R_co]):
         retries: how often a call that raised is tried again.
         idempotent: whether a call that timed out may be tried again too.
         approval: whether a person must agree first, or a function of the call and its run that says so.
+        isolation: where calls run: `"thread"`, `"process"` or `"caller"`.
+        memory_limit: bytes of address space that the process of a call may take; None for no limit.
     """
 
     def __init__(
@@ -168,6 +174,8 @@ class Tool(Generic[P, R_co]):
         retries: int = 0,
         idempotent: bool = False,
         approval: ApprovalRule = False,
+        isolation: Isolation = "thread",
+        memory_limit: int | None = None,
     ) -> None:
         if not callable(function):
             raise TypeError(f"a tool is made from a function, got {function!r}")
@@ -186,16 +194,35 @@ class Tool(Generic[P, R_co]):
             )
         if retries < 0:
             raise ValueError(f"tool {self.name!r}: retries must not be negative, got {retries}")
+        check_isolation(isolation, memory_limit, f"tool {self.name!r}")
         self.timeout = timeout
         self.retries = retries
         self.idempotent = idempotent
         self.approval = approval
+        self.isolation: Isolation = isolation
+        self.memory_limit = memory_limit
         self._function = function
         self._description = description
         self._spec: ToolSpec | None = None
         self.signature = _signature(function, self.name)
         self.__qualname__: str = getattr(function, "__qualname__", self.name)
         functools.update_wrapper(self, function, updated=())
+        self._place: Place | None = None
+        if isolation == "process":
+            self._check_can_travel()
+
+    def _check_can_travel(self) -> None:
+        where = f"tool {self.name!r}"
+        if self.is_bound or self.signature.receiver is not None:
+            raise TypeError(
+                f"{where} is a method; isolation='process' needs a function, as no instance goes to a worker"
+            )
+        check_can_travel(self._function, where)
+        if self.signature.wants_deps:
+            raise TypeError(
+                f"{where}: isolation='process' has no deps, as they stay in the process of the run; annotate the "
+                "context as ToolContext, and pass what the tool needs as arguments or in the session"
+            )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self._function(*args, **kwargs)
@@ -204,6 +231,27 @@ class Tool(Generic[P, R_co]):
     def is_bound(self) -> bool:
         """Whether this is the tool of an instance."""
         return inspect.ismethod(self._function)
+
+    @property
+    def place(self) -> Place:
+        """Where a worker process finds the tool's function.
+
+        Raises:
+            TypeError: another process would find nothing there, or something else.
+        """
+        if self._place is None:
+            place = place_of(self._function, f"tool {self.name!r}")
+            try:
+                found = place.find()
+            except AttributeError:
+                found = None
+            if (found._function if isinstance(found, Tool) else found) is not self._function:
+                raise TypeError(
+                    f"tool {self.name!r}: a worker process looks for its function at {place.module}:{place.qualname}, "
+                    f"where it would find {found!r}"
+                )
+            self._place = place
+        return self._place
 
     @property
     def spec(self) -> ToolSpec:
@@ -237,6 +285,8 @@ class Tool(Generic[P, R_co]):
             retries=self.retries,
             idempotent=self.idempotent,
             approval=self.approval,
+            isolation=self.isolation,
+            memory_limit=self.memory_limit,
         )
 
     def __reduce__(self) -> str | tuple[object, ...]:
@@ -270,6 +320,8 @@ def tool(
     retries: int = 0,
     idempotent: bool = False,
     approval: ApprovalRule = False,
+    isolation: Isolation = "thread",
+    memory_limit: int | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -281,6 +333,8 @@ def tool(
     retries: int = 0,
     idempotent: bool = False,
     approval: ApprovalRule = False,
+    isolation: Isolation = "thread",
+    memory_limit: int | None = None,
 ) -> object:
     """Make a tool of a typed function: `@tool`, or `@tool(timeout=10, approval=True)`.
 
@@ -295,10 +349,15 @@ def tool(
         retries: how often a call that raised is tried again.
         idempotent: whether a call that timed out may be tried again too.
         approval: True, or a function of the call and its run: a person must agree first.
+        isolation: where calls run. `"thread"`: on threads of the runtime. `"process"`: in a worker process, which is
+            killed when the call times out or its run ends, and may crash; the function must stand at the top level of
+            a module that can be imported. `"caller"`: on the thread that called `run` and waits, one after another.
+        memory_limit: bytes of address space that the worker process may take, about 170 MB of its own included; only
+            with `isolation="process"`. None for no limit.
 
     Raises:
-        TypeError: a parameter has no annotation, or cannot be passed by name.
-        ValueError: an option is out of range.
+        TypeError: a parameter has no annotation, or cannot be passed by name; no other process could find the function.
+        ValueError: an option is out of range, or unknown.
     """
     make = functools.partial(
         Tool[..., object],
@@ -308,6 +367,8 @@ def tool(
         retries=retries,
         idempotent=idempotent,
         approval=approval,
+        isolation=isolation,
+        memory_limit=memory_limit,
     )
     return make if function is None else make(function)
 
@@ -316,10 +377,13 @@ def as_tool(given: ToolLike) -> Tool[..., object]:
     """Return `given` if it is a tool, else a tool made from the function with the defaults.
 
     Raises:
-        TypeError: it is a method that belongs to no instance, or its signature cannot be called by name.
+        TypeError: it is a method that belongs to no instance, or its signature cannot be called by name; its calls
+            are to run in another process, which could not find it.
     """
     # narrowing loses the parameter
     made = cast("Tool[..., object]", given) if isinstance(given, Tool) else Tool(given)
     if made.signature.receiver is not None and not made.is_bound:
         raise TypeError(f"tool {made.name!r} is a method; list it as one of an instance: tools=[thing.{made.name}]")
+    if made.isolation == "process":
+        _ = made.place  # what no worker could find is refused here
     return made

@@ -377,6 +377,28 @@ def test_a_call_that_timed_out_is_tried_again_only_if_the_tool_is_idempotent(
     assert (result.content if not result.is_error else "timed out") == expected
 
 
+@pytest.mark.parametrize("beside", [0, 1], ids=["alone", "beside another"])
+def test_an_attempt_that_fails_of_being_given_up_does_not_answer_for_the_next_one(beside: int) -> None:
+    attempts = list[int]()
+    failed = threading.Event()
+
+    @us.tool(timeout=0.5, retries=1, idempotent=True)
+    def slow(ctx: us.ToolContext) -> str:
+        attempts.append(1)
+        if len(attempts) == 1:
+            told = threading.Event()
+            ctx.scope.on_cancel(told.set)
+            assert told.wait(WAIT)
+            failed.set()
+            raise ConnectionError("given up")
+        assert failed.wait(WAIT)
+        return "second time"
+
+    turn = calls("slow") + calls("fine") if beside else calls("slow")
+
+    assert result_of(turn, slow, fine).content == "second time"
+
+
 class Stock(pydantic.BaseModel):
     sku: str
     count: int

@@ -7,8 +7,10 @@ import copy
 import functools
 import inspect
 import pickle
+import sys
+import types
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import pytest
 
@@ -354,3 +356,129 @@ def test_an_option_of_the_wrong_type_is_named(mistake: dict[str, Any], words: st
 def test_what_cannot_be_called_is_no_tool() -> None:
     with pytest.raises(TypeError, match="a tool is made from a function, got 3"):
         as_tool(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake is the point
+
+
+# --- isolation
+
+
+def top_level(ctx: us.ToolContext, sku: str) -> str:
+    return sku
+
+
+def needs_shop(ctx: us.ToolContext[Shop]) -> str:
+    return "no"
+
+
+def needs_shop_in_words(ctx: "us.ToolContext[Shop] | None") -> str:  # noqa: UP037 (a string is what it is about)
+    return "no"
+
+
+ShopContext: TypeAlias = us.ToolContext[Shop]
+
+
+def needs_shop_or_none(ctx: us.ToolContext[Shop] | None) -> str:
+    return "no"
+
+
+def needs_shop_by_alias(ctx: ShopContext) -> str:
+    return "no"
+
+
+def needs_nothing(ctx: us.ToolContext[None], other: int) -> int:
+    return other
+
+
+def needs_anything(ctx: us.ToolContext[Any]) -> str:
+    return "no"
+
+
+MAIN = types.FunctionType(top_level.__code__, {"__name__": "__main__"}, "main", None, None)
+MAIN.__annotations__ = top_level.__annotations__
+
+NOT_FOR_PROCESSES = [
+    pytest.param(
+        lambda: us.tool(isolation="process", name="made")(lambda: None), "cannot find .*<lambda>", id="lambda"
+    ),
+    pytest.param(lambda: us.tool(isolation="process")(nested()), r"cannot find 'nested.<locals>.inner'", id="nested"),
+    pytest.param(lambda: us.tool(isolation="process")(BANK.plain), "is a method", id="bound method"),
+    pytest.param(lambda: us.tool(isolation="process")(Bank.plain), "is a method", id="method"),
+    pytest.param(
+        lambda: us.tool(isolation="process")(functools.partial(top_level, sku="x")), "got functools", id="partial"
+    ),
+    pytest.param(lambda: us.tool(isolation="process")(MAIN), "move it to a module of its own", id="__main__"),
+    pytest.param(lambda: us.tool(isolation="process")(needs_shop), "has no deps", id="deps"),
+    pytest.param(lambda: us.tool(isolation="process")(needs_shop_in_words), "has no deps", id="deps in words"),
+    pytest.param(lambda: us.tool(isolation="process")(needs_shop_or_none), "has no deps", id="deps or none"),
+    pytest.param(lambda: us.tool(isolation="process")(needs_shop_by_alias), "has no deps", id="deps by an alias"),
+]
+
+
+def nested() -> Callable[[], int]:
+    def inner() -> int:
+        return 1
+
+    return inner
+
+
+@pytest.mark.parametrize(("make", "words"), NOT_FOR_PROCESSES)
+def test_a_function_that_no_other_process_could_run_is_refused_when_the_tool_is_made(
+    make: Callable[[], object], words: str
+) -> None:
+    with pytest.raises(TypeError, match=f"tool .*{words}"):
+        make()
+
+
+@pytest.mark.parametrize("function", [top_level, needs_nothing, needs_anything, nested])
+def test_a_function_that_another_process_finds_is_taken(function: Callable[..., object]) -> None:
+    made = us.tool(isolation="process")(function)
+
+    assert as_tool(made) is made
+
+
+def test_a_function_that_is_something_else_under_its_name_is_refused_when_an_agent_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = us.tool(isolation="process")(top_level)
+    monkeypatch.setattr(sys.modules[__name__], "top_level", needs_shop)
+
+    with pytest.raises(
+        TypeError, match=rf"looks for its function at {__name__}:top_level, where it would find <function"
+    ):
+        us.Agent("clerk", model="rehearsal", tools=[made])
+
+    monkeypatch.delattr(sys.modules[__name__], "top_level")
+    with pytest.raises(TypeError, match="where it would find None"):
+        us.Agent("clerk", model="rehearsal", tools=[made])
+
+
+def test_a_function_of_a_module_that_was_never_imported_is_refused_when_an_agent_is_made() -> None:
+    names: dict[str, Any] = {"__name__": "made_up", "us": us}
+    exec("@us.tool(isolation='process')\ndef look() -> int: return 1", names)  # noqa: S102 (a notebook does it too)
+
+    with pytest.raises(TypeError, match="no other process can import its module 'made_up'"):
+        us.Agent("clerk", model="rehearsal", tools=[names["look"]])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"isolation": "fiber"}, ValueError, "isolation must be one of 'thread', 'process', 'caller', got 'fiber'"),
+        ({"isolation": None}, ValueError, "isolation must be one of"),
+        ({"memory_limit": 2**30}, ValueError, "memory_limit needs isolation='process'"),
+        ({"memory_limit": 0, "isolation": "process"}, ValueError, "above 0 bytes"),
+        ({"memory_limit": 1.5, "isolation": "process"}, TypeError, "whole number of bytes"),
+        ({"memory_limit": True, "isolation": "process"}, TypeError, "whole number of bytes"),
+    ],
+)
+def test_options_of_isolation_are_checked(options: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=f"tool 'top_level': .*{words}"):
+        us.tool(**options)(top_level)
+
+
+def test_a_tool_of_an_instance_keeps_its_isolation() -> None:
+    class Till:
+        @us.tool(isolation="caller")
+        def count(self) -> int:
+            return 1
+
+    assert Till().count.isolation == "caller"

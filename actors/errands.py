@@ -1,0 +1,101 @@
+"""What a thread that waits for a run does meanwhile: the calls of tools with `isolation="caller"`, one after another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Self
+
+from understudy.ancestry import enter_ancestry, leave_ancestry
+from understudy.errors import ToolUnavailable
+from understudy.tools import Tool
+
+from .executor import RunTool, execute
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from .record import Record
+
+
+class Errands:
+    """A line of calls for one thread, which goes through it until the run is over. Use it in a `with` block."""
+
+    __slots__ = ("_closed", "_line", "_lock")
+
+    def __init__(self) -> None:
+        self._line: SimpleQueue[tuple[RunTool, Reply[object]] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        """Guards the end: what is put later is refused, and what was put before is seen."""
+        self._closed = False
+
+    def put(self, order: RunTool, reply: Reply[object]) -> None:
+        """Have the thread make a call, after those that were put before; does not wait."""
+        with self._lock:
+            if not self._closed:
+                self._line.put((order, reply))
+                return
+        refuse(order, reply)
+
+    def run_until_over(self, record: Record) -> None:
+        """Make the calls, on this thread and with its context variables, until the run has ended or paused.
+
+        An interrupt, or another exception that is not the tool's but the thread's, is raised, and its call stays
+        without an answer: whoever catches it ends the run.
+        """
+        record.reply.when_done(lambda: self._line.put(None))
+        chain = enter_ancestry(record.ancestry)
+        try:
+            while (errand := self._line.get()) is not None:
+                order, reply = errand
+                if reply.done:
+                    order.lost(_nobody(order))  # it was given up before its turn came
+                else:
+                    reply.set(execute(order))
+        finally:
+            leave_ancestry(chain)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._closed = True
+        while not self._line.empty():  # nobody else takes, and nothing more comes
+            errand = self._line.get()
+            if errand is not None:
+                refuse(*errand)
+
+
+def refuse(order: RunTool, reply: Reply[object]) -> None:
+    """Answer a call that no thread is there for."""
+    order.lost(_nobody(order))
+    reply.fail(_nobody(order))
+
+
+def _nobody(order: RunTool) -> ToolUnavailable:
+    return ToolUnavailable("no thread waits in run() to make the call", tool=order.call.name, call_id=order.call.id)
+
+
+def needs_caller(tools: Sequence[Tool[..., object]]) -> str | None:
+    """Return the name of the first tool whose calls run on the caller's thread; None if there is none."""
+    for tool in tools:
+        if tool.isolation == "caller":
+            return tool.name
+    return None
+
+
+def deadlines(tools: Sequence[Tool[..., object]], now: float) -> list[float | None]:
+    """Return until when each call of a round that begins `now` may take; None for no limit.
+
+    Calls for the caller's thread stand in line: to the time of each is added what those before it may take.
+    """
+    free: float | None = now
+    found: list[float | None] = []
+    for tool in tools:
+        begins = free if tool.isolation == "caller" else now
+        due = None if begins is None or tool.timeout is None else begins + tool.timeout
+        if tool.isolation == "caller":
+            free = due
+        found.append(due)
+    return found
