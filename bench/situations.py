@@ -6,113 +6,28 @@ The measures `cancel` and `deadline` use them, and so do tests of what becomes o
 from __future__ import annotations
 
 import socket
+import ssl
 import sys
 import threading
 import time
 import traceback
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Self
+from types import CodeType
+from typing import ClassVar
 
 import understudy as us
 from understudy import FunctionModel, ModelRequest, ModelTurn, calls, says
 from understudy.actors.admission import IN_LINE
+from understudy.providers.network import TimedStream
 
 from .fakes import ANSWER
+from .holding import PATIENCE, Gate, Situation, all_come, comes_true
 from .loopback import Loopback, read_request, until_hung_up
 
-PATIENCE = 30.0  # Seconds after which a run that is not held yet never will be; a busy machine takes its time.
 AT_ONCE = 50
 DRIP = 0.005  # Seconds between two bytes.
 RETRY_AFTER = 30
-
-
-class Gate:
-    """Holds whoever comes until it is opened, and then whoever comes after that."""
-
-    def __init__(self) -> None:
-        self.arrivals = threading.Semaphore(0)
-        """Counts who has come."""
-        self._door = threading.Event()
-
-    def hold(self) -> str:
-        """Wait for the gate to open."""
-        door = self._door
-        self.arrivals.release()
-        door.wait()
-        return ANSWER
-
-    def open(self) -> None:
-        """Let all go that are held."""
-        door, self._door = self._door, threading.Event()
-        door.set()
-
-
-class Situation(ABC):
-    """An agent whose runs are held up, any number of them, until `release`.
-
-    A context manager; at the end of the block all is released, and what the situation had open is closed.
-
-    Attributes:
-        name: tells it from the others.
-        at_once: how many calls of one run are held.
-        hangs: how many calls of one run do not notice that the run has ended, and are counted as hung until `release`.
-    """
-
-    name: ClassVar[str]
-    at_once: ClassVar[int] = 1
-    hangs: ClassVar[int] = 0
-
-    def __init__(self, max_runs: int | None = None) -> None:
-        self.system = us.ActorSystem(self.name, max_runs=max_runs)
-        self.agent = self.make_agent()
-
-    @abstractmethod
-    def make_agent(self) -> us.Agent[str]:
-        """Return the agent whose runs are held."""
-
-    def submit(self, timeout: float | None = None) -> us.RunHandle[str]:
-        """Begin a run that will be held."""
-        self.prepare()
-        return self.agent.submit("go", system=self.system, timeout=timeout)
-
-    def run(self, timeout: float | None = None) -> us.Outcome[str]:
-        """Begin a run that will be held, and wait for its end."""
-        self.prepare()
-        return self.agent.run("go", system=self.system, timeout=timeout)
-
-    def prepare(self) -> None:  # noqa: B027 (most hold whatever comes)
-        """See to it that the next run will be held."""
-
-    @abstractmethod
-    def held(self, runs: int = 1, within: float = PATIENCE) -> bool:
-        """Wait up to `within` seconds until `runs` more runs are held, and return whether they are."""
-
-    @abstractmethod
-    def release(self) -> None:
-        """Let go of all runs that are held."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.system.stop(0.0)  # first, or one in line would take the place of one that is let go
-        self.release()
-
-
-def _comes_true(claim: Callable[[], bool], within: float) -> bool:
-    """Wait for what no event announces."""
-    latest = time.monotonic() + within
-    while not claim():
-        if time.monotonic() >= latest:
-            return False
-        time.sleep(0.001)
-    return True
-
-
-def _all_come(arrivals: threading.Semaphore, number: int, within: float) -> bool:
-    latest = time.monotonic() + within
-    return all(arrivals.acquire(timeout=max(0.0, latest - time.monotonic())) for _ in range(number))
 
 
 def _acting(id: str, act: Callable[[], str], times: int = 1) -> us.Agent[str]:
@@ -138,7 +53,7 @@ class Gated(Situation):
         super().__init__(max_runs)
 
     def held(self, runs: int = 1, within: float = PATIENCE) -> bool:
-        return _all_come(self.gate.arrivals, runs * self.at_once, within)
+        return all_come(self.gate.arrivals, runs * self.at_once, within)
 
     def release(self) -> None:
         self.gate.open()
@@ -192,10 +107,10 @@ class InLine(Gated):
     def prepare(self) -> None:
         if self._inside is None:
             self._inside = self.agent.submit("go", system=self.system)
-            assert _all_come(self.gate.arrivals, 1, PATIENCE)
+            assert all_come(self.gate.arrivals, 1, PATIENCE)
 
     def held(self, runs: int = 1, within: float = PATIENCE) -> bool:
-        return _comes_true(lambda: [run.doing for run in self.system.health().runs].count(IN_LINE) >= runs, within)
+        return comes_true(lambda: [run.doing for run in self.system.health().runs].count(IN_LINE) >= runs, within)
 
     def release(self) -> None:
         """Let the one go that has the place; the first in line takes it, and is held in its turn."""
@@ -212,10 +127,12 @@ class AtServer(Situation):
     """A model behind a server on this host that keeps its client waiting."""
 
     scheme: ClassVar[str] = "http"
+    waits_in: ClassVar[CodeType] = TimedStream.read.__code__
+    """Where the client's thread is while it waits, which no server knows."""
 
     def __init__(self) -> None:
         self.arrivals = threading.Semaphore(0)
-        """Counts whom the server keeps waiting."""
+        """Counts whom the server has sent all it will."""
         self.server = Loopback(self.serve)
         address = f"{self.scheme}://127.0.0.1:{self.server.port}"
         self.model = us.OpenAI("gpt-4o", api_key="none", base_url=address)
@@ -229,7 +146,10 @@ class AtServer(Situation):
         """Keep the client of one connection waiting."""
 
     def held(self, runs: int = 1, within: float = PATIENCE) -> bool:
-        return _all_come(self.arrivals, runs, within)
+        latest = time.monotonic() + within
+        return all_come(self.arrivals, runs, within) and comes_true(
+            lambda: _threads_in(self.waits_in) >= runs, latest - time.monotonic()
+        )
 
     def release(self) -> None:
         self.server.hang_up()
@@ -270,6 +190,7 @@ class InHandshake(AtServer):
 
     name = "TLS handshake"
     scheme = "https"
+    waits_in = ssl.SSLSocket.do_handshake.__code__
 
     def serve(self, connection: socket.socket) -> None:
         if connection.recv(65_536):
@@ -281,23 +202,21 @@ class BackingOff(AtServer):
     """A client that was told to come back later."""
 
     name = "backing off"
+    waits_in = us.Scope.sleep.__code__
 
     def serve(self, connection: socket.socket) -> None:
         read_request(connection)
         connection.sendall(
             f"HTTP/1.1 429 Too Many Requests\r\nretry-after: {RETRY_AFTER}\r\ncontent-length: 0\r\n\r\n".encode()
         )
+        self.arrivals.release()
         until_hung_up(connection)
 
-    def held(self, runs: int = 1, within: float = PATIENCE) -> bool:
-        # No server knows when its client has begun to wait.
-        return _comes_true(lambda: _threads_in(us.Scope.sleep) >= runs, within)
 
-
-def _threads_in(function: Callable[..., object]) -> int:
-    """Return how many threads are inside of a call of `function`."""
+def _threads_in(code: CodeType) -> int:
+    """Return how many threads are inside of a call of a function with this code."""
     frames = sys._current_frames().values()  # pyright: ignore[reportPrivateUsage]  # documented, for debuggers
-    return sum(function.__code__ in [frame.f_code for frame, _ in traceback.walk_stack(frame)] for frame in frames)
+    return sum(any(each.f_code is code for each, _ in traceback.walk_stack(frame)) for frame in frames)
 
 
 # A run that waits for its conversation is not here: there are no conversations yet.

@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import understudy as us
-from bench.situations import RETRY_AFTER, SITUATIONS, BackingOff, OneTool, Situation
+from bench.holding import Situation
+from bench.situations import RETRY_AFTER, SITUATIONS, BackingOff, OneTool
 from tests.hosts.processes import output_of
 from tests.support.interrupts import QUESTION
 from tests.support.scripts import WAIT, eventually, finished, scripted

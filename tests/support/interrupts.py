@@ -11,7 +11,8 @@ import threading
 from collections.abc import Mapping
 
 import understudy as us
-from bench.situations import SITUATIONS, Situation
+from bench.holding import Situation
+from bench.situations import SITUATIONS
 from tests.support.scripts import eventually, finished, scripted
 from understudy.messages import JsonValue
 from understudy.testing import says
