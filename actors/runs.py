@@ -209,11 +209,17 @@ class Runs:
         return self._abandon(record, cancelled(record, why), "cancelled")
 
     def cancel_all(self, why: str) -> list[str]:
-        """Cancel every run in flight, and return the ids of those that this ended.
+        """Cancel every run in flight, and return the ids of those that are over because of it.
 
-        The last one goes first, so that none that stands in line is admitted in the place of another.
+        What waits goes before what it waits for, or it could go on with that one's error; and of others the last one
+        first, so that none that stands in line is admitted in the place of another.
         """
-        return [record.run_id for record in reversed(self.in_flight()) if self.cancel(record, why)]
+        records = self.in_flight()
+        records.reverse()
+        records.sort(key=lambda record: len(record.link.begun_in))
+        for record in records:
+            self.cancel(record, why)
+        return [record.run_id for record in records if record.phase == "cancelled"]
 
     def ended(self, record: Record) -> None:
         """Take a run off the books; its record calls this once."""

@@ -78,8 +78,7 @@ class Watchdog:
             now = time.monotonic()
             if self._records:
                 idle_since = now
-                for record in self.records():
-                    self._look(record, now)
+                self._look_at_all(now)
             elif now - idle_since > LINGER and self._retire():
                 return
 
@@ -89,6 +88,11 @@ class Watchdog:
             self._ticking = False
             self._ticking = bool(self._records)
             return not self._ticking
+
+    def _look_at_all(self, now: float) -> None:
+        # Not in the loop that goes on ticking: its variable would keep the last run, and all it works with, alive.
+        for record in self.records():
+            self._look(record, now)
 
     def _look(self, record: Record, now: float) -> None:
         deadline = record.scope.deadline

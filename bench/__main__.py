@@ -15,6 +15,7 @@ from . import memory, table
 from .bursts import FEW_RUNS, MANY_AGENTS, MANY_RUNS, TOOLS
 from .calls import CALLS_AT_ONCE
 from .circles import DEADLOCK
+from .endings import CANCEL, DEADLINE
 from .fresh import FIRST, IMPORT
 from .lives import RESTART, SPAWN
 from .measure import Figures, Measure, take
@@ -24,6 +25,7 @@ from .sizes import FULL, QUICK, Sizes
 
 MEASURES = (
     *(IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FEW_RUNS, MANY_RUNS, MANY_AGENTS, TOOLS, CALLS_AT_ONCE, DEADLOCK),
+    *(CANCEL, DEADLINE),
     *(ASK, PIPELINED, TELL, TWO_HOP, SPAWN, RESTART, *memory.MEASURES),
 )
 
@@ -37,7 +39,8 @@ LEGEND = """\
                      memory instead of time where the measure's title says so
   cpu                processor time of one sample, all threads together; blank where it was not taken
   ratio              times the first reference, which is measured in turn with it, so that noise hits both
-  target             what the project wants: a time, or a ratio; MISSED marks what is beyond it
+  target             what the project wants: a time, or a ratio; MISSED marks what is beyond it; the targets of
+                     cancel and deadline hold for the p99 too, which with less than 100 samples is the worst one
   = ...              a reference, without understudy: the lines below a measure's own
 """
 

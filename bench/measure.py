@@ -24,6 +24,8 @@ class Side:
     """Seconds the median should stay within; None where there is no such target."""
     target_ratio: float | None = None
     """How many times the first reference the side may take; None where there is no such target."""
+    target_p99: float | None = None
+    """Seconds that 99 % of the samples, and all of up to a hundred, should stay within; None where there is no such target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +68,15 @@ class Figures:
     samples: int
     target: float | None
     target_ratio: float | None
+    target_p99: float | None
 
     @property
     def missed(self) -> bool:
-        """Whether there is a target and the median, or the ratio, is beyond it."""
+        """Whether there is a target and the median, the ratio or the p99 is beyond it."""
         too_long = self.target is not None and self.median > self.target
         too_many = self.target_ratio is not None and self.ratio > self.target_ratio
-        return too_long or too_many
+        too_late = self.target_p99 is not None and self.p99 > self.target_p99
+        return too_long or too_many or too_late
 
 
 def take(measure: Measure, sizes: Sizes, progress: Callable[[int], object]) -> list[Figures]:
@@ -110,6 +114,7 @@ def _figures(measure: Measure, side: Side, rounds: Sequence[Mapping[str, Batch]]
         # The targets are for the full sizes.
         target=None if sizes.quick else side.target,
         target_ratio=None if sizes.quick else side.target_ratio,
+        target_p99=None if sizes.quick else side.target_p99,
     )
 
 

@@ -38,6 +38,8 @@ class Sizes:
     """How often a burst is repeated with the threads of the first one."""
     nap: float
     """Seconds that a blocking model or tool blocks."""
+    patience: float
+    """Seconds after which the deadline of a run comes that is held up."""
 
 
 FULL = Sizes(
@@ -57,6 +59,7 @@ FULL = Sizes(
     callers=200,
     repeats=2,
     nap=0.05,
+    patience=0.1,
 )
 QUICK = Sizes(
     quick=True,
@@ -75,4 +78,5 @@ QUICK = Sizes(
     callers=8,
     repeats=1,
     nap=0.005,
+    patience=0.1,
 )

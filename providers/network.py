@@ -10,7 +10,7 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import httpcore
@@ -77,9 +77,32 @@ class Line(httpcore.NetworkBackend):
         """Remember the stream's socket, so that `cut` reaches it."""
         raw: object = stream.get_extra_info("socket")
         if isinstance(raw, socket.socket):
-            with self._lock:
-                self._sockets = [s for s in self._sockets if s.fileno() >= 0]
-                self._sockets.append(raw)
+            self._remember(raw)
+
+    def _remember(self, raw: socket.socket) -> None:
+        with self._lock:
+            self._sockets = [s for s in self._sockets if s.fileno() >= 0]
+            self._sockets.append(raw)
+
+    @contextlib.contextmanager
+    def wrapping(self, stream: Stream) -> Generator[None]:
+        """Reach the stream's connection inside of the block, where its socket object gives it to another one for TLS."""
+        raw: object = stream.get_extra_info("socket")
+        if not isinstance(raw, socket.socket) or isinstance(
+            raw, ssl.SSLSocket
+        ):  # TLS inside of TLS leaves it where it is
+            yield
+            return
+        try:
+            second = raw.dup()
+        except OSError as error:
+            raise httpcore.ConnectError(str(error)) from error
+        self._remember(second)
+        try:
+            yield
+        finally:
+            with self._lock:  # or its number might stand for another file when it is shut down
+                second.close()
 
     def connect_tcp(
         self,
@@ -124,7 +147,8 @@ class TimedStream(httpcore.NetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> Stream:
         left = self._line.left(timeout, httpcore.ConnectTimeout)
-        stream = self._stream.start_tls(ssl_context, server_hostname, left)
+        with self._line.wrapping(self._stream):
+            stream = self._stream.start_tls(ssl_context, server_hostname, left)
         self._line.opened(stream)
         return TimedStream(stream, self._line)
 

@@ -540,3 +540,31 @@ def test_nothing_is_in_flight_after_a_run() -> None:
         scripted(calls("on_shelf", sku="x"), says("ok"), tools=[on_shelf]).run("hi", system=system)
 
         assert system.in_flight == 0
+
+
+def test_a_system_that_stops_cancels_the_runs_that_wait_before_those_that_they_wait_for() -> None:
+    held, gate = threading.Event(), threading.Event()
+    outer: list[us.RunHandle] = []
+
+    def hang(request: us.ModelRequest) -> us.ModelTurn:
+        held.set()
+        gate.wait(WAIT)
+        return says("late")
+
+    def delegate() -> str:
+        handle = inner.submit("go")
+        # It delays whoever ends the inner run for as long as the outer one can go on.
+        handle.add_done_callback(lambda _: eventually(outer[0].done, "the outer run is over"))
+        return finished(handle.result(WAIT)).text
+
+    inner = us.Agent("inner", model=FunctionModel(hang))
+    system = us.ActorSystem("shop")
+    outer.append(scripted(calls("delegate"), says("went on"), tools=[delegate]).submit("go", system=system))
+    assert held.wait(WAIT)
+    cancelled = system.stop(0.0)
+    error = outer[0].exception(WAIT)
+    gate.set()
+
+    assert isinstance(error, us.RunCancelled)
+    assert str(error).endswith("system 'shop' stopped")
+    assert len(cancelled) == 2

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
+from math import inf
 
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, scripted
+from tests.support.scripts import WAIT, eventually, scripted
+from understudy.actors import watchdog
 from understudy.actors.record import Record
 from understudy.actors.watchdog import Watchdog
 from understudy.orchestration.port import RunOptions
@@ -103,3 +106,21 @@ def test_a_callback_of_a_run_that_timed_out_keeps_no_other_run_from_its_deadline
 
     assert isinstance(second.exception(WAIT), us.RunTimedOut)
     gate.set()
+
+
+class Something:
+    """What a run works with."""
+
+
+def test_the_last_run_is_not_kept_while_the_watchdog_waits_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "LINGER", inf)
+    looked_at, deps = threading.Event(), Something()
+    dog, gone = Watchdog(lambda record: looked_at.set(), ignore), weakref.ref(deps)
+    options = RunOptions(timeout=0.001, deps=deps)
+    record = us.ActorSystem("shop").prepare(scripted(says("ok")), "go", options)
+    dog.watch(record)
+    assert looked_at.wait(WAIT)
+    dog.unwatch(record)
+    del record, options, deps
+
+    eventually(lambda: gone() is None, "nobody holds what the run worked with")

@@ -14,6 +14,16 @@ from tests.support.paths import ROOT
 STATUS = Path("/proc/self/status")
 """Where there is none, memory is not measured."""
 MEMORY = ("an actor without messages", "= a bare Pykka actor without messages")
+HELD = (
+    "in line",
+    "before headers",
+    "in the body",
+    "TLS handshake",
+    "backing off",
+    "one tool",
+    "50 tools",
+    "sub-agents",
+)
 LINES = {
     "import": ("import understudy", "import understudy, and name us.Agent", "= import pykka", "= python -c pass"),
     "first": ("import, tool, agent, run", "= bare: import pykka, pydantic; one model, one ask"),
@@ -38,6 +48,11 @@ LINES = {
         "a tool that runs its own agent again",
         "two runs, each waiting for the other",
         "= a bare Pykka actor that asks itself",
+    ),
+    "cancel": (*HELD, "= wake a thread that waits for a threading.Event"),
+    "deadline": (
+        *[held for held in HELD if held != "backing off"],
+        "= a thread that waits so long for a threading.Event",
     ),
     "ask": ("ActorRef.ask", "= ask a bare Pykka actor"),
     "pipelined": ("ask_future, then result()", "= Pykka's ask(block=False), then get()"),

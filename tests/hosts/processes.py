@@ -37,7 +37,12 @@ def started(*arguments: str, keep: Sequence[int] = ()) -> Generator[subprocess.P
 
 def output(body: str) -> str:
     """Run a program to its end, and return what it prints; it must succeed."""
-    with started("-c", textwrap.dedent(body)) as process:
-        out, err = process.communicate(timeout=WAIT)
+    return output_of("-c", textwrap.dedent(body))
+
+
+def output_of(*arguments: str, timeout: float = WAIT) -> str:
+    """Run `python ARGUMENTS` to its end, and return what it prints; it must succeed."""
+    with started(*arguments) as process:
+        out, err = process.communicate(timeout=timeout)
     assert process.returncode == 0, err
     return out

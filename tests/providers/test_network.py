@@ -149,6 +149,38 @@ def test_a_run_that_is_cancelled_wakes_a_call_that_waits() -> None:
     assert isinstance(error, RunCancelled)
 
 
+def test_a_run_that_is_cancelled_wakes_a_call_whose_server_does_not_speak_tls() -> None:
+    greeted = threading.Event()
+    scope = Scope(None, time.monotonic)
+
+    def script(connection: socket.socket, over: threading.Event) -> None:
+        if connection.recv(65_536):
+            greeted.set()
+            over.wait(30)
+
+    with speaking(script) as address, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(within, scope, address.replace("http:", "https:"))
+        assert greeted.wait(10)
+        scope.cancel()
+        error = waiting.exception(timeout=5)  # the handshake's own time is twice that
+
+    assert isinstance(error, RunCancelled)
+
+
+def test_what_reaches_a_connection_in_its_handshake_goes_with_it() -> None:
+    line = Line(time.monotonic)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        line.begin(time.monotonic() + 60)
+        with line.wrapping(_Stream(ours)):
+            ours.close()
+            theirs.setblocking(False)
+            with pytest.raises(BlockingIOError):  # the connection is open
+                theirs.recv(1)
+
+        assert theirs.recv(1) == b""
+
+
 def test_a_run_whose_deadline_passes_ends_the_call_as_timed_out() -> None:
     def script(connection: socket.socket, over: threading.Event) -> None:
         read_request(connection)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from understudy.providers import Anthropic, Gemini, OpenAI, Vertex
-from understudy.providers.client import HttpModel
+from understudy.providers.client import DEFAULT_TIMEOUT, HttpModel
 
 from .wire import Case
 
 
-def client(case: Case, server: str, name: str = "") -> HttpModel:
+def client(
+    case: Case, server: str, name: str = "", *, attempts: int = 1, timeout: float = DEFAULT_TIMEOUT
+) -> HttpModel:
     """Return a client of the recorded model for one case; with the `name` of a loop it gets turn after turn."""
     base = f"{server}/{name or case.name}"
     match case.provider:
         case "anthropic":
-            return Anthropic(case.model, api_key="test-key", base_url=base, attempts=1)
+            return Anthropic(case.model, api_key="test-key", base_url=base, attempts=attempts, timeout=timeout)
         case "gemini":
-            return Gemini(case.model, api_key="test-key", base_url=base, attempts=1)
+            return Gemini(case.model, api_key="test-key", base_url=base, attempts=attempts, timeout=timeout)
         case "vertex":
             return Vertex(
                 case.model,
@@ -24,8 +26,9 @@ def client(case: Case, server: str, name: str = "") -> HttpModel:
                 location="us-central1",
                 base_url=base,
                 api_version=case.path.split("/")[1],
-                attempts=1,
+                attempts=attempts,
+                timeout=timeout,
             )
         case _:
             root = case.path.removesuffix("/chat/completions")
-            return OpenAI(case.model, api_key="test-key", base_url=base + root, attempts=1)
+            return OpenAI(case.model, api_key="test-key", base_url=base + root, attempts=attempts, timeout=timeout)

@@ -1,0 +1,136 @@
+"""`python -m tests.soak`: many runs that are ended, fail, hang or crash, and what is left of them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.support import wire
+from tests.support.aimock import NotInstalled, installed, serving
+from tests.support.peers import Peer
+
+from .endings import end_runs
+from .faults import chaotic, replayed, try_all
+from .mixed import run_all
+
+DESCRIPTION = """\
+Carry out many runs that go wrong, and check that each is accounted for and that nothing is left behind.
+Exit status: 0 when all of it holds, 1 with the reason when not, 2 when a job has nothing to work with.
+"""
+
+JOBS = """\
+jobs:
+  endings  Hold runs up in every way that bench/situations.py knows, end half of them by cancel() and half by a
+           deadline, count what hangs, and let go. Afterwards there must be no more threads at work, open files and
+           objects of understudy than before. About 30 runs a second.
+  mixed    Two systems and four agents; of a thousand runs 100 have a failing tool, 20 a hanging one, 50 a crashing
+           agent, 50 pause, 50 have a run inside. Each must end as its kind does; what hangs is counted, every
+           hundred runs it is let go, and then threads, files and objects must be as few as after the first fifth.
+           Growth for every 1,000 runs is the slope of the straight line that fits best. About 100 runs a second.
+  faults   Recorded exchanges behind a server that drops, cuts, delays and refuses (UNDERSTUDY_WIRE, or ../shared),
+           and aimock (node and npm) rolling dice, half and half. Each run must end in an outcome or an error of
+           understudy's own, in a minute at most. About 30 runs a second.
+"""
+
+RUNS = {"endings": 1_000, "mixed": 10_000, "faults": 1_000}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program."""
+    options = _parser().parse_args(arguments)
+    jobs: dict[str, Callable[[int], None]] = {"endings": _endings, "mixed": _mixed, "faults": _faults}
+    for job in options.jobs or list(jobs):
+        print(f"{job}:", flush=True)
+        try:
+            jobs[job](options.runs or RUNS[job])
+        except AssertionError as error:
+            print(f"  FAILED: {error}")
+            return 1
+        except (FileNotFoundError, NotInstalled) as error:
+            print(f"  nothing to work with: {error}")
+            return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.soak",
+        description=DESCRIPTION,
+        epilog=JOBS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("jobs", nargs="*", metavar="JOB", help="endings, mixed or faults; all of them if none is named")
+    sizes = ", ".join([f"{runs:,} for {job}" for job, runs in RUNS.items()])
+    parser.add_argument("--runs", type=_positive, metavar="N", help=f"how many runs (default {sizes})")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, got {number}")
+    return number
+
+
+def _progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _endings(runs: int) -> None:
+    report = end_runs(runs, _progress)
+    for answer, number in sorted(report.answers.items()):
+        print(f"  {number:>7,}  {answer}")
+    before, after = report.before.memory // 1024, report.after.memory // 1024
+    print(
+        f"  threads, files and objects: as before; memory in use: {before:,} KiB before, {after:,} KiB after",
+        flush=True,
+    )
+
+
+def _mixed(runs: int) -> None:
+    report = run_all(runs, _progress)
+    _show(report.endings)
+    first, last = report.footprints[0][1], report.footprints[-1][1]
+    print("  after the first fifth, at the end, and growth for every 1,000 runs:")
+    print(
+        f"    threads at work   {first.threads:>9,} {last.threads:>9,} {report.slope(lambda now: now.threads):+11,.2f}"
+    )
+    print(f"    open files        {first.files:>9,} {last.files:>9,} {report.slope(lambda now: now.files):+11,.2f}")
+    ours = report.slope(lambda now: sum(now.objects.values()))
+    print(f"    own objects       {sum(first.objects.values()):>9,} {sum(last.objects.values()):>9,} {ours:+11,.2f}")
+    print(
+        f"    all objects       {first.tracked:>9,} {last.tracked:>9,} {report.slope(lambda now: now.tracked):+11,.2f}"
+    )
+    kibibytes = report.slope(lambda now: now.memory / 1024)
+    print(f"    memory in use     {first.memory // 1024:>6,} KiB {last.memory // 1024:>5,} KiB {kibibytes:+7,.1f} KiB")
+
+
+def _faults(runs: int) -> None:
+    cases = wire.cases()
+    if not cases:
+        raise FileNotFoundError(wire.MISSING)
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        raise NotInstalled("no node or no npm on the PATH: aimock cannot run")
+    with wire.replaying() as server:
+        _show(try_all(replayed(cases, server), runs - runs // 2, _progress))
+    log = Path(tempfile.mkdtemp(prefix="understudy-soak-")) / "aimock.txt"
+    with serving(node, installed(npm), log) as address:
+        _show(try_all(chaotic(Peer(address)), runs // 2, _progress))
+
+
+def _show(endings: Counter[tuple[str, str]]) -> None:
+    for (kind, how), number in sorted(endings.items()):
+        print(f"  {number:>7,}  {kind}: {how}")
+    print(f"  {endings.total():>7,}  in all", flush=True)
+
+
+if __name__ == "__main__":
+    os.environ.pop("UNDERSTUDY_OFFLINE", None)  # the models here are on this host
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The jobs of `python -m tests.soak`, a few seconds of each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tests.hosts.processes import output
+from tests.support import wire
+from tests.support.paths import ROOT
+
+from .cast import EXPECTED, SHARES, Kinds
+from .endings import ROUND, end_runs
+from .faults import FAULTS, replayed, try_all
+from .footprint import Footprint
+from .mixed import Report, run_all
+
+NOT_IN_THE_WAY = ("dropped once", "delayed", "reset first", "429 first", "429 first, with a date", "500 first")
+"""Faults after which a run ends as it does without one."""
+CASES = wire.cases()[::4]
+
+
+def unheard(text: str) -> None:
+    """Take progress."""
+
+
+def test_runs_that_were_ended_leave_nothing_behind() -> None:
+    answers = end_runs(ROUND, unheard).answers
+
+    assert answers["RunCancelled"] == ROUND // 2
+    assert answers.total() == ROUND
+
+
+def test_every_one_of_many_runs_is_accounted_for_and_nothing_grows() -> None:
+    report = run_all(500, unheard)
+
+    assert report.endings.total() == 500
+    assert {kind for kind, _ in report.endings} == set(EXPECTED)
+    assert [number for number, _ in report.footprints] == [100, 200, 300, 400, 500]
+
+
+def test_a_thousand_runs_are_of_the_kinds_they_should_be() -> None:
+    kinds = Kinds()
+    dealt = [kinds.next() for _ in range(2_000)]
+
+    for thousand in (dealt[:1_000], dealt[1_000:]):
+        assert {kind: thousand.count(kind) for kind in SHARES} == SHARES
+
+
+@pytest.mark.skipif(not CASES, reason=wire.MISSING)
+def test_a_run_whose_provider_is_out_of_order_ends_with_an_outcome_or_a_named_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("UNDERSTUDY_OFFLINE", raising=False)
+    with wire.replaying() as server:
+        endings = try_all(replayed(CASES, server), len(CASES) * len(FAULTS), unheard)
+
+    found = {fault: sorted(how for of, how in endings.elements() if of == fault) for fault in FAULTS}
+    assert all(len(hows) == len(CASES) for hows in found.values())
+    assert len(set(found["whole"])) > 2
+    for fault in NOT_IN_THE_WAY:
+        assert found[fault] == found["whole"], fault
+    assert set(found["429 always"]) == {"RateLimited"}
+    assert set(found["500 always"]) == {"ProviderError"}
+    assert set(found["too late"]) == {"ProviderTimeout"}
+
+
+# What checks must be able to fail.
+
+
+def test_a_thread_a_file_and_an_object_too_many_are_told() -> None:
+    told = output("""
+        import os, threading
+        import understudy as us
+        from tests.soak.footprint import Footprint
+
+        before, gate = Footprint.now(), threading.Event()
+        threading.Thread(target=gate.wait).start()
+        with open(os.devnull), us.ActorSystem("kept") as kept:
+            more = Footprint.now().beyond(before)
+        gate.set()
+        print(more["threads"], more["files"], more["ActorSystem"])
+    """)
+
+    assert told == "1 1 1\n"
+
+
+@pytest.mark.parametrize("growth", [0.0, 2.0])
+def test_the_slope_is_the_growth_for_every_thousand_runs(growth: float) -> None:
+    empty = Footprint.now()
+    footprints = [(runs, footprint(empty, round(growth * runs / 1_000))) for runs in (500, 1_000, 1_500, 4_000)]
+    report = Report(endings=Counter(), footprints=footprints)
+
+    assert report.slope(lambda now: now.threads) == pytest.approx(growth)
+
+
+def footprint(like: Footprint, threads: int) -> Footprint:
+    return Footprint(threads=threads, files=like.files, objects=like.objects, tracked=like.tracked, memory=like.memory)
+
+
+def soak(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.soak", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_program_tells_of_its_progress_and_of_what_it_found() -> None:
+    done = soak("mixed", "--runs", "100")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == "100 runs ended, of 100\n"
+    assert "  100  in all" in done.stdout
+    assert "memory in use" in done.stdout
+
+
+def test_help_names_every_job() -> None:
+    out = soak("--help").stdout
+
+    assert all(f"\n  {job}  " in out for job in ("endings", "mixed", "faults"))
