@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
-from contextvars import copy_context
-from typing import TYPE_CHECKING, assert_never, cast
+from math import inf
+from typing import TYPE_CHECKING, assert_never
 
 from understudy.ancestry import enter_ancestry, leave_ancestry
 from understudy.errors import (
-    ProviderError,
-    ProviderTimeout,
-    RunCancelled,
     RunTimedOut,
-    ToolTimeout,
     UnderstudyError,
-    in_words,
 )
 from understudy.messages import ModelRequest, ModelTurn, ToolCall
 from understudy.models import Model, ModelName
 from understudy.orchestration.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.scope import Scope, enter_scope, leave_scope
-from understudy.tools import Tool
 
-from .cell import Cell
-from .errands import deadlines, refuse
-from .executor import (
-    Attempt,
-    Executed,
-    RunTool,
-    ToolExecutor,
-    error_result,
-    execute,
-    fails_agent,
-    may_repeat,
-    timeout_result,
-)
+from .executor import execute, fails_agent
+from .orders import GRACE, RunTool
+from .reasons import DEFAULT_MODEL_TIMEOUT, model_failure, model_timeout, timed_out
 from .record import Record, Stale
-from .reply import Reply
-from .story import Story
+from .rounds import Round, deadline_of
 
 if TYPE_CHECKING:
     from .runs import Runs
-
-DEFAULT_MODEL_TIMEOUT = 120.0  # Seconds for one model call with its retries; a long answer takes a minute or two.
-GRACE = 0.25  # Seconds a model client has to report its own timeout before the call is taken away from it.
 
 
 class Driver:
@@ -165,132 +144,18 @@ class Driver:
         """Run the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
         record, epoch = self._record, self._epoch
         tool = record.agent.tools_by_name[call.name]
-        order = RunTool(record, tool, call, _deadline(tool))
-        record.begin_step(epoch, order.doing, order.deadline or _FOREVER, order)
+        order = RunTool(record, tool, call, deadline_of(tool), self._runs.slots.of(tool))
+        record.begin_step(epoch, order.doing, inf if order.deadline is None else order.deadline, order)
+        if order.slots is not None and not order.slots.take_now(order):
+            return self._run_together((call,))
         record.story.note(call)
         executed = execute(order)
         record.take_results(epoch, [executed])
         record.story.note((call, executed[0]))
+        return None
 
     def _run_together(self, calls: tuple[ToolCall, ...]) -> None:
         """Run several calls at the same time, each in an executor of its own; the results go in call order."""
         record, epoch = self._record, self._epoch
-        names = [call.name for call in calls]
-        record.begin_step(epoch, f"running tool {names[0]}" if len(names) == 1 else f"running {len(names)} tools")
-        tell = _Teller(record.story)
-        tools = [record.agent.tools_by_name[name] for name in names]
-        due = deadlines(tools, time.monotonic())
-        under_way = [self._start(*each, tell) for each in zip(calls, tools, due, strict=True)]
-        forget = record.scope.on_cancel(lambda: self._give_up_all(under_way))
-        try:
-            for order, reply in sorted(under_way, key=lambda pair: pair[0].deadline or _FOREVER):
-                self._await(order, reply)
-                tell(order, reply)  # whose thread may not have come to it yet, and the run goes on
-        finally:
-            forget()
-        record.take_results(epoch, [settled(order, reply) for order, reply in under_way])
-
-    def _start(
-        self, call: ToolCall, tool: Tool[..., object], deadline: float | None, tell: _Teller
-    ) -> tuple[RunTool, Reply[object]]:
-        order, reply = RunTool(self._record, tool, call, deadline), Reply[object]()
-        self._record.story.note(call)
-        reply.when_done(lambda: tell(order, reply))
-        self._lend_executor(order, reply)
-        return order, reply
-
-    def _lend_executor(self, order: RunTool, reply: Reply[object]) -> None:
-        if order.tool.idempotent:
-            reply = Attempt(order, reply)
-        if order.tool.isolation == "caller":
-            put = refuse if self._record.errands is None else self._record.errands.put
-            put(order, reply)
-        else:
-            executor = Cell(f"{self._record.run_id}/{order.call.id}", ToolExecutor)
-            executor.ask(order, timeout=_FOREVER, context=copy_context(), on_lost=order.lost, reply=reply)
-
-    def _await(self, order: RunTool, reply: Reply[object]) -> None:
-        timed_out = 0
-        while not reply.wait(None if order.deadline is None else order.deadline - time.monotonic()):
-            timed_out += 1
-            if not may_repeat(order.tool, timed_out, order.scope):
-                name, call_id = order.call.name, order.call.id
-                self._give_up(order, reply, ToolTimeout(f"{name} timed out", tool=name, call_id=call_id))
-                return
-            order.superseded = True
-            self._runs.abandon(order, order.record, order.doing, order.begun)
-            order.cancel()
-            # Whichever attempt succeeds first is taken: the tool is one that may run twice.
-            order = RunTool(self._record, order.tool, order.call, _deadline(order.tool))
-            self._lend_executor(order, reply)
-
-    def _give_up_all(self, under_way: list[tuple[RunTool, Reply[object]]]) -> None:
-        for order, reply in under_way:
-            self._give_up(order, reply, cancelled(self._record))
-
-    def _give_up(self, order: RunTool, reply: Reply[object], why: UnderstudyError) -> None:
-        if reply.fail(why):
-            self._runs.abandon(order, order.record, order.doing, order.begun)
-            order.cancel()
-
-
-class _Teller:
-    """Notes the result of each call of a round once: when it is there, and before the run goes on."""
-
-    def __init__(self, story: Story) -> None:
-        self._story = story
-        self._told: set[str] = set()
-        self._lock = threading.Lock()
-        """Guards the ids of the calls that were told; held while noting, so that who comes second finds it noted."""
-
-    def __call__(self, order: RunTool, reply: Reply[object]) -> None:
-        with self._lock:
-            if order.call.id not in self._told:
-                self._told.add(order.call.id)
-                self._story.note((order.call, settled(order, reply)[0]))
-
-
-_FOREVER = float("inf")
-
-
-def _deadline(tool: Tool[..., object]) -> float | None:
-    return None if tool.timeout is None else time.monotonic() + tool.timeout
-
-
-def settled(order: RunTool, reply: Reply[object]) -> Executed:
-    """Return what an executor's reply says, as a result; the reply must be done."""
-    error = reply.error()
-    if error is None:
-        return cast(Executed, reply.get())
-    if isinstance(error, ToolTimeout):
-        return timeout_result(order.call, order.tool.timeout), None
-    return error_result(order.call, "not_run", f"{order.call.name} did not run: {error}"), None
-
-
-def cancelled(record: Record, why: str = "") -> RunCancelled:
-    """Make the error of a run that nobody wants any more."""
-    because = f": {why}" if why else ""
-    return RunCancelled(
-        f"run {record.run_id} of agent {record.agent.id!r} was cancelled{because}", run_id=record.run_id
-    )
-
-
-def timed_out(record: Record) -> RunTimedOut:
-    """Make the error of a run whose deadline has passed."""
-    return RunTimedOut(
-        f"run {record.run_id} of agent {record.agent.id!r} passed its deadline while {record.doing or 'it began'}",
-        run_id=record.run_id,
-    )
-
-
-def model_failure(record: Record, error: BaseException) -> ProviderError:
-    """Make the error of a model object that failed in a way of its own."""
-    model = type(record.agent.current_model).__name__
-    return ProviderError(f"the model of agent {record.agent.id!r} failed: {in_words(error)}", provider=model)
-
-
-def model_timeout(record: Record) -> ProviderTimeout:
-    """Make the error of a model call that took too long."""
-    return ProviderTimeout(
-        f"the model of agent {record.agent.id!r} gave no answer within {DEFAULT_MODEL_TIMEOUT:g} s", retryable=True
-    )
+        record.begin_step(epoch, f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools")
+        record.take_results(epoch, Round(self._runs, record, calls).run())

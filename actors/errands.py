@@ -11,7 +11,8 @@ from understudy.ancestry import enter_ancestry, leave_ancestry
 from understudy.errors import ToolUnavailable
 from understudy.tools import Tool
 
-from .executor import RunTool, execute
+from .executor import execute
+from .orders import RunTool
 from .reply import Reply
 
 if TYPE_CHECKING:

@@ -5,91 +5,24 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import time
+import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from understudy.errors import RunError, had_its_retries, in_words
+from understudy.errors import RunError, RunTimedOut, had_its_retries, in_words
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
 
-from .reply import Reply, log
+from .orders import Executed, RunTool
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
 
-    from .record import Record
-
 RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
-
-Executed = tuple[ToolResult, SessionOverlay | None]
-"""The result, and what the call changed in the session; None when the call failed."""
-
-
-class RunTool:
-    """Ask an executor to run one call; it replies with `Executed`.
-
-    Attributes:
-        begun: when, on the monotonic clock.
-        returned: whether the tool came back, which one that hangs may never do.
-        superseded: whether the call is tried again meanwhile.
-    """
-
-    __slots__ = ("begun", "call", "deadline", "record", "returned", "scope", "superseded", "tool")
-
-    def __init__(self, record: Record, tool: Tool[..., object], call: ToolCall, deadline: float | None) -> None:
-        self.record = record
-        self.tool = tool
-        self.call = call
-        self.begun = time.monotonic()
-        self.deadline = deadline
-        self.scope = Scope(deadline, time.monotonic, parent=record.scope)
-        self.returned = False
-        self.superseded = False
-
-    @property
-    def doing(self) -> str:
-        """What is being done, in words."""
-        return f"running tool {self.call.name}"
-
-    def cancel(self) -> None:
-        """Tell the tool that nobody waits for it any more: its scope is cancelled, and an async tool's task with it."""
-        for failure in self.scope.cancel():
-            log.error("a function that on_cancel was given failed", exc_info=failure)
-
-    def lost(self, error: BaseException) -> None:
-        """Note that the call never began, and so does not hang: it was given up before a thread came to it."""
-        self.returned = True
-
-
-class Attempt(Reply[object]):
-    """The reply of one attempt at a call that may have several; what it says is passed on to the reply of the call.
-
-    Not so the failure of an attempt that was given up: mostly it fails of that, and another one is on its way.
-    """
-
-    __slots__ = ("_call", "_order")
-
-    def __init__(self, order: RunTool, call: Reply[object]) -> None:
-        super().__init__()
-        self._order = order
-        self._call = call
-
-    def _finish(self, value: object, error: BaseException | None) -> bool:
-        if not super()._finish(value, error):
-            return False
-        failed = error is not None or cast(Executed, value)[0].is_error
-        if not (failed and self._order.superseded):
-            self._call._finish(value, error)
-        return True
-
-    @property
-    def done(self) -> bool:
-        return self._done or self._call.done
 
 
 class CallFailed(Exception):
@@ -120,23 +53,28 @@ def execute(order: RunTool) -> Executed:
     from understudy.schemas import BadArguments
 
     call = order.call
+    order.thread = threading.get_ident()
     token = enter_scope(order.scope)
     try:
         return _attempts(order.tool, _attempt_of(order), order.scope)
     except BadArguments as error:
         return error_result(call, "bad_arguments", str(error)), None
     except CallFailed as failure:
+        if order.overdue:
+            return timeout_result(call, order.tool.timeout), None
         words = in_words(failure).removeprefix("CallFailed: ")  # with its notes, and the name of the error there
         return error_result(call, "raised", f"{call.name} failed: {words}"), None
     except BaseException as error:  # the tool's failure is its result; the run and its thread go on
         if order.tool.isolation == "caller" and not isinstance(error, Exception):
             raise
+        if order.overdue or (isinstance(error, RunTimedOut) and order.scope.remaining() == 0.0):
+            return timeout_result(call, order.tool.timeout), None
         if fails_agent(order.record.agent, error):
             order.record.cell.count_failure()
             order.record.cell.fail(error)
         return error_result(call, "raised", f"{call.name} failed: {in_words(error)}"), None
     finally:
-        order.returned = True
+        order.came_back()
         leave_scope(token)
 
 

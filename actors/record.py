@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .actorcell import ActorCell
     from .driver import Driver
     from .errands import Errands
-    from .executor import RunTool
+    from .orders import RunTool
     from .runs import Runs
 
 _NO_CONTEXT = contextvars.Context()
@@ -276,8 +276,11 @@ class Record:
             self.link.over = True  # first of all, for whoever hears of the end is no longer inside of the run
             # It refers to us: a run that is over should go at once, not at a garbage collection.
             driver, self.driver = self.driver, None
+            order, self.step_order = self.step_order, None
         if epoch is None and driver is not None and not driver.returned:
-            self.runs.abandon(driver, self, doing, self.step_since)
+            self.runs.hung.abandon(driver, self, doing, self.step_since)
+            if order is not None:
+                order.abandon()
         if isinstance(self.options.session, SessionState):
             self.options.session.apply(self.session.changes, frozenset(self.session.removed))
         # First: whoever reads the token in the last event may go on with the run, under the same id.

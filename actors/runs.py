@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from understudy.ancestry import enter_hops, next_hops
 from understudy.errors import (
@@ -25,15 +24,18 @@ from understudy.messages import Part
 from understudy.orchestration.steps import AwaitApproval, AwaitInput
 from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, stamp
 from understudy.scope import Scope, current_scope
-from understudy.system_events import RunCrashed, WorkAbandoned
+from understudy.system_events import RunCrashed
 
 from .actorcell import ActorCell
 from .admission import Admission
 from .answers import feed_answer
 from .cell import Cell
-from .driver import Driver, cancelled, model_timeout, timed_out
+from .driver import Driver
 from .eventstream import EventStream
 from .executor import fails_agent, may_repeat, timeout_result
+from .hung import Hung
+from .orders import GRACE, RunTool, SlotsOfTools
+from .reasons import cancelled, model_timeout, timed_out
 from .record import Record
 from .reply import log
 from .tokens import Tokens
@@ -45,13 +47,6 @@ if TYPE_CHECKING:
 
 RETRIES = 50  # Of a run and all inside of it: more than one needs that ends well, and an end to one that will not.
 POISON = 3  # Failures of a run's drivers after which the run itself is held to be what they fail of.
-
-
-class Work(Protocol):
-    """Something that was given up while it ran."""
-
-    returned: bool
-    """Whether it came back after all."""
 
 
 class Runs:
@@ -78,9 +73,8 @@ class Runs:
         self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
         self._admission = Admission(max_runs, lambda record: start(record, record.epoch))
         self._tokens = Tokens()
-        self._lock = threading.Lock()
-        """Guards the list of what hangs."""
-        self._hung: list[Work] = []
+        self.hung = Hung(events)
+        self.slots = SlotsOfTools()
 
     # --- beginning and going on
 
@@ -227,34 +221,6 @@ class Runs:
         self._watchdog.unwatch(record)
         self._admission.leave(record)
 
-    # --- work that was given up
-
-    def give_up(self, work: Work) -> None:
-        """Count work that is not waited for any more, until it comes back."""
-        with self._lock:
-            self._hung.append(work)
-
-    def abandon(self, work: Work, record: Record, what: str, since: float) -> None:
-        """Give up work of a run, and tell of it.
-
-        Args:
-            work: the call, or the driver that is at it.
-            record: the run it belongs to.
-            what: what it is at, in words.
-            since: when that began, on the monotonic clock.
-        """
-        self.give_up(work)
-        if self.events.wants(WorkAbandoned):
-            seconds = time.monotonic() - since
-            event = WorkAbandoned(address=record.cell.address, run_id=record.run_id, what=what, seconds=seconds)
-            self.events.publish(event)
-
-    def hung(self) -> int:
-        """Return how much work was given up and has not come back."""
-        with self._lock:
-            self._hung = [work for work in self._hung if not work.returned]
-            return len(self._hung)
-
     def in_flight(self) -> list[Record]:
         """Return the runs that are under way."""
         return self._watchdog.records()
@@ -269,21 +235,36 @@ class Runs:
         if order is None:
             self._abandon(record, model_timeout(record), "failed", overdue=time.monotonic())
             return
+        now = time.monotonic()
         with record.lock:
-            overdue = record.step_order is order and record.step_deadline <= time.monotonic()
-            hanging, machine, since = record.driver, record.machine, record.step_since
-            epoch = record.take_over(record.epoch) if overdue else None
-            if epoch is None or machine is None:
+            if record.step_order is not order or record.step_deadline > now:
                 return
-            call, tool = order.call, order.tool
-            tried = record.attempts[call.id] = record.attempts.get(call.id, 0) + 1
-            if not may_repeat(tool, tried, record.scope):
-                result = timeout_result(call, tool.timeout)
-                machine.tool_results([result])
-                record.story.note((call, result))
-        order.cancel()
+            again = not order.overdue and _may_try_again(record, order)
+            warn = not order.overdue and not again
+            if warn:
+                record.step_deadline = now + GRACE
+        if warn:
+            self.hung.tell_overdue(order)
+            order.warn()
+        else:
+            self._take_step_away(record, order, again)
+
+    def _take_step_away(self, record: Record, order: RunTool, again: bool) -> None:
+        """Leave a driver to the call that it hangs in, and have another one go on, or make the call again."""
+        with record.lock:
+            if record.step_order is not order or record.machine is None:
+                return
+            hanging, since = record.driver, record.step_since
+            epoch = record.take_over(record.epoch)
+            if epoch is None:
+                return
+            if not again:
+                result = timeout_result(order.call, order.tool.timeout)
+                record.machine.tool_results([result])
+                record.story.note((order.call, result))
         if hanging is not None:
-            self.abandon(hanging, record, order.doing, since)
+            self.hung.abandon(hanging, record, order.doing, since)
+        order.abandon()
         self.drive(record, epoch)
 
     def _abandon(
@@ -307,3 +288,9 @@ def _may_go_on(record: Record, cause: BaseException) -> bool:
     """Whether a run gets another driver after one failed; if so, takes one of its retries."""
     had_enough = len(record.crashes) >= POISON or (had_its_retries(cause) and not fails_agent(record.agent, cause))
     return not had_enough and record.scope.take_retry(cause)
+
+
+def _may_try_again(record: Record, order: RunTool) -> bool:
+    """Whether a call that timed out is made again; if so, takes one of the run's retries. Call it under the lock."""
+    tried = record.attempts[order.call.id] = record.attempts.get(order.call.id, 0) + 1
+    return may_repeat(order.tool, tried, record.scope)

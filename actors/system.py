@@ -69,7 +69,7 @@ class ActorSystem:
         self._max_runs = max_runs
         self._events = EventStream(name)
         self._runs = self._new_runs()
-        self._directory = Directory(name, partial(maker, self._runs), self._runs.give_up, self._events)
+        self._directory = Directory(name, partial(maker, self._runs), self._runs.hung.give_up, self._events)
         _systems.add(self)
 
     def _new_runs(self) -> Runs:
@@ -82,7 +82,7 @@ class ActorSystem:
         for unit in self._directory.units:
             _leave_to_parent(unit)
         self._runs = self._new_runs()
-        self._directory = self._directory.in_child(partial(maker, self._runs), self._runs.give_up)
+        self._directory = self._directory.in_child(partial(maker, self._runs), self._runs.hung.give_up)
 
     def prepare(self, agent: Agent[object], input: str | Sequence[Part], options: RunOptions) -> Record:
         """Make the record of a new run; nothing happens before `launch`."""
@@ -177,7 +177,7 @@ class ActorSystem:
     def health(self) -> Health:
         """Return figures of all actors and runs; waits for nothing, whatever they are doing."""
         runs = [record.status() for record in self._runs.in_flight()]
-        return health_of(self._directory.cells, runs, self._runs.hung(), self._events)
+        return health_of(self._directory.cells, runs, self._runs.hung.count(), self._events)
 
     def tree(self) -> str:
         """Return who runs, as lines of text."""
@@ -292,7 +292,7 @@ class ActorSystem:
     @property
     def hung(self) -> int:
         """How many tool calls and model calls were given up and have not come back; each holds a thread."""
-        return self._runs.hung()
+        return self._runs.hung.count()
 
     def __enter__(self) -> Self:
         return self

@@ -22,11 +22,12 @@ from understudy.session import SessionOverlay
 
 from .channel import Channel, Garbled, NotSendable, encode
 from .clockwork import Alarm, ring_at
-from .executor import CallFailed, Executed
+from .executor import CallFailed
+from .orders import Executed
 from .reply import log
 
 if TYPE_CHECKING:
-    from .executor import RunTool
+    from .orders import RunTool
 
 IDLE_SECONDS = 30.0  # Starting one costs a fifth of a second and more, by what the tool's module imports.
 MAX_PARKED = 8  # Each may hold a hundred megabytes for nothing.

@@ -129,6 +129,7 @@ if TYPE_CHECKING:
         RunCrashed,
         SystemEvent,
         WorkAbandoned,
+        WorkOverdue,
     )
     from understudy.tools import Tool, ToolLike, tool
 else:
@@ -285,6 +286,7 @@ else:
             "RunCrashed",
             "SystemEvent",
             "WorkAbandoned",
+            "WorkOverdue",
         ),
         "understudy.tools": (
             "Tool",
@@ -430,6 +432,7 @@ __all__ = [
     "Usage",
     "Vertex",
     "WorkAbandoned",
+    "WorkOverdue",
     "calls",
     "carry",
     "collect",

@@ -83,6 +83,7 @@ ToolErrorKind: TypeAlias = Literal[
     "",
     "raised",
     "timed_out",
+    "unavailable",
     "unknown_tool",
     "bad_json",
     "bad_arguments",

@@ -82,6 +82,19 @@ class DeadLetter(SystemEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkOverdue(SystemEvent):
+    """A tool call's time is over. Its scope is cancelled now; if it does not come back at once, it is abandoned."""
+
+    run_id: str
+    what: str
+    """What is being done, in words, such as `running tool lookup`."""
+    seconds: float
+    """How long it has been at it."""
+    stack: str
+    """Where it is, as a traceback's lines; empty if it runs in another process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkAbandoned(SystemEvent):
     """A tool or model call, or an actor's message, is waited for no longer; it holds a thread until it comes back.
 

@@ -162,6 +162,7 @@ class Tool(Generic[P, R_co]):
         approval: whether a person must agree first, or a function of the call and its run that says so.
         isolation: where calls run: `"thread"`, `"process"` or `"caller"`.
         memory_limit: bytes of address space that the process of a call may take; None for no limit.
+        max_parallel: how many calls may run at once in a system; None for any number.
     """
 
     def __init__(
@@ -176,6 +177,7 @@ class Tool(Generic[P, R_co]):
         approval: ApprovalRule = False,
         isolation: Isolation = "thread",
         memory_limit: int | None = None,
+        max_parallel: int | None = None,
     ) -> None:
         if not callable(function):
             raise TypeError(f"a tool is made from a function, got {function!r}")
@@ -201,6 +203,7 @@ class Tool(Generic[P, R_co]):
         self.approval = approval
         self.isolation: Isolation = isolation
         self.memory_limit = memory_limit
+        self.max_parallel = _checked_parallel(self.name, max_parallel)
         self._function = function
         self._description = description
         self._spec: ToolSpec | None = None
@@ -287,6 +290,7 @@ class Tool(Generic[P, R_co]):
             approval=self.approval,
             isolation=self.isolation,
             memory_limit=self.memory_limit,
+            max_parallel=self.max_parallel,
         )
 
     def __reduce__(self) -> str | tuple[object, ...]:
@@ -306,6 +310,14 @@ def _find(module: str, qualname: str) -> object:
     return found
 
 
+def _checked_parallel(name: str, given: int | None) -> int | None:
+    if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
+        raise TypeError(f"tool {name!r}: max_parallel must be a whole number or None, got {given!r}")
+    if given is not None and given < 1:
+        raise ValueError(f"tool {name!r}: max_parallel must be at least 1, got {given}")
+    return given
+
+
 ToolLike: TypeAlias = "Tool[..., object] | Callable[..., object]"
 
 
@@ -322,6 +334,7 @@ def tool(
     approval: ApprovalRule = False,
     isolation: Isolation = "thread",
     memory_limit: int | None = None,
+    max_parallel: int | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -335,6 +348,7 @@ def tool(
     approval: ApprovalRule = False,
     isolation: Isolation = "thread",
     memory_limit: int | None = None,
+    max_parallel: int | None = None,
 ) -> object:
     """Make a tool of a typed function: `@tool`, or `@tool(timeout=10, approval=True)`.
 
@@ -354,6 +368,9 @@ def tool(
             a module that can be imported. `"caller"`: on the thread that called `run` and waits, one after another.
         memory_limit: bytes of address space that the worker process may take, about 170 MB of its own included; only
             with `isolation="process"`. None for no limit.
+        max_parallel: how many calls may run at once in a system; more wait without a thread, and their time begins when
+            they do. A call that was given up counts until it comes back; when such calls are all that may run, others are
+            answered at once with an error. None for any number.
 
     Raises:
         TypeError: a parameter has no annotation, or cannot be passed by name; no other process could find the function.
@@ -369,6 +386,7 @@ def tool(
         approval=approval,
         isolation=isolation,
         memory_limit=memory_limit,
+        max_parallel=max_parallel,
     )
     return make if function is None else make(function)
 

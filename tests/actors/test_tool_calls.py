@@ -339,7 +339,7 @@ def test_a_tool_that_is_given_up_is_told_so(beside: int) -> None:
     def hang(ctx: us.ToolContext) -> str:
         ctx.scope.on_cancel(told.set)
         assert told.wait(WAIT)
-        return "late"
+        raise ConnectionError("cut")
 
     @us.tool(timeout=0.05)
     async def hang_async() -> str:

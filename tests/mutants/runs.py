@@ -8,6 +8,7 @@ RECORD = "actors/record.py"
 RUNS = "actors/runs.py"
 DRIVER = "actors/driver.py"
 EXECUTOR = "actors/executor.py"
+HUNG = "actors/hung.py"
 WATCHDOG = "actors/watchdog.py"
 WAITING = "actors/waiting.py"
 AWAITED = "actors/awaited.py"
@@ -67,14 +68,14 @@ MUTANTS = (
     # --- what is given up
     Mutant(
         "hung work is not counted",
-        RUNS,
-        "self._hung.append(work)",
+        HUNG,
+        "self._work.append(work)",
         "pass",
         (f"{TEST_RUNS}::test_work_that_was_given_up_is_counted_until_it_comes_back",),
     ),
     Mutant(
         "work that came back is counted as hung for ever",
-        RUNS,
+        HUNG,
         "if not work.returned]",
         "]",
         (f"{TEST_RUNS}::test_work_that_was_given_up_is_counted_until_it_comes_back",),

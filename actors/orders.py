@@ -1,0 +1,161 @@
+"""What an executor is asked to do: one tool call, its time, its slot, and its reply."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+import weakref
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from understudy.messages import ToolCall, ToolResult
+from understudy.scope import Scope
+from understudy.session import SessionOverlay
+from understudy.tools import Tool
+
+from .reply import Reply, log
+from .slots import Slots
+
+if TYPE_CHECKING:
+    from .record import Record
+
+GRACE = 0.25  # Seconds between the word that the time is over and giving up: enough for who listens, and no more.
+
+Executed = tuple[ToolResult, SessionOverlay | None]
+"""The result, and what the call changed in the session; None when the call failed."""
+
+
+class RunTool:
+    """Ask an executor to run one call; it replies with `Executed`.
+
+    Attributes:
+        begun: when, on the monotonic clock.
+        deadline: when its time is over; a call that stands in line for a slot has none yet.
+        overdue: whether it was told that its time is over.
+        returned: whether the tool came back, which one that hangs may never do.
+        superseded: whether the call is tried again meanwhile.
+        thread: who runs it; 0 before that.
+    """
+
+    __slots__ = (
+        "begun",
+        "call",
+        "deadline",
+        "overdue",
+        "record",
+        "returned",
+        "scope",
+        "slots",
+        "superseded",
+        "thread",
+        "tool",
+    )
+
+    def __init__(
+        self,
+        record: Record,
+        tool: Tool[..., object],
+        call: ToolCall,
+        deadline: float | None,
+        slots: ToolSlots | None = None,
+    ) -> None:
+        self.record = record
+        self.tool = tool
+        self.call = call
+        self.slots = slots
+        self.overdue = False
+        self.returned = False
+        self.superseded = False
+        self.thread = 0
+        self.set_out(deadline)
+
+    def set_out(self, deadline: float | None) -> None:
+        """Begin the time of the call, which may have stood in line before."""
+        self.begun = time.monotonic()
+        self.deadline = deadline
+        self.scope = Scope(deadline, time.monotonic, parent=self.record.scope)
+
+    @property
+    def doing(self) -> str:
+        """What is being done, in words."""
+        return f"running tool {self.call.name}"
+
+    def cancel(self) -> None:
+        """Tell the tool that it should stop: its scope is cancelled, and an async tool's task with it."""
+        for failure in self.scope.cancel():
+            log.error("a function that on_cancel was given failed", exc_info=failure)
+
+    def warn(self) -> None:
+        """Tell the tool that its time is over, before it is given up; what it fails of from now on is that."""
+        self.overdue = True
+        self.cancel()
+
+    def abandon(self) -> None:
+        """Tell the tool that nobody waits for it any more. It keeps its slot for as long as it runs."""
+        if self.slots is not None:
+            self.slots.give_up(self)
+        self.cancel()
+
+    def came_back(self) -> None:
+        """Note that the tool runs no more, or never will."""
+        self.returned = True
+        if self.slots is not None:
+            self.slots.release(self)
+
+    def lost(self, error: BaseException) -> None:
+        """Note that the call never began, and so does not hang: it was given up before a thread came to it."""
+        self.came_back()
+
+    def stack(self) -> str:
+        """Return where the tool is at this moment, as a traceback's lines; empty if it runs nowhere."""
+        frame = None if self.returned else sys._current_frames().get(self.thread)  # pyright: ignore[reportPrivateUsage] (documented all the same)
+        return "" if frame is None else "".join(traceback.format_stack(frame))
+
+
+ToolSlots: TypeAlias = Slots[RunTool]
+
+
+class SlotsOfTools:
+    """The slots of the tools of one system, shared by all its runs. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        """Guards the table, so that each tool has one set of slots."""
+        self._slots: weakref.WeakKeyDictionary[Tool[..., object], ToolSlots] = weakref.WeakKeyDictionary()
+
+    def of(self, tool: Tool[..., object]) -> ToolSlots | None:
+        """Return the slots of a tool; None for one that does not say `max_parallel`."""
+        if tool.max_parallel is None:
+            return None
+        with self._lock:
+            slots = self._slots.get(tool)
+            if slots is None:
+                slots = self._slots[tool] = Slots(tool.max_parallel)
+            return slots
+
+
+class Attempt(Reply[object]):
+    """The reply of one attempt at a call that may have several; what it says is passed on to the reply of the call.
+
+    Not so the failure of an attempt that was given up: mostly it fails of that, and another one is on its way.
+    """
+
+    __slots__ = ("_call", "_order")
+
+    def __init__(self, order: RunTool, call: Reply[object]) -> None:
+        super().__init__()
+        self._order = order
+        self._call = call
+
+    def _finish(self, value: object, error: BaseException | None) -> bool:
+        if not super()._finish(value, error):
+            return False
+        failed = error is not None or cast(Executed, value)[0].is_error
+        if not (failed and self._order.superseded):
+            self._call._finish(value, error)
+        return True
+
+    @property
+    def done(self) -> bool:
+        return self._done or self._call.done

@@ -1,0 +1,270 @@
+"""The calls of one turn that run at the same time, each in an executor of its own; one thread waits for all of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from contextvars import copy_context
+from math import inf
+from typing import TYPE_CHECKING, cast
+
+from understudy.ancestry import current_ancestry
+from understudy.errors import ToolTimeout, ToolUnavailable, UnderstudyError
+from understudy.messages import ToolCall, ToolErrorKind
+from understudy.tools import Tool
+
+from .awaited import Awaited, Merged
+from .cell import Cell
+from .clockwork import ring_at
+from .errands import deadlines, refuse
+from .executor import ToolExecutor, error_result, may_repeat, timeout_result
+from .orders import GRACE, Attempt, Executed, RunTool, ToolSlots
+from .reasons import cancelled
+from .record import Record
+from .reply import Reply
+from .slots import Taken
+from .story import Story
+from .waiting import graph
+
+if TYPE_CHECKING:
+    from .runs import Runs
+
+
+class Round:
+    """Several calls of one run. Made and waited for by the run's driver."""
+
+    def __init__(self, runs: Runs, record: Record, calls: Sequence[ToolCall]) -> None:
+        tools = [record.agent.tools_by_name[call.name] for call in calls]
+        due = deadlines(tools, time.monotonic())
+        self._record = record
+        self._tell = _Teller(record.story)
+        self._calls = [
+            Call(runs, RunTool(record, tool, call, deadline, runs.slots.of(tool)))
+            for call, tool, deadline in zip(calls, tools, due, strict=True)
+        ]
+
+    def run(self) -> list[Executed]:
+        """Make the calls, and return what came of each, in their order.
+
+        Raises:
+            CircularAgentCall: the slots that a call wants are held by runs that wait for this one.
+        """
+        for call in self._calls:
+            self._start(call)
+        forget = self._record.scope.on_cancel(self._give_up)
+        try:
+            with ExitStack() as waits:
+                awaited = [line for call in self._calls if (line := call.line()) is not None]
+                if awaited:
+                    every = Merged(_Open(), awaited, any_will_do=False)
+                    waits.enter_context(graph.waiting(current_ancestry(), every, self._refuse))
+                for call in self._calls:
+                    self._await(call)
+                    self._tell(call)  # whose thread may not have come to it yet, and the run goes on
+        except BaseException:
+            self._give_up()
+            raise
+        finally:
+            forget()
+        return [call.executed() for call in self._calls]
+
+    def _start(self, call: Call) -> None:
+        self._record.story.note(call.order.call)
+        call.reply.when_done(lambda: self._tell(call))
+        call.begin()
+
+    def _await(self, call: Call) -> None:
+        while not call.reply.wait(self._until_next_look(call)):
+            for each in self._calls:
+                each.look()
+
+    def _until_next_look(self, call: Call) -> float | None:
+        if call.reply.done:
+            return 0.0
+        soonest = min([each.next_look for each in self._calls])
+        return None if soonest == inf else soonest - time.monotonic()
+
+    def _give_up(self) -> None:
+        for call in self._calls:
+            call.give_up(cancelled(self._record))
+
+    def _refuse(self, error: UnderstudyError) -> None:
+        for call in self._calls:
+            if call.line() is not None:
+                call.give_up(error)
+
+
+class Call:
+    """One call of a round, over all its attempts. Its driver looks at the time; an alarm does for one that stood in line."""
+
+    def __init__(self, runs: Runs, order: RunTool) -> None:
+        self.order = order
+        self.reply: Reply[object] = Reply()
+        self._runs = runs
+        self._context = copy_context()
+        self._lock = threading.Lock()
+        """Guards what `look` decides: the driver and an alarm may look at once."""
+        self._timed_out = 0
+        self._in_line = False
+
+    def begin(self) -> None:
+        """Start the call in an executor, as soon as there is a slot for it."""
+        slots = self.order.slots
+        if slots is None:
+            self._lend_executor()
+            return
+        order = self.order
+        self._in_line = True
+        match slots.take(order, lambda: self._granted(order), lambda: self._unavailable(slots)):
+            case Taken.NOW:
+                self._in_line = False
+                self._lend_executor()
+            case Taken.NEVER:
+                self._unavailable(slots)
+            case Taken.LATER:
+                pass
+
+    def _granted(self, order: RunTool) -> None:
+        """Start a call that stood in line; its time begins now."""
+        order.set_out(deadline_of(order.tool))
+        self._in_line = False
+        if self.reply.done:
+            order.came_back()
+            return
+        if order.deadline is not None:
+            ring_at(order.deadline, self.look)
+        self._lend_executor()
+
+    def _unavailable(self, slots: ToolSlots) -> None:
+        call = self.order.call
+        self._in_line = False
+        self.reply.fail(ToolUnavailable(_ALL_HUNG, tool=call.name, call_id=call.id))
+
+    def _lend_executor(self) -> None:
+        order = self.order
+        reply = Attempt(order, self.reply) if order.tool.idempotent else self.reply
+        if order.tool.isolation == "caller":
+            put = refuse if order.record.errands is None else order.record.errands.put
+            put(order, reply)
+        else:
+            executor = Cell(f"{order.record.run_id}/{order.call.id}", ToolExecutor)
+            executor.ask(order, timeout=inf, context=self._context, on_lost=order.lost, reply=reply)
+
+    @property
+    def next_look(self) -> float:
+        """When the driver must look again; infinite if somebody else sees to it."""
+        order = self.order
+        if self._in_line or order.deadline is None or self.reply.done:
+            return inf
+        return order.deadline + GRACE if order.overdue else order.deadline
+
+    def look(self) -> None:
+        """Do what the time says: try again, warn, or give up."""
+        with self._lock:
+            order, now = self.order, time.monotonic()
+            if self.reply.done or self._in_line or order.deadline is None or now < order.deadline:
+                return
+            if order.overdue:
+                if now >= order.deadline + GRACE:
+                    name = order.call.name
+                    self.give_up(ToolTimeout(f"{name} timed out", tool=name, call_id=order.call.id))
+                return
+            self._timed_out += 1
+            if may_repeat(order.tool, self._timed_out, order.scope):
+                self._repeat(order)
+                return
+            self._runs.hung.tell_overdue(order)
+            ring_at(now + GRACE, self.look)
+        order.warn()
+
+    def _repeat(self, order: RunTool) -> None:
+        """Make another attempt. Whichever succeeds first is taken: the tool is one that may run twice."""
+        order.superseded = True
+        self._runs.hung.abandon(order, order.record, order.doing, order.begun)
+        order.abandon()
+        self.order = RunTool(order.record, order.tool, order.call, deadline_of(order.tool), order.slots)
+        if order.slots is not None and self.order.deadline is not None:
+            ring_at(self.order.deadline, self.look)
+        self._context = self._context.copy()  # the attempt that hangs is inside of the other one
+        self.begin()
+
+    def give_up(self, why: UnderstudyError) -> None:
+        """Wait for the call no longer, if it is not done."""
+        order, waits = self.order, self._in_line
+        if self.reply.fail(why):
+            if waits:
+                order.came_back()  # it never began
+                return
+            self._runs.hung.abandon(order, order.record, order.doing, order.begun)
+            order.abandon()
+
+    def line(self) -> Awaited:
+        """Return what a call that stands in line waits for; None for one that does not, or not for other runs alone."""
+        slots = self.order.slots
+        if not self._in_line or slots is None:
+            return None
+        holders = slots.holders()
+        links = [holder.record.link for holder in holders]
+        if self.order.record.link in links:  # one of this run's own calls holds a slot, and will give it back
+            return None
+        return Merged(_Line(self, slots, holders), links, any_will_do=True)
+
+    def is_in_line_behind(self, holder: RunTool, slots: ToolSlots) -> bool:
+        """Whether the call still waits for a slot that `holder` has."""
+        return self._in_line and not self.reply.done and slots.is_held_by(holder)
+
+    def executed(self) -> Executed:
+        """Return what came of the call, as a result; it must be done."""
+        call, error = self.order.call, self.reply.error()
+        if error is None:
+            return cast(Executed, self.reply.get())
+        if isinstance(error, ToolTimeout):
+            return timeout_result(call, self.order.tool.timeout), None
+        kind: ToolErrorKind = "unavailable" if isinstance(error, ToolUnavailable) else "not_run"
+        return error_result(call, kind, f"{call.name} did not run: {error}"), None
+
+
+_ALL_HUNG = "all slots that max_parallel allows are held by calls that never came back"
+
+
+class _Open:
+    """What all calls of a round are waited for as; each says for itself whether it is still waited for."""
+
+    def expects(self, place: int) -> bool:
+        return True
+
+
+class _Line:
+    """A place in line, seen as a wait for any one of those who hold the slots."""
+
+    def __init__(self, call: Call, slots: ToolSlots, holders: Sequence[RunTool]) -> None:
+        self._call = call
+        self._slots = slots
+        self._holders = holders
+
+    def expects(self, place: int) -> bool:
+        return self._call.is_in_line_behind(self._holders[place], self._slots)
+
+
+class _Teller:
+    """Notes the result of each call of a round once: when it is there, and before the run goes on."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+        """Guards the ids of the calls that were told; held while noting, so that who comes second finds it noted."""
+
+    def __call__(self, call: Call) -> None:
+        told = call.order.call
+        with self._lock:
+            if told.id not in self._told:
+                self._told.add(told.id)
+                self._story.note((told, call.executed()[0]))
+
+
+def deadline_of(tool: Tool[..., object]) -> float | None:
+    """Return until when a call that begins now may take; None for no limit."""
+    return None if tool.timeout is None else time.monotonic() + tool.timeout

@@ -1,0 +1,90 @@
+"""What a tool is told when its time is over, before it is given up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually, results_of, scripted
+from understudy.testing import calls, says
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+@us.tool(timeout=0.05)
+def looks(ctx: us.ToolContext) -> str:
+    told = threading.Event()
+    ctx.scope.on_cancel(told.set)
+    assert told.wait(WAIT)
+    ctx.scope.check()
+    return "never"
+
+
+@us.tool(timeout=0.05)
+def closes(ctx: us.ToolContext) -> str:
+    told = threading.Event()
+    ctx.scope.on_cancel(told.set)
+    assert told.wait(WAIT)
+    raise ConnectionError("the line was cut, as it should be")
+
+
+@us.tool(timeout=0.05)
+def finishes(ctx: us.ToolContext) -> str:
+    told = threading.Event()
+    ctx.scope.on_cancel(told.set)
+    assert told.wait(WAIT)
+    return "as far as I came"
+
+
+NAMES = ("looks", "closes", "finishes")
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside others"])
+def test_a_tool_that_stops_when_it_is_told_to_is_not_given_up(system: us.ActorSystem, beside: bool) -> None:
+    abandoned: list[us.WorkAbandoned] = []
+    system.subscribe(abandoned.append, us.WorkAbandoned)
+    turns = [calls(name) for name in NAMES]
+    if beside:
+        turns = [turns[0] + turns[1] + turns[2]]
+
+    outcome = scripted(*turns, says("ok"), tools=[looks, closes, finishes]).run("go", system=system)
+
+    assert [result.error_kind for result in results_of(outcome)] == ["timed_out", "timed_out", ""]
+    assert results_of(outcome)[2].content == "as far as I came"
+    assert system.hung == 0
+    system.stop()
+    assert abandoned == []
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+def test_where_an_overdue_tool_is_stands_in_an_event(system: us.ActorSystem, beside: bool) -> None:
+    gate, events = threading.Event(), list[us.SystemEvent]()
+    system.subscribe(events.append, us.WorkOverdue, us.WorkAbandoned)
+
+    @us.tool(timeout=0.05)
+    def hangs_here() -> str:
+        assert gate.wait(WAIT)
+        return "late"
+
+    turn = calls("hangs_here") + calls("quick") if beside else calls("hangs_here")
+    handle = scripted(turn, says("ok"), tools=[hangs_here, quick]).submit("go", system=system)
+
+    assert results_of(handle.result(WAIT))[0].error_kind == "timed_out"
+    gate.set()
+    eventually(lambda: len(events) == 2, "both were told")
+    overdue, abandoned = events
+    assert isinstance(overdue, us.WorkOverdue) and isinstance(abandoned, us.WorkAbandoned)
+    assert (overdue.what, overdue.run_id) == ("running tool hangs_here", handle.run_id)
+    assert "assert gate.wait(WAIT)" in overdue.stack
+    assert overdue.seconds <= abandoned.seconds
+
+
+def quick() -> str:
+    return "quick"
