@@ -228,7 +228,7 @@ class ActorCell(Cell):
         else:
             if envelope.context is None:
                 envelope.context = self._seat.context
-            super()._handle(envelope)
+            self._receive(envelope)
 
     def _handle_timed(self, envelope: Envelope, timed: Timed) -> None:
         if self.behaviour is None or not self._seat.has_set(timed.timer):  # an object that is gone did
@@ -241,7 +241,7 @@ class ActorCell(Cell):
             return
         envelope.message = timed.message
         envelope.context = self._seat.context
-        super()._handle(envelope)
+        self._receive(envelope)
 
     def _failed(self, envelope: Envelope, cause: BaseException) -> None:
         error = AgentCrashed(f"{self.address} failed: {in_words(cause)}", actor=self.address)

@@ -17,9 +17,9 @@ from typing import Protocol
 from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull, in_words
 from understudy.messaging import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
 
-from .mailbox import Lanes, Put
+from .mailbox import FULL, QUEUED, WAKE, Lanes, Put
 from .reply import Reply, log
-from .shell import hand_over, has_next, lend, lend_next
+from .shell import hand_over, here, lend, lend_next
 
 
 class Behaviour(Protocol):
@@ -38,6 +38,9 @@ class Fate(IntEnum):
     EXPIRED = auto()
     CANCELLED = auto()
     DEAD = auto()
+
+
+HANDLED = Fate.HANDLED  # Named here once: to look a member up in its class takes as long as to lock a mailbox.
 
 
 class Envelope:
@@ -131,11 +134,11 @@ class Cell:
         self._sent(envelope, self._mailbox.put(envelope, system=system), last)
 
     def _sent(self, envelope: Envelope, put: Put, last: bool) -> None:
-        if put is Put.QUEUED:
+        if put is QUEUED:
             return
-        if put is Put.WAKE:
+        if put is WAKE:
             self._wake(last)
-        elif put is Put.FULL:
+        elif put is FULL:
             self.finish(envelope, Fate.DEAD, error=MailboxFull(f"{self.address} is full", actor=self.address))
         else:
             self.finish(envelope, Fate.DEAD, error=self._gone_error())
@@ -166,14 +169,19 @@ class Cell:
 
     def run_turns(self) -> None:
         """Handle messages until there are none."""
+        shell = here()
         while (envelope := self._mailbox.take()) is not None:
             self._handle(envelope)
             # A parked thread must not keep the last message and its reply alive.
             del envelope
-            if has_next() and len(self._mailbox):
+            if shell is not None and shell.next is not None and len(self._mailbox):
                 lend_next()  # what was handed over during this message would wait for all the others
 
     def _handle(self, envelope: Envelope) -> None:
+        self._receive(envelope)
+
+    def _receive(self, envelope: Envelope) -> None:
+        """Have the behaviour handle a message, if anyone still wants it handled."""
         if envelope.deadline is not None and time.monotonic() > envelope.deadline:
             late = TimeoutError(f"{self.address} came to the message after its deadline")
             return self.finish(envelope, Fate.EXPIRED, error=late)
@@ -190,7 +198,7 @@ class Cell:
                 value = envelope.context.run(receive, envelope.message)
         except BaseException as cause:  # also SystemExit: one actor's exit is no one else's
             return self._failed(envelope, cause)
-        return self.finish(envelope, Fate.HANDLED, value)
+        return self.finish(envelope, HANDLED, value)
 
     def _failed(self, envelope: Envelope, cause: BaseException) -> None:
         self.behaviour = None  # the next message meets a fresh one
@@ -225,7 +233,7 @@ class Cell:
         """Keep word of a message that was not handled, before its sender hears of it; for the actors of users."""
 
     def _count(self, fate: Fate) -> None:
-        if fate is Fate.HANDLED:  # counted by whoever runs the cell, and nobody else does meanwhile
+        if fate is HANDLED:  # counted by whoever runs the cell, and nobody else does meanwhile
             self._counts[fate] += 1
             return
         with self._counting:  # to add is to read and to write: of two refused at once, one would not be counted

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING, assert_never
 
-from understudy.ancestry import enter_ancestry, leave_ancestry
 from understudy.errors import (
+    ActorError,
+    AgentCrashed,
+    AgentDown,
     RunTimedOut,
     UnderstudyError,
+    in_words,
 )
 from understudy.messages import ModelRequest, ModelTurn, ToolCall
 from understudy.models import Model, ModelName
@@ -22,13 +25,16 @@ from .orders import GRACE, RunTool
 from .reasons import DEFAULT_MODEL_TIMEOUT, model_failure, model_timeout, timed_out
 from .record import Record, Stale
 from .rounds import Round, deadline_of
+from .shell import hand_over, lend
 
 if TYPE_CHECKING:
     from .runs import Runs
 
 
 class Driver:
-    """The behaviour of a driver's actor: drives `record` for as long as it holds `epoch`.
+    """Drives `record` for as long as it holds `epoch`.
+
+    An actor of one message, which is to begin: nobody knows its address, so it has neither mailbox nor cell.
 
     Attributes:
         returned: whether its thread came back, which a driver that was taken over may never do.
@@ -42,9 +48,33 @@ class Driver:
         self._epoch = epoch
         self.returned = False
 
-    def on_receive(self, message: object) -> None:
+    def begin(self, *, last: bool) -> None:
+        """Begin on a lent thread; with `last` on this one, whose turn ends now. Without a thread the run ends."""
+        try:
+            if last:
+                hand_over(self)
+            else:
+                lend(self)
+        except RuntimeError as cause:  # no thread can be started
+            self._lost(AgentDown(f"{self._address} has no thread to run on: {cause}", actor=self._address), cause)
+
+    def run_turns(self) -> None:
+        """Drive the run, in a copy of the context variables it was begun with: another driver may follow."""
+        try:
+            self._record.started_in.copy().run(self._drive_to_end)
+        except BaseException as cause:  # what was to be done about a failure failed
+            self._lost(AgentCrashed(f"{self._address} failed: {in_words(cause)}", actor=self._address), cause)
+
+    def _lost(self, error: ActorError, cause: BaseException) -> None:
+        error.__cause__ = cause
+        self._runs.fail(self._record, error, self._epoch)
+
+    @property
+    def _address(self) -> str:
+        return f"{self._record.agent.id}/{self._record.run_id}"
+
+    def _drive_to_end(self) -> None:
         record, epoch = self._record, self._epoch
-        chain, token = enter_ancestry(record.ancestry), enter_scope(record.scope)
         try:
             record.open(epoch)
             self._drive()
@@ -59,16 +89,6 @@ class Driver:
             self._runs.crashed(record, cause, epoch)
         finally:
             self.returned = True
-            leave_scope(token)
-            leave_ancestry(chain)
-
-    def again(self) -> Driver:
-        """Return the behaviour that follows this one in its cell: itself, for it handles its own failures."""
-        return self
-
-    def lost(self, error: BaseException) -> None:
-        """End the run because no thread could be had to drive it."""
-        self._runs.fail(self._record, error, self._epoch)
 
     def _drive(self) -> None:
         record, epoch = self._record, self._epoch

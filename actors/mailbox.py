@@ -23,6 +23,11 @@ class Put(Enum):
     CLOSED = auto()
 
 
+WAKE, QUEUED, FULL, CLOSED = (
+    Put  # Named here once: to look a member up in its class takes as long as to lock a mailbox.
+)
+
+
 class Lanes(Generic[E]):
     """Messages in order, system lane first. Whether someone runs the cell is decided under the same lock."""
 
@@ -59,26 +64,27 @@ class Lanes(Generic[E]):
         """Add `item`; the system lane is never full."""
         with self._lock:
             if self._closed:
-                return Put.CLOSED
+                return CLOSED
             if system:
                 self._system.append(item)
             elif len(self._user) >= self._capacity:
-                return Put.FULL
+                return FULL
             else:
                 self._user.append(item)
-                self.high_water = max(self.high_water, len(self._user))
+                if len(self._user) > self.high_water:  # noqa: PLR1730 (max is a call more for every message)
+                    self.high_water = len(self._user)
                 if self._suspended:
-                    return Put.QUEUED
+                    return QUEUED
             if self._running:
-                return Put.QUEUED
+                return QUEUED
             self._running = True
-            return Put.WAKE
+            return WAKE
 
     def _accepted(self) -> Put:
         if self._running:
-            return Put.QUEUED
+            return QUEUED
         self._running = True
-        return Put.WAKE
+        return WAKE
 
     def put_waiting(self, item: E, timeout: float) -> Put:
         """Add `item` to the user lane, waiting up to `timeout` seconds for room."""
@@ -91,11 +97,11 @@ class Lanes(Generic[E]):
             finally:
                 self._waiting -= 1
             if self._closed:
-                return Put.CLOSED
+                return CLOSED
             if not room:
-                return Put.FULL
+                return FULL
             self._user.append(item)
-            return Put.QUEUED if self._suspended else self._accepted()
+            return QUEUED if self._suspended else self._accepted()
 
     def suspend(self) -> None:
         """Let the user lane wait, unless the end is in it; the system lane goes on."""
@@ -106,7 +112,7 @@ class Lanes(Generic[E]):
         """Take from the user lane again; says whether someone must run the cell."""
         with self._lock:
             self._suspended = False
-            return self._accepted() if self._user or self._system else Put.QUEUED
+            return self._accepted() if self._user or self._system else QUEUED
 
     def take(self) -> E | None:
         """Return the next item; None means that there is none and the caller no longer runs the cell."""
@@ -124,7 +130,7 @@ class Lanes(Generic[E]):
         """Accept nothing more; what waits is still taken, and `last` after it. A second call is refused as closed."""
         with self._lock:
             if self._closed:
-                return Put.CLOSED
+                return CLOSED
             self._closed = True
             self._user.append(last)
             self._suspended = False  # an end comes also to who is not at work

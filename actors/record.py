@@ -14,12 +14,12 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from understudy.ancestry import Ancestry, Link
+from understudy.ancestry import Ancestry, Link, enter_ancestry
 from understudy.handles import RunPhase, RunStatus
 from understudy.messages import ModelTurn, Part, ToolResult, join_text
 from understudy.orchestration.run import AgentRun
 from understudy.outcomes import Outcome
-from understudy.scope import Scope
+from understudy.scope import Scope, enter_scope
 from understudy.session import RunContext, SessionOverlay, SessionState
 
 from .reply import Reply
@@ -66,7 +66,6 @@ class Record:
         "ancestry",
         "attempts",
         "cell",
-        "context",
         "crashes",
         "detach",
         "doing",
@@ -127,12 +126,12 @@ class Record:
         self.driver: Driver | None = None
         """Who drives the run now."""
         self.started_in: contextvars.Context = _NO_CONTEXT
-        """The context variables of whoever began the run; each driver gets a copy."""
+        """The context variables of whoever began the run, and the run's own; each driver gets a copy."""
         self.errands: Errands | None = None
         """What the thread that waits for the run is to do for it; None if nobody waits, or no tool needs it."""
         self.detach: Callable[[], None] = _nothing
         """Ends the tie to the cancellation of the run that this one was begun in."""
-        self.crashes: list[BaseException] = []
+        self.crashes: tuple[BaseException, ...] = ()
         """What its drivers failed of, one after another."""
         self.unfed: ModelTurn | None = None
         """A turn that was paid for and not fed yet; the next driver does not ask for it again."""
@@ -142,16 +141,25 @@ class Record:
         self.session = SessionOverlay(given.snapshot() if isinstance(given, SessionState) else dict(given or {}))
         self.reply: Reply[Outcome[object]] = Reply()
         self.story = Story(run_id)
-        self.context = RunContext(
-            run_id=run_id,
-            agent_id=agent.id,
-            input=input if isinstance(input, str) else join_text(input),
+
+    @property
+    def context(self) -> RunContext:
+        """What code of the user's that decides about the run gets to see of it; made for those who ask."""
+        return RunContext(
+            run_id=self.run_id,
+            agent_id=self.agent.id,
+            input=self.input if isinstance(self.input, str) else join_text(self.input),
             session=self.session,
-            deps=options.deps,
-            scope=scope,
-            user_id=options.user_id,
-            conversation_id=options.conversation_id,
+            deps=self.options.deps,
+            scope=self.scope,
+            user_id=self.options.user_id,
+            conversation_id=self.options.conversation_id,
         )
+
+    def enter(self, hops: int) -> None:
+        """Make the code of the current context part of this run, which has `hops`."""
+        enter_ancestry(self.ancestry, hops)
+        enter_scope(self.scope)
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other
 
@@ -282,7 +290,7 @@ class Record:
             if order is not None:
                 order.abandon()
         if isinstance(self.options.session, SessionState):
-            self.options.session.apply(self.session.changes, frozenset(self.session.removed))
+            self.options.session.apply(self.session.changes, self.session.removed)
         # First: whoever reads the token in the last event may go on with the run, under the same id.
         self.runs.ended(self)
         self.story.end(ending)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
 
-from understudy.ancestry import MAX_HOPS, current_ancestry, enter_ancestry, next_hops, too_many_hops
+from understudy.ancestry import MAX_HOPS, Ancestry, current_ancestry, enter_ancestry, next_hops, too_many_hops
 from understudy.errors import ActorError, CircularAgentCall, MailboxFull
 from understudy.handles import Future
 from understudy.messaging import DEFAULT_ASK_TIMEOUT, Down, Query
@@ -46,7 +46,8 @@ class AskFuture(Future[V_co], Traceable):
         self._cell = cell
 
     def result(self, timeout: float | None = None) -> V_co:
-        self._wait(timeout)
+        if not self._reply.done:
+            self._wait(timeout)
         return cast(V_co, self._reply.get())
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -87,6 +88,11 @@ def _wait(reply: Reply[object], timeout: float | None, cell: ActorCell) -> bool:
     except CircularAgentCall as error:
         cell.events.refused(cell.address, error)
         raise
+
+
+def _enter(scope: Scope | None, chain: Ancestry, hops: int) -> None:
+    enter_scope(scope)
+    enter_ancestry(chain, hops)
 
 
 class ActorRef(Generic[M_contra]):
@@ -137,9 +143,9 @@ class ActorRef(Generic[M_contra]):
             CircularAgentCall: the actor waits, directly or through others, for who asks.
             ActorError: more than 1,000 messages and runs led to this one, each sent or begun by the one before it.
         """
-        reply, left = self._send(message, timeout)
+        reply, deadline = self._send(message, timeout)
         try:
-            replied = _wait(reply, left, self._cell)
+            replied = _wait(reply, max(0.0, deadline - time.monotonic()), self._cell)
         except CircularAgentCall as error:
             reply.fail(error)  # so that the message, which is on its way, is not handled
             raise
@@ -157,6 +163,7 @@ class ActorRef(Generic[M_contra]):
         return AskFuture(reply, self._cell)
 
     def _send(self, message: object, timeout: float) -> tuple[Reply[object], float]:
+        """Send, and return the reply to come and by when it must be there."""
         if not timeout >= 0:
             raise ValueError(f"timeout must not be negative, got {timeout!r}")
         scope = current_scope()
@@ -166,15 +173,14 @@ class ActorRef(Generic[M_contra]):
         deadline = time.monotonic() + left
         context = self._context(Scope(deadline, time.monotonic, parent=scope))
         self._cell.send(Envelope(message, reply, deadline, context), left)
-        return reply, max(0.0, deadline - time.monotonic())
+        return reply, deadline
 
     def _context(self, scope: Scope | None) -> contextvars.Context:
         hops = next_hops()
         if hops > MAX_HOPS:
             raise ActorError(too_many_hops(self.address), actor=self.address)
         context = contextvars.copy_context()
-        context.run(enter_scope, scope)
-        context.run(enter_ancestry, (self._cell.link,), hops)
+        context.run(_enter, scope, (self._cell.link,), hops)
         return context
 
     def stop(self, timeout: float | None = None) -> bool:

@@ -19,22 +19,22 @@ log.addHandler(logging.NullHandler())  # silent until the host configures loggin
 
 
 class Reply(Generic[T]):
-    """A value or an error that comes once; the first writer wins.
-
-    It waits on one raw lock, held until the answer is there: a condition variable costs three times as much.
-    """
+    """A value or an error that comes once; the first writer wins."""
 
     __slots__ = ("_callbacks", "_done", "_error", "_gate", "_lock", "_value")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         """Guards everything below."""
-        self._gate = threading.Lock()
-        self._gate.acquire()
         self._done = False
         self._value: T | None = None
         self._error: BaseException | None = None
-        self._callbacks: list[Callable[[], object]] = []
+        self._gate: threading.Lock | None = None
+        """Held until the answer is there; made by the first who waits, for most answers are there before anyone does.
+
+        A raw lock: a condition variable costs three times as much.
+        """
+        self._callbacks: list[Callable[[], object]] | None = None
 
     def set(self, value: T) -> bool:
         """Give the answer; False if there was one already."""
@@ -50,12 +50,13 @@ class Reply(Generic[T]):
                 return False
             self._value, self._error = value, error
             self._done = True
-            callbacks, self._callbacks = self._callbacks, []
-        self._gate.release()
-        if callbacks:
+            gate, callbacks, self._callbacks = self._gate, self._callbacks, None
+        if gate is not None:
+            gate.release()
+        if callbacks is not None:
             lend_next()  # what was handed over to this thread must not wait for them
-        for callback in callbacks:
-            _call(callback)
+            for callback in callbacks:
+                _call(callback)
         return True
 
     @property
@@ -66,24 +67,25 @@ class Reply(Generic[T]):
         """Wait up to `timeout` seconds; whether the answer is there."""
         if self._done:
             return True
+        gate = self._held_gate()
+        if gate is None:
+            return True
         longest = threading.TIMEOUT_MAX if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX))
-        acquire = self._acquire_looking_up if threading.current_thread() is threading.main_thread() else self._acquire
-        if not acquire(longest):
+        acquire = _acquire_looking_up if threading.current_thread() is threading.main_thread() else _acquire
+        if not acquire(gate, longest):
             return False
-        self._gate.release()  # for the next who waits
+        gate.release()  # for the next who waits
         return True
 
-    def _acquire(self, longest: float) -> bool:
-        return self._gate.acquire(timeout=longest)
-
-    def _acquire_looking_up(self, longest: float) -> bool:
-        """Wait in slices: a Ctrl-C that comes right before a wait, after the interpreter looked, is seen only after it."""
-        deadline = time.monotonic() + longest
-        while not self._gate.acquire(timeout=min(SLICE, longest)):
-            longest = deadline - time.monotonic()
-            if longest <= 0:
-                return False
-        return True
+    def _held_gate(self) -> threading.Lock | None:
+        """Return the gate to wait at; None if the answer has come."""
+        with self._lock:
+            if self._done:
+                return None
+            if self._gate is None:
+                self._gate = threading.Lock()
+                self._gate.acquire()
+            return self._gate
 
     def error(self) -> BaseException | None:
         """Return the error, or None if there is a value or nothing yet."""
@@ -102,6 +104,7 @@ class Reply(Generic[T]):
         """
         with self._lock:
             if not self._done:
+                self._callbacks = self._callbacks or []
                 self._callbacks.insert(0 if first else len(self._callbacks), callback)
                 return
         _call(callback)
@@ -109,8 +112,22 @@ class Reply(Generic[T]):
     def forget(self, callback: Callable[[], object]) -> None:
         """Take a callback back that may not have been called yet."""
         with self._lock:
-            if callback in self._callbacks:
+            if self._callbacks is not None and callback in self._callbacks:
                 self._callbacks.remove(callback)
+
+
+def _acquire(gate: threading.Lock, longest: float) -> bool:
+    return gate.acquire(timeout=longest)
+
+
+def _acquire_looking_up(gate: threading.Lock, longest: float) -> bool:
+    """Wait in slices: a Ctrl-C that comes right before a wait, after the interpreter looked, is seen only after it."""
+    deadline = time.monotonic() + longest
+    while not gate.acquire(timeout=min(SLICE, longest)):
+        longest = deadline - time.monotonic()
+        if longest <= 0:
+            return False
+    return True
 
 
 def _call(callback: Callable[[], object]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from understudy.ancestry import enter_hops, next_hops
+from understudy.ancestry import next_hops
 from understudy.errors import (
     AgentCrashed,
     MaxIterationsExceeded,
@@ -29,7 +29,6 @@ from understudy.system_events import RunCrashed
 from .actorcell import ActorCell
 from .admission import Admission
 from .answers import feed_answer
-from .cell import Cell
 from .driver import Driver
 from .eventstream import EventStream
 from .executor import fails_agent, may_repeat, timeout_result
@@ -100,7 +99,7 @@ class Runs:
     def launch(self, record: Record) -> None:
         """Start a run that was prepared."""
         record.started_in = copy_context()
-        record.started_in.run(enter_hops, next_hops())
+        record.started_in.run(record.enter, next_hops())
         self._watchdog.watch(record)  # before the tie: it may end the run at once, and that ends the watch
         outer = current_scope()
         if outer is not None:
@@ -108,12 +107,10 @@ class Runs:
         self._admission.enter(record)
 
     def drive(self, record: Record, epoch: int, *, last: bool = False) -> None:
-        """Start a driver for `record`, in an actor of its own; none if the run is over or in other hands."""
+        """Start a driver for `record`; none if the run is over or in other hands."""
         driver = Driver(self, record, epoch)
-        if not record.give_to(driver, epoch):
-            return
-        child = Cell(f"{record.agent.id}/{record.run_id}", driver.again, driver)
-        child.tell(None, last=last, context=record.started_in.copy(), on_lost=driver.lost)
+        if record.give_to(driver, epoch):
+            driver.begin(last=last)
 
     # --- ending and pausing, called by drivers
 
@@ -169,7 +166,7 @@ class Runs:
         with record.lock:
             if not record.is_held_at(epoch):
                 return  # what a driver fails of that was taken over concerns nobody any more
-            record.crashes.append(cause)
+            record.crashes += (cause,)
             crashes = len(record.crashes)
             successor = record.take_over(epoch) if _may_go_on(record, cause) else None
         record.cell.count_failure()
@@ -185,7 +182,7 @@ class Runs:
         error = AgentCrashed(
             f"agent {record.agent.id!r} failed {times} in run {record.run_id}, the last time of {in_words(cause)}",
             actor=record.agent.id,
-            causes=tuple(record.crashes),
+            causes=record.crashes,
         )
         error.__cause__ = cause
         error.retries_used_up = True

@@ -182,10 +182,9 @@ def on_a_shell() -> bool:
     return _here.shell is not None
 
 
-def has_next() -> bool:
-    """Whether a cell was handed over to the calling shell and waits for it."""
-    shell = _here.shell
-    return shell is not None and shell.next is not None
+def here() -> Shell | None:
+    """Return the shell whose thread this is, or None on a thread of somebody else's."""
+    return _here.shell
 
 
 def lend_next() -> None:

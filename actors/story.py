@@ -37,7 +37,7 @@ class Story:
         """Guards the order of the facts, the end, and the listeners."""
         self._facts: list[Fact] = []
         self._ended = False
-        self._listeners: list[queue.SimpleQueue[None]] = []
+        self._listeners: tuple[queue.SimpleQueue[None], ...] = ()  # most runs have none
 
     def note(self, fact: Fact) -> None:
         """Add a fact other than the ending, after which there is nothing more to tell: it is dropped then."""
@@ -61,7 +61,7 @@ class Story:
         """Iterate over the events from the first one on; waits for those to come, and ends after the terminal one."""
         news: queue.SimpleQueue[None] = queue.SimpleQueue()
         with self._lock:
-            self._listeners.append(news)
+            self._listeners += (news,)
         try:
             position, seq = 0, 0
             while True:
@@ -75,7 +75,7 @@ class Story:
                 news.get()
         finally:
             with self._lock:
-                self._listeners.remove(news)
+                self._listeners = tuple([each for each in self._listeners if each is not news])
 
 
 def _tell(fact: Fact, run_id: str, seq: int) -> Iterator[Event]:

@@ -305,7 +305,7 @@ def _executed(order: RunTool, reply: dict[str, Any]) -> Executed:
         raise CallFailed(reply["words"], again=reply["again"])
     overlay = SessionOverlay(order.record.session)
     overlay.changes.update(reply["changes"])
-    overlay.removed.update(reply["removed"])
+    overlay.removed |= frozenset(reply["removed"])
     return ToolResult(call.id, reply["content"], name=call.name), overlay
 
 

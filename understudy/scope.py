@@ -44,9 +44,10 @@ class Scope:
         self._retries = retries
         """How many are left; looked at and taken in the outermost scope that has a number."""
         self._cancelled = False
-        self._callbacks: list[Callable[[], object]] = []
-        self._lock = threading.Lock()
-        """Guards the callbacks, the change to cancelled, and taking a retry."""
+        self._callbacks: list[Callable[[], object]] | None = None
+        """Made for the first: most scopes, of which each step and each ask has one, never get any."""
+        self._lock: threading.Lock = threading.Lock() if parent is None else parent._lock
+        """Guards the callbacks, the change to cancelled and taking a retry, of a scope and of all inside of it."""
 
     def remaining(self) -> float | None:
         """Return the seconds left, never below 0, or None when there is no deadline."""
@@ -72,9 +73,9 @@ class Scope:
             if self._cancelled:
                 return []
             self._cancelled = True
-            callbacks, self._callbacks = self._callbacks, []
+            callbacks, self._callbacks = self._callbacks, None
         failures: list[Exception] = []
-        for callback in callbacks:
+        for callback in callbacks or ():
             try:
                 callback()
             except Exception as error:  # noqa: BLE001 (it is handed to the caller)
@@ -98,6 +99,7 @@ class Scope:
             with scope._lock:
                 late = scope._cancelled
                 if not late:
+                    scope._callbacks = scope._callbacks or []
                     scope._callbacks.append(callback)
             if late:
                 callback()
@@ -108,7 +110,7 @@ class Scope:
         def remove() -> None:
             for scope in told:
                 with scope._lock:
-                    if callback in scope._callbacks:
+                    if scope._callbacks is not None and callback in scope._callbacks:
                         scope._callbacks.remove(callback)
 
         return remove

@@ -72,6 +72,9 @@ class SessionState(MutableMapping[str, JsonValue]):
                 self._values.pop(key, None)
 
 
+_NOTHING: frozenset[str] = frozenset()
+
+
 class SessionOverlay(MutableMapping[str, JsonValue]):
     """A tool call's own view of a session: reads fall through, writes stay here until the call's result is accepted."""
 
@@ -80,7 +83,7 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
     def __init__(self, base: Mapping[str, JsonValue]) -> None:
         self._base = base
         self.changes: dict[str, JsonValue] = {}
-        self.removed: set[str] = set()
+        self.removed = _NOTHING
 
     def __getitem__(self, key: str) -> JsonValue:
         if key in self.changes:
@@ -91,7 +94,7 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
 
     def __setitem__(self, key: str, value: JsonValue) -> None:
         check_key(key)
-        self.removed.discard(key)
+        self.removed -= {key}
         self.changes[key] = value
 
     def __delitem__(self, key: str) -> None:
@@ -99,7 +102,7 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
         if key not in self:
             raise KeyError(key)
         self.changes.pop(key, None)
-        self.removed.add(key)
+        self.removed |= {key}
 
     def __iter__(self) -> Iterator[str]:
         # Made at once, so that a tool may change the session while it goes through it.

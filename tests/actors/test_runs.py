@@ -12,7 +12,10 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
+from understudy.actors import shell
+from understudy.actors.driver import Driver
 from understudy.actors.record import Record
+from understudy.orchestration.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -233,6 +236,35 @@ def test_a_run_whose_driver_fails_goes_on_from_where_it_was_and_its_sibling_neve
         assert [type(event).__name__ for event in handle.events()].count("RunFinished") == 1
         assert finished(sibling.result(WAIT)).text == "unharmed"
         assert [a.failed for a in system.health().actors if a.address == "shop/payer"] == [2]
+
+
+def test_a_run_that_no_thread_can_be_had_for_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    record = us.ActorSystem("shop").prepare(scripted(says("ok")), "go", RunOptions())
+    monkeypatch.setattr(shell, "pool", shell.ShellPool())
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    Driver(record.runs, record, record.epoch).begin(last=False)
+
+    assert isinstance(record.reply.error(), us.AgentDown)
+    assert "can't start new thread" in str(record.reply.error())
+
+
+def test_a_run_ends_also_when_what_failed_it_cannot_be_told() -> None:
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise SystemExit("not even this")
+
+    def prompt(context: us.RunContext) -> str:
+        raise Unspeakable
+
+    agent = us.Agent("clerk", model=ScriptedModel([says("ok")]), system_prompt=prompt)
+
+    error = agent.submit("go").exception(WAIT)
+
+    assert isinstance(error, us.AgentCrashed)
+    assert isinstance(error.__cause__, SystemExit)
 
 
 def test_a_run_that_keeps_failing_its_drivers_is_poison_and_ends_with_all_its_causes() -> None:

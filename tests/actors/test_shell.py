@@ -157,7 +157,8 @@ def test_a_cell_that_was_handed_on_to_another_shell_is_run_once() -> None:
         def run_turns(self) -> None:
             shell.hand_over(after)
             shell.lend_next()
-            left.append(shell.has_next())
+            here = shell.here()
+            left.append(here is not None and here.next is not None)
             super().run_turns()
 
     hands = HandsOn()

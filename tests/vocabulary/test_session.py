@@ -140,7 +140,7 @@ def test_reads_fall_through_and_writes_stay() -> None:
 
     assert view == {"a": 3, "b": 2, "c": 4}
     assert base == {"a": 1, "c": 4}
-    assert (view.changes, view.removed) == ({"b": 2, "a": 3}, set())
+    assert (view.changes, view.removed) == ({"b": 2, "a": 3}, frozenset[str]())
 
 
 def test_a_removed_key_is_gone_from_the_view_only() -> None:
@@ -165,7 +165,7 @@ def test_a_key_that_was_removed_may_be_set_again() -> None:
     view["a"] = 2
 
     assert view == {"a": 2}
-    assert (view.changes, view.removed) == ({"a": 2}, set())
+    assert (view.changes, view.removed) == ({"a": 2}, frozenset[str]())
 
 
 def test_a_key_of_the_view_s_own_may_be_removed() -> None:
