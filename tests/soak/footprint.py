@@ -61,8 +61,9 @@ def _objects() -> Counter[str]:
     return Counter([kind.__qualname__ for kind in kinds if _is_counted(kind.__module__)])
 
 
-def _is_counted(module: str) -> bool:
-    return module.startswith("understudy") and module not in NOT_COUNTED
+def _is_counted(module: object) -> bool:
+    # Of a class that other code has made, it may be anything.
+    return isinstance(module, str) and module.startswith("understudy") and module not in NOT_COUNTED
 
 
 def _memory() -> int:
