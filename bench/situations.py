@@ -10,16 +10,17 @@ import ssl
 import sys
 import threading
 import time
-import traceback
 from abc import abstractmethod
 from collections.abc import Callable
 from types import CodeType
 from typing import ClassVar
 
+from httpcore._backends.sync import SyncStream
+
 import understudy as us
 from understudy import FunctionModel, ModelRequest, ModelTurn, calls, says
 from understudy.actors.admission import IN_LINE
-from understudy.providers.network import TimedStream
+from understudy.scope import enter_scope, leave_scope
 
 from .fakes import ANSWER
 from .holding import PATIENCE, Gate, Situation, all_come, comes_true
@@ -127,12 +128,12 @@ class AtServer(Situation):
     """A model behind a server on this host that keeps its client waiting."""
 
     scheme: ClassVar[str] = "http"
-    waits_in: ClassVar[CodeType] = TimedStream.read.__code__
-    """Where the client's thread is while it waits, which no server knows."""
+    waits_in: ClassVar[CodeType | None] = SyncStream.read.__code__
+    """The innermost function of the client's thread while it waits, which no server knows; None where the client tells."""
 
     def __init__(self) -> None:
         self.arrivals = threading.Semaphore(0)
-        """Counts whom the server has sent all it will."""
+        """Counts who was kept waiting."""
         self.server = Loopback(self.serve)
         address = f"{self.scheme}://127.0.0.1:{self.server.port}"
         self.model = us.OpenAI("gpt-4o", api_key="none", base_url=address)
@@ -148,7 +149,7 @@ class AtServer(Situation):
     def held(self, runs: int = 1, within: float = PATIENCE) -> bool:
         latest = time.monotonic() + within
         return all_come(self.arrivals, runs, within) and comes_true(
-            lambda: _threads_in(self.waits_in) >= runs, latest - time.monotonic()
+            lambda: self.waits_in is None or _threads_in(self.waits_in) >= runs, latest - time.monotonic()
         )
 
     def release(self) -> None:
@@ -202,21 +203,44 @@ class BackingOff(AtServer):
     """A client that was told to come back later."""
 
     name = "backing off"
-    waits_in = us.Scope.sleep.__code__
+    waits_in = None
+
+    def make_agent(self) -> us.Agent[str]:
+        def answer(request: ModelRequest) -> ModelTurn:
+            token = enter_scope(_Telling(self.arrivals))
+            try:
+                return self.model.complete(request)
+            finally:
+                leave_scope(token)
+
+        return us.Agent("clerk", model=FunctionModel(answer))
 
     def serve(self, connection: socket.socket) -> None:
-        read_request(connection)
-        connection.sendall(
-            f"HTTP/1.1 429 Too Many Requests\r\nretry-after: {RETRY_AFTER}\r\ncontent-length: 0\r\n\r\n".encode()
-        )
-        self.arrivals.release()
-        until_hung_up(connection)
+        while True:  # who waits to ask again keeps no connection, so another run may ask over this one
+            read_request(connection)
+            connection.sendall(
+                f"HTTP/1.1 429 Too Many Requests\r\nretry-after: {RETRY_AFTER}\r\ncontent-length: 0\r\n\r\n".encode()
+            )
+
+
+class _Telling(us.Scope):
+    """The scope of a model call, which says when the call begins to wait."""
+
+    __slots__ = ("_arrivals",)
+
+    def __init__(self, arrivals: threading.Semaphore) -> None:
+        super().__init__(None, time.monotonic, parent=us.current_scope())
+        self._arrivals = arrivals
+
+    def sleep(self, seconds: float) -> None:
+        self._arrivals.release()
+        super().sleep(seconds)
 
 
 def _threads_in(code: CodeType) -> int:
-    """Return how many threads are inside of a call of a function with this code."""
+    """Return how many threads are in a function with this code, and in none that it calls."""
     frames = sys._current_frames().values()  # pyright: ignore[reportPrivateUsage]  # documented, for debuggers
-    return sum(any(each.f_code is code for each, _ in traceback.walk_stack(frame)) for frame in frames)
+    return sum(frame.f_code is code for frame in frames)  # who called them cannot be read safely while they run
 
 
 # A run that waits for its conversation is not here: there are no conversations yet.

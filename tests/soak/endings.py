@@ -13,7 +13,7 @@ from bench.holding import Situation
 from bench.situations import SITUATIONS, BackingOff
 from tests.support.scripts import WAIT, eventually
 
-from .footprint import Footprint, back_to
+from .footprint import Footprint, at_rest, back_to
 
 TOGETHER = 4
 """How many runs of one situation are held at once."""
@@ -48,10 +48,10 @@ def end_runs(runs: int, progress: Callable[[str], object]) -> Report:
     rounds = ceil(runs / ROUND)
     with _all_situations() as situations:
         _one_round(situations)  # imports, threads, connections
-    outside = Footprint.now()
+    outside = at_rest()
     with _all_situations() as situations:
         _one_round(situations)
-        before = Footprint.now()
+        before = at_rest()
         for number in range(1, rounds + 1):
             answers += _one_round(situations)
             progress(f"{number * ROUND} runs ended, of {rounds * ROUND}")
@@ -91,5 +91,8 @@ def _timed_out(situation: Situation) -> Counter[str]:
 
 
 def _let_go(situation: Situation) -> None:
-    situation.release()
-    eventually(lambda: situation.system.hung == 0, f"none hangs any more: {situation.name}")
+    def nobody_hangs() -> bool:
+        situation.release()  # again and again, for a call may have been on its way to what holds it
+        return situation.system.hung == 0
+
+    eventually(nobody_hangs, f"none hangs any more: {situation.name}")

@@ -56,13 +56,27 @@ class Footprint:
         return {what: number for what, number in sorted(more.items()) if number > 0}
 
 
+def at_rest() -> Footprint:
+    """Wait until nothing comes or goes any more, and return what there is; what is about to go is no measure."""
+    footprints = [Footprint.now()]
+
+    def is_at_rest() -> bool:
+        footprints.append(Footprint.now())
+        one, other = footprints[-2:]
+        return not one.beyond(other) and not other.beyond(one)
+
+    eventually(lambda: is_at_rest() and is_at_rest() and is_at_rest(), "at rest")
+    return footprints[-1]
+
+
 def _objects() -> Counter[str]:
     kinds: list[type] = [type(each) for each in gc.get_objects()]
     return Counter([kind.__qualname__ for kind in kinds if _is_counted(kind.__module__)])
 
 
-def _is_counted(module: str) -> bool:
-    return module.startswith("understudy") and module not in NOT_COUNTED
+def _is_counted(module: object) -> bool:
+    # Of a class that other code has made, it may be anything.
+    return isinstance(module, str) and module.startswith("understudy") and module not in NOT_COUNTED
 
 
 def _memory() -> int:

@@ -12,7 +12,7 @@ from bench.holding import Gate
 from tests.support.scripts import eventually
 
 from .cast import HANGING, Cast, Kinds, ending, unexpected
-from .footprint import Footprint, back_to
+from .footprint import Footprint, at_rest, back_to
 
 AT_ONCE = 100
 PLACES = 16
@@ -71,7 +71,7 @@ def run_all(runs: int, progress: Callable[[str], object]) -> Report:
             assert not unexpected(endings), unexpected(endings)
             _let_go(systems, gate, sum(kind in HANGING for kind, _ in window))
             if done * 5 >= runs:
-                footprints.append((done, back_to(footprints[0][1]) if footprints else Footprint.now()))
+                footprints.append((done, back_to(footprints[0][1]) if footprints else at_rest()))
             progress(f"{done} runs ended, of {runs}")
     return Report(endings=endings, footprints=footprints)
 

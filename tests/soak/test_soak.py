@@ -88,6 +88,19 @@ def test_a_thread_a_file_and_an_object_too_many_are_told() -> None:
     assert told == "1 1 1\n"
 
 
+class Misfit:
+    """Of a class that says no module's name."""
+
+    __module__ = property(lambda self: 7)  # pyright: ignore[reportAssignmentType]
+
+
+def test_classes_of_any_make_are_passed_over() -> None:
+    misfit = Misfit()
+
+    assert not isinstance(type(misfit).__module__, str)
+    assert "Misfit" not in Footprint.now().objects
+
+
 @pytest.mark.parametrize("growth", [0.0, 2.0])
 def test_the_slope_is_the_growth_for_every_thousand_runs(growth: float) -> None:
     empty = Footprint.now()
