@@ -13,10 +13,11 @@ from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
 from understudy.outcomes import Outcome
 from understudy.session import check_key
 
+from .current import current_system, inside
 from .errands import Errands, needs_caller
 from .handle import Handle
 from .record import Record
-from .system import ActorSystem, current_system, inside
+from .system import ActorSystem
 from .waiting import graph
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
@@ -26,6 +23,7 @@ from .actor import Actor
 from .actorcell import ActorCell
 from .agentref import AgentRef
 from .agents import StartRun, maker
+from .current import enter_system
 from .directory import Directory
 from .eventstream import EventStream
 from .family import Family, Member
@@ -258,7 +256,7 @@ class ActorSystem:
     # --- what runs need
 
     def _start_run(self, record: Record, epoch: int) -> None:
-        record.started_in.run(_inside.set, self)
+        record.started_in.run(enter_system, self)
         record.cell.tell(StartRun(record, epoch), on_lost=record.lost)
 
     def stop(self, timeout: float = 10.0) -> tuple[str, ...]:
@@ -307,32 +305,6 @@ class ActorSystem:
 
 
 _systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
-_default: ActorSystem | None = None
-_default_lock = threading.Lock()
-_inside: ContextVar[ActorSystem | None] = ContextVar("understudy_system", default=None)
-
-
-def current_system() -> ActorSystem:
-    """Return the system this code runs inside of, else the process's default one, made at the first call."""
-    inside = _inside.get()
-    if inside is not None:
-        return inside
-    global _default
-    if _default is None:
-        with _default_lock:
-            if _default is None:
-                _default = ActorSystem()
-    return _default
-
-
-@contextmanager
-def inside(system: ActorSystem) -> Generator[None]:
-    """Let `system` be the current one of this context, in the `with` block."""
-    token = _inside.set(system)
-    try:
-        yield
-    finally:
-        _inside.reset(token)
 
 
 def _leave_to_parent(unit: Member) -> None:
@@ -346,8 +318,6 @@ def _leave_to_parent(unit: Member) -> None:
 
 def _begin_anew_in_child() -> None:
     """Forget what belongs to the parent: its threads do not exist here, and its runs stay its own."""
-    global _default_lock
-    _default_lock = threading.Lock()
     forget_shells()
     for system in list(_systems):
         system.leave_to_parent()
