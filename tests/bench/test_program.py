@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,7 @@ LINES = {
     "two-hop": ("ask an actor that asks another", "= the same on bare Pykka actors"),
     "spawn": ("spawn, on_start, stop", "= a bare Pykka actor: start, on_start, stop"),
     "restart": ("restart in place", "= a bare Pykka actor: stop it, start another"),
+    **({"fork": ("agent.run with one tool", "= start a bare thread and join it")} if hasattr(os, "fork") else {}),
     **({"rss-1000": MEMORY, "rss-10000": MEMORY} if STATUS.exists() else {}),
 }
 
