@@ -209,8 +209,11 @@ def result_against_takeover() -> None:
 
 
 def look_after_step(record: Record) -> None:
-    """Do what the watchdog does about a step that is overdue."""
-    record.runs._step_overdue(record)  # pyright: ignore[reportPrivateUsage]  # its thread needs a clock that goes on
+    """Do what the watchdog does about a step whose grace is over, too."""
+    order = record.step_order
+    if order is not None:  # else the tool's result is taken already
+        # pyright: ignore comment: the watchdog's thread needs a clock that goes on
+        record.runs._take_step_away(record, order, again=False)  # pyright: ignore[reportPrivateUsage]
 
 
 # --- cancel against finish
