@@ -95,6 +95,11 @@ class Directory:
         """What was spawned at once, in that order."""
         return self._units.copy()
 
+    def address_of(self, agent: Agent[object]) -> str:
+        """Return the address of an agent, or the one that it would have."""
+        cell = self._by_definition.get(agent)
+        return f"{self._system}/{agent.id}" if cell is None else cell.address
+
     # --- adding
 
     def cell_of(self, agent: Agent[object]) -> ActorCell:

@@ -22,7 +22,7 @@ class ActorFigures:
 
     address: str
     state: str
-    """`starting`, `running`, `down`, `stopping` or `stopped`."""
+    """`starting`, `running`, `restarting`, `down` or `stopped`."""
     depth: int
     """Messages that wait."""
     high_water: int
@@ -113,6 +113,7 @@ def tree_of(name: str, health: Health) -> str:
             f"  {actor.address.removeprefix(name + '/')}: {actor.state}, {actor.depth} waiting, "
             f"{actor.handled} handled, {actor.failed} failed, {actor.restarts} restarts{busy}"
         )
-        agent = actor.address.removeprefix(name + "/")
-        lines += [f"    {run.run_id}: {run.doing}" for run in health.runs if run.agent_id == agent]
+        # In a group, an agent's address is more than its id.
+        runs = [run for run in health.runs if actor.address.endswith(f"/{run.agent_id}")]
+        lines += [f"    {run.run_id}: {run.doing}" for run in runs]
     return "\n".join(lines)

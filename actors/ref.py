@@ -210,7 +210,7 @@ class ActorRef(Generic[M_contra]):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it takes messages."""
+        """Whether it has an object, or is about to get its first one; False also while a restart waits."""
         return self._cell.state in ("starting", "running")
 
     def __eq__(self, other: object) -> bool:

@@ -251,7 +251,7 @@ class ActorSystem:
 
     def tell_refused(self, agent: Agent[object], error: CircularAgentCall) -> None:
         """Tell who subscribes of a run that would have waited for itself."""
-        self._events.refused(f"{self.name}/{agent.id}", error)
+        self._events.refused(self._directory.address_of(agent), error)
 
     # --- what runs need
 

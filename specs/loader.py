@@ -55,6 +55,8 @@ class SpecLoader:
         self._tools: dict[str, ToolLike] = {}
         self._unusable: dict[str, str] = {}
         self._tool_files = tool_files
+        if tools is not None and not isinstance(tools, Mapping):
+            raise TypeError(f"tools must be a mapping of names to tools, {{'on_shelf': on_shelf}}; got {tools!r}")
         for name, tool in (tools or {}).items():
             self.register_tool(name, tool)
 

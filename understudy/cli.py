@@ -134,6 +134,11 @@ def _check_tools(agent: Agent) -> None:
         _ = agent.run_spec
     except (TypeError, ValueError) as error:
         raise UsageMistake(f"agent {agent.id!r}: {error}") from error
+    for tool in agent.tools:
+        if tool.isolation == "caller":
+            raise UsageMistake(
+                f"agent {agent.id!r}: tool {tool.name!r} has isolation='caller', which needs a program that waits in run()"
+            )
 
 
 def _model_name(agent: Agent) -> str:

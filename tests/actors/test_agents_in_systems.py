@@ -157,6 +157,41 @@ def test_the_end_of_the_system_is_the_end_of_its_agents() -> None:
             agent.run("hi", system=system)
 
 
+@pytest.mark.parametrize("grouped", [False, True], ids=["alone", "in a group"])
+def test_the_tree_shows_the_runs_of_an_agent_wherever_it_stands(system: us.ActorSystem, grouped: bool) -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        entered.set()
+        assert gate.wait(WAIT)
+        return says("ok")
+
+    agent = us.Agent("clerk", model=FunctionModel(answer))
+    system.spawn(us.Supervisor("desk", [agent])) if grouped else system.spawn(agent)
+    handle = system.ref("clerk").submit("hi")
+    assert entered.wait(WAIT)
+    lines = system.tree().splitlines()
+    gate.set()
+    handle.result(WAIT)
+
+    assert lines[2] == f"    {handle.run_id}: waiting for the model, turn 1"
+
+
+def test_who_is_refused_in_a_group_is_told_of_by_its_address(system: us.ActorSystem) -> None:
+    heard: list[us.CircleRefused] = []
+    system.subscribe(heard.append, us.CircleRefused)
+
+    def again() -> str:
+        return finished(system.ref("clerk").run("again")).text
+
+    agent = us.Agent("clerk", model=ScriptedModel([calls("again"), says("ok")]), tools=[again])
+    system.spawn(us.Supervisor("desk", [agent]))
+    system.ref("clerk").run("go")
+    system.stop()
+
+    assert [event.address for event in heard] == ["shop/desk/clerk"]
+
+
 # --- failing
 
 

@@ -28,6 +28,10 @@ def boom(n: int) -> str:
 def refund(order: str, cents: int) -> str:
     return "done"
 
+@us.tool(isolation="caller")
+def held(order: str) -> str:
+    return "done"
+
 def opaque(bag: object.__class__) -> str:
     return ""
 
@@ -184,6 +188,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", "broken.yaml", "clerk", "x"], "broken.yaml:2:1: a tab cannot indent YAML; use spaces"),
     (["run", "loose.yaml", "a", "x", "--tools", "tools.py"], "parameter 'word' has no type annotation"),
     (["run", "opaque.yaml", "a", "x", "--tools", "tools.py"], "tool 'opaque': "),
+    (["run", "held.yaml", "a", "x", "--tools", "tools.py"], "tool 'held' has isolation='caller'"),
     (["run", "shop.yaml", "clerk", "x", "--tools", "gone.py"], "gone.py: there is no such file; expected a Python"),
     (["run", "shop.yaml", "clerk", "x", "--tools", "bad.py"], "bad.py:2: ZeroDivisionError: division by zero"),
     (["run", "shop.yaml", "clerk", "x", "--tools", "tools.py", "--tools", "more.py"], "already registered as 'find'"),
@@ -204,6 +209,7 @@ def test_a_mistake_of_the_users_has_status_2_and_no_traceback(
     (shop / "broken.yaml").write_text("agents:\n\t- id: a\n")
     (shop / "loose.yaml").write_text("agents: [{id: a, model: rehearsal, tools: [loose]}]")
     (shop / "opaque.yaml").write_text("agents: [{id: a, model: rehearsal, tools: [opaque]}]")
+    (shop / "held.yaml").write_text("agents: [{id: a, model: rehearsal, tools: [held]}]")
     (shop / "bad.py").write_text("x = 0\nx = 1 / x\n")
     (shop / "more.py").write_text("def find(word: str) -> str: return word\n")
 

@@ -65,10 +65,18 @@ def _parser() -> argparse.ArgumentParser:
         epilog=JOBS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("jobs", nargs="*", metavar="JOB", help="endings, mixed or faults; all of them if none is named")
+    parser.add_argument(
+        "jobs", nargs="*", metavar="JOB", type=_job, help="endings, mixed or faults; all of them if none is named"
+    )
     sizes = ", ".join([f"{runs:,} for {job}" for job, runs in RUNS.items()])
     parser.add_argument("--runs", type=_positive, metavar="N", help=f"how many runs (default {sizes})")
     return parser
+
+
+def _job(text: str) -> str:
+    if text not in RUNS:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(RUNS)}, got {text!r}")
+    return text
 
 
 def _positive(text: str) -> int:

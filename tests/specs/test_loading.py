@@ -171,6 +171,11 @@ def test_two_tools_that_the_model_could_not_tell_apart_are_refused() -> None:
         load_spec_text("agents: [{id: a, model: rehearsal, tools: [x, y]}]", tools={"x": web_search, "y": web_search})
 
 
+def test_tools_that_are_no_mapping_are_refused_with_what_was_expected() -> None:
+    with pytest.raises(TypeError, match="tools must be a mapping of names to tools"):
+        load_spec_text("agents: []", tools=[print])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
 def test_a_spec_names_tools_in_files_where_that_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text("def find(word: str) -> str:\n    return word\n")
     spec = tmp_path / "shop.yaml"
