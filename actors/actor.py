@@ -37,7 +37,7 @@ class Actor(Generic[M_contra]):
     ref: ActorRef[M_contra]
     """The actor's own reference, to hand to others; there from `on_start` on."""
 
-    _cell: ActorCell
+    _cell: ActorCell | None
 
     def on_start(self) -> None:
         """Prepare, before the first message and again after a restart. What it raises counts as a failure."""
@@ -56,21 +56,22 @@ class Actor(Generic[M_contra]):
 
     def after(self, seconds: float, message: M_contra) -> Timer:
         """Send `message` to this actor once, `seconds` from now. A restart and the end cancel it."""
-        return self._cell.timer(seconds, message, None)
+        return self._place().timer(seconds, message, None)
 
     def every(self, seconds: float, message: M_contra) -> Timer:
         """Send `message` to this actor every `seconds`, until cancelled. A restart and the end cancel it.
 
         A message is sent when the one before it was taken, so a slow actor gets fewer of them, and not a pile.
         """
-        return self._cell.timer(seconds, message, seconds)
+        return self._place().timer(seconds, message, seconds)
 
     def watch(self, other: ActorRef[Any]) -> None:
         """Have one `Down` sent to this actor when `other` stops or is given up; at once if it has.
 
         Watching an actor again before it is down changes nothing. The message comes before those that wait.
         """
-        other.on_down(self._cell.address, partial(self._cell.tell, system=True))
+        cell = self._place()
+        other.on_down(cell.address, partial(cell.tell, system=True))
 
     def pipe(
         self,
@@ -88,22 +89,31 @@ class Actor(Generic[M_contra]):
         Raises:
             ActorError: more than 1,000 messages and runs led to the one in hand, each sent or begun by the one before it.
         """
-        address = self._cell.address
+        cell = self._place()
+        address = cell.address
         hops = next_hops()  # what comes of a message comes from it, also by way of a future
         if hops > MAX_HOPS:
             raise ActorError(too_many_hops(address), actor=address)
-        context = self._cell.own_context(hops)
+        context = cell.own_context(hops)
 
         def send(done: Future[V]) -> None:
             error = done.exception()
             if error is None:
-                self._cell.tell(message(done.result()), context=context)
+                cell.tell(message(done.result()), context=context)
             elif on_error is not None:
-                self._cell.tell(on_error(error), context=context)
+                cell.tell(on_error(error), context=context)
             else:
                 log.error("%s: a piped future failed: %s", address, error, exc_info=error)
 
         future.add_done_callback(send)
+
+    def _place(self) -> ActorCell:
+        if self._cell is None:
+            raise ActorError(
+                f"this {type(self).__name__} was given up at a message that hung, and another one has taken its place",
+                actor=self.ref.address,
+            )
+        return self._cell
 
 
 def attach(actor: Actor[object], cell: ActorCell) -> None:
@@ -112,3 +122,8 @@ def attach(actor: Actor[object], cell: ActorCell) -> None:
 
     object.__setattr__(actor, "_cell", cell)  # not the actor's to set, nor its users'
     actor.ref = ActorRef(cell)
+
+
+def detach(actor: Actor[object]) -> None:
+    """Take its cell from an object that was given up in the middle of a message: what it still asks for is refused."""
+    object.__setattr__(actor, "_cell", None)

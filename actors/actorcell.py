@@ -240,7 +240,8 @@ class ActorCell(Cell):
             self._failed(envelope, cause)
             return
         envelope.message = timed.message
-        envelope.context = self._seat.context
+        if envelope.context is None:
+            envelope.context = self._seat.context
         self._receive(envelope)
 
     def _failed(self, envelope: Envelope, cause: BaseException) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from functools import partial
 
+from .commands import nothing
 from .record import Record
+from .slots import Slots, Taken
 
 IN_LINE = "waiting to be admitted"
 
@@ -22,42 +24,22 @@ class Admission:
     """
 
     def __init__(self, places: int | None, start: Callable[[Record], object]) -> None:
-        self._places = places
+        self._places: Slots[Record] | None = None if places is None else Slots(places)
         self._start = start
-        self._lock = threading.Lock()
-        """Guards both tables: a place that becomes free goes to the first in line, or to who comes next."""
-        self._inside: set[Record] = set()
-        self._line: dict[Record, None] = {}
-        """In order: first come, first served."""
 
     def enter(self, record: Record) -> None:
         """Start a run as soon as there is a place for it."""
-        if self._places is None or record.link.begun_in or self._is_placed(record, self._places):
+        places = self._places
+        if places is None or record.link.begun_in:
+            self._start(record)
+            return
+        record.doing = IN_LINE
+        if places.take(record, partial(self._start, record), nothing) is Taken.NOW:
             self._start(record)
         if record.phase != "running":  # its end may have come before it stood here, and nobody would take it out
             self.leave(record)
 
-    def _is_placed(self, record: Record, places: int) -> bool:
-        with self._lock:
-            if len(self._inside) < places:
-                self._inside.add(record)
-                return True
-            record.doing = IN_LINE
-            self._line[record] = None
-            return False
-
     def leave(self, record: Record) -> None:
         """Give the place of a run that is over to the first in line; one that stands in line goes out of it."""
-        if self._places is None:
-            return
-        with self._lock:
-            self._line.pop(record, None)
-            if record not in self._inside:
-                return
-            self._inside.remove(record)
-            following = next(iter(self._line), None)
-            if following is None:
-                return
-            del self._line[following]
-            self._inside.add(following)
-        self._start(following)
+        if self._places is not None:
+            self._places.release(record)

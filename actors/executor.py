@@ -74,8 +74,8 @@ def execute(order: RunTool) -> Executed:
             order.record.cell.fail(error)
         return error_result(call, "raised", f"{call.name} failed: {in_words(error)}"), None
     finally:
-        order.came_back()
         leave_scope(token)
+        order.came_back()
 
 
 def _attempt_of(order: RunTool) -> Callable[[], Executed]:

@@ -14,6 +14,7 @@ from understudy.scope import Scope
 from understudy.session import SessionOverlay
 from understudy.tools import Tool
 
+from .aside import aside
 from .reply import Reply, log
 from .slots import Slots
 
@@ -89,13 +90,13 @@ class RunTool:
     def warn(self) -> None:
         """Tell the tool that its time is over, before it is given up; what it fails of from now on is that."""
         self.overdue = True
-        self.cancel()
+        aside(self.cancel)  # its `on_cancel` functions may block, and the time of grace goes on
 
     def abandon(self) -> None:
         """Tell the tool that nobody waits for it any more. It keeps its slot for as long as it runs."""
         if self.slots is not None:
             self.slots.give_up(self)
-        self.cancel()
+        aside(self.cancel)
 
     def came_back(self) -> None:
         """Note that the tool runs no more, or never will."""

@@ -18,6 +18,7 @@ from understudy.orchestration.supervision import Restart
 from understudy.scope import Scope, enter_scope, scope_in
 from understudy.system_events import WorkAbandoned
 
+from .actor import detach
 from .actorcell import ActorCell
 from .cell import Envelope, Fate
 from .clockwork import ring_at
@@ -96,12 +97,15 @@ class LimitedCell(ActorCell):
         envelope.context = context
         self._turn = turn
         self.busy_since, self._thread = time.monotonic(), threading.get_ident()
-        alarm = ring_at(deadline, partial(self._overdue, turn))
-        runner = self._runner
+        runner, alarm = self._runner, None
         try:
+            alarm = ring_at(deadline, partial(self._overdue, turn))
             self._handle_one(envelope)
+        except RuntimeError as cause:  # only the alarm's, for want of a thread: what handles a message raises nothing
+            self._failed(envelope, cause)
         finally:
-            alarm.call_off()
+            if alarm is not None:
+                alarm.call_off()
             turn.returned = True
             self._abandoned.discard(envelope)
             if self._runner is runner:
@@ -141,7 +145,9 @@ class LimitedCell(ActorCell):
         error.__cause__ = cause
         if turn.envelope.reply is None:
             log.error("%s", error)
-        self._seat.vacate(self)  # without a hook: the object is in use
+        old = self._seat.vacate(self)  # without a hook: the object is in use
+        if old is not None:
+            detach(old)
         self._give_up_turn(turn)
         if self.events.wants(WorkAbandoned):
             what = f"handling a message of type {type_name(turn.envelope.message)}"

@@ -56,7 +56,7 @@ class Round:
         forget = self._record.scope.on_cancel(self._give_up)
         try:
             with ExitStack() as waits:
-                awaited = [line for call in self._calls if (line := call.line()) is not None]
+                awaited = [line for call in self._calls if (line := call.waits_for()) is not None]
                 if awaited:
                     every = Merged(_Open(), awaited, any_will_do=False)
                     waits.enter_context(graph.waiting(current_ancestry(), every, self._refuse))
@@ -92,7 +92,7 @@ class Round:
 
     def _refuse(self, error: UnderstudyError) -> None:
         for call in self._calls:
-            if call.line() is not None:
+            if call.waits_for() is not None:
                 call.give_up(error)
 
 
@@ -117,30 +117,41 @@ class Call:
             return
         order = self.order
         self._in_line = True
-        match slots.take(order, lambda: self._granted(order), lambda: self._unavailable(slots)):
+        match slots.take(order, lambda: self._granted(order), self._unavailable):
             case Taken.NOW:
                 self._in_line = False
                 self._lend_executor()
             case Taken.NEVER:
-                self._unavailable(slots)
+                self._unavailable()
             case Taken.LATER:
                 pass
 
     def _granted(self, order: RunTool) -> None:
-        """Start a call that stood in line; its time begins now."""
+        """Start a call that stood in line; its time begins now. On the thread that gave the slot back."""
         order.set_out(deadline_of(order.tool))
         self._in_line = False
-        if self.reply.done:
+        if self.reply.done or not self._look_at(order.deadline):
             order.came_back()
             return
-        if order.deadline is not None:
-            ring_at(order.deadline, self.look)
         self._lend_executor()
 
-    def _unavailable(self, slots: ToolSlots) -> None:
-        call = self.order.call
+    def _look_at(self, moment: float | None) -> bool:
+        """Have an alarm look, for the driver does not know of this moment; without one the call ends here."""
+        try:
+            if moment is not None:
+                ring_at(moment, self.look)
+        except RuntimeError as cause:
+            self._fail(f"no thread can be started to look after it: {cause}")
+            return False
+        return True
+
+    def _unavailable(self) -> None:
         self._in_line = False
-        self.reply.fail(ToolUnavailable(_ALL_HUNG, tool=call.name, call_id=call.id))
+        self._fail("all slots that max_parallel allows are held by calls that never came back")
+
+    def _fail(self, why: str) -> None:
+        call = self.order.call
+        self.reply.fail(ToolUnavailable(why, tool=call.name, call_id=call.id))
 
     def _lend_executor(self) -> None:
         order = self.order
@@ -166,54 +177,60 @@ class Call:
             order, now = self.order, time.monotonic()
             if self.reply.done or self._in_line or order.deadline is None or now < order.deadline:
                 return
-            if order.overdue:
-                if now >= order.deadline + GRACE:
-                    name = order.call.name
-                    self.give_up(ToolTimeout(f"{name} timed out", tool=name, call_id=order.call.id))
-                return
-            self._timed_out += 1
-            if may_repeat(order.tool, self._timed_out, order.scope):
-                self._repeat(order)
-                return
+            warned, again = order.overdue, False
+            if not warned:
+                self._timed_out += 1
+                again = may_repeat(order.tool, self._timed_out, order.scope)
+                if again:
+                    order.superseded = True
+                    self.order = RunTool(order.record, order.tool, order.call, deadline_of(order.tool), order.slots)
+                else:
+                    order.overdue = True
+        if again:
+            self._repeat(order)
+        elif not warned:
             self._runs.hung.tell_overdue(order)
-            ring_at(now + GRACE, self.look)
-        order.warn()
+            order.warn()
+            if order.slots is not None:  # it may have stood in line, and then the driver looks only by chance
+                self._look_at(now + GRACE)
+        elif now >= order.deadline + GRACE:
+            # An error, and not the result it will be: the tool may still bring its own, and the first one counts.
+            self.give_up(ToolTimeout(f"{order.call.name} timed out", tool=order.call.name, call_id=order.call.id))
 
     def _repeat(self, order: RunTool) -> None:
         """Make another attempt. Whichever succeeds first is taken: the tool is one that may run twice."""
-        order.superseded = True
         self._runs.hung.abandon(order, order.record, order.doing, order.begun)
         order.abandon()
-        self.order = RunTool(order.record, order.tool, order.call, deadline_of(order.tool), order.slots)
-        if order.slots is not None and self.order.deadline is not None:
-            ring_at(self.order.deadline, self.look)
         self._context = self._context.copy()  # the attempt that hangs is inside of the other one
-        self.begin()
+        if order.slots is None or self._look_at(self.order.deadline):
+            self.begin()
 
     def give_up(self, why: UnderstudyError) -> None:
         """Wait for the call no longer, if it is not done."""
-        order, waits = self.order, self._in_line
-        if self.reply.fail(why):
-            if waits:
-                order.came_back()  # it never began
-                return
-            self._runs.hung.abandon(order, order.record, order.doing, order.begun)
-            order.abandon()
+        order = self.order
+        if not self.reply.fail(why):
+            return
+        if order.slots is not None and order.slots.leave(order):  # it never began
+            self._in_line = False
+            order.returned = True
+            return
+        self._runs.hung.abandon(order, order.record, order.doing, order.begun)
+        order.abandon()
 
-    def line(self) -> Awaited:
+    def waits_for(self) -> Awaited:
         """Return what a call that stands in line waits for; None for one that does not, or not for other runs alone."""
         slots = self.order.slots
         if not self._in_line or slots is None:
             return None
-        holders = slots.holders()
-        links = [holder.record.link for holder in holders]
-        if self.order.record.link in links:  # one of this run's own calls holds a slot, and will give it back
+        ahead = slots.ahead(self.order)
+        links = [order.record.link for order in ahead]
+        if self.order.record.link in links:  # one of this run's own calls has a slot or gets it, and gives it back
             return None
-        return Merged(_Line(self, slots, holders), links, any_will_do=True)
+        return Merged(_Line(self, slots, ahead), links, any_will_do=not slots.is_single)
 
-    def is_in_line_behind(self, holder: RunTool, slots: ToolSlots) -> bool:
-        """Whether the call still waits for a slot that `holder` has."""
-        return self._in_line and not self.reply.done and slots.is_held_by(holder)
+    def is_in_line_behind(self, other: RunTool, slots: ToolSlots) -> bool:
+        """Whether the call still waits for a slot that `other` has, or will have before it."""
+        return self._in_line and not self.reply.done and slots.concerns(other)
 
     def executed(self) -> Executed:
         """Return what came of the call, as a result; it must be done."""
@@ -226,9 +243,6 @@ class Call:
         return error_result(call, kind, f"{call.name} did not run: {error}"), None
 
 
-_ALL_HUNG = "all slots that max_parallel allows are held by calls that never came back"
-
-
 class _Open:
     """What all calls of a round are waited for as; each says for itself whether it is still waited for."""
 
@@ -237,15 +251,15 @@ class _Open:
 
 
 class _Line:
-    """A place in line, seen as a wait for any one of those who hold the slots."""
+    """A place in line, seen as a wait for those who are before it."""
 
-    def __init__(self, call: Call, slots: ToolSlots, holders: Sequence[RunTool]) -> None:
+    def __init__(self, call: Call, slots: ToolSlots, ahead: Sequence[RunTool]) -> None:
         self._call = call
         self._slots = slots
-        self._holders = holders
+        self._ahead = ahead
 
     def expects(self, place: int) -> bool:
-        return self._call.is_in_line_behind(self._holders[place], self._slots)
+        return self._call.is_in_line_behind(self._ahead[place], self._slots)
 
 
 class _Teller:

@@ -104,6 +104,8 @@ class Runs:
         outer = current_scope()
         if outer is not None:
             record.detach = outer.on_cancel(lambda: self.cancel(record, "the run it was begun in was cancelled"))
+            if record.phase != "running":  # it ended meanwhile, and its end undid no tie
+                record.detach()
         self._admission.enter(record)
 
     def drive(self, record: Record, epoch: int, *, last: bool = False) -> None:
@@ -261,8 +263,8 @@ class Runs:
                 record.story.note((order.call, result))
         if hanging is not None:
             self.hung.abandon(hanging, record, order.doing, since)
-        order.abandon()
         self.drive(record, epoch)
+        order.abandon()
 
     def _abandon(
         self, record: Record, error: UnderstudyError, phase: RunPhase, *, overdue: float | None = None

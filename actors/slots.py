@@ -6,9 +6,11 @@ hold all slots, nobody can say when one will be free, so whoever wants one is re
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from enum import Enum, auto
+from itertools import takewhile
 from typing import Generic, Protocol, TypeVar
 
 
@@ -19,6 +21,7 @@ class Holder(Protocol):
 
 
 H = TypeVar("H", bound=Holder)
+log = logging.getLogger("understudy")
 
 
 class Taken(Enum):
@@ -40,10 +43,12 @@ class Slots(Generic[H]):
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        """Guards all three: a slot that becomes free goes to the first in line, or to who comes next."""
+        """Guards everything below: a slot that becomes free goes to the first in line, or to who comes next."""
         self._holders: set[H] = set()
         self._hung: set[H] = set()
         """Of the holders, those that were given up."""
+        self._handing_over: set[int] = set()
+        """Threads that are at starting others: a loop, for each start may give its slot back at once."""
         self._line: dict[H, tuple[Callable[[], object], Callable[[], object]]] = {}
         """In order: first come, first served. Call -> what starts it, and what refuses it."""
 
@@ -72,20 +77,37 @@ class Slots(Generic[H]):
             self._holders.add(call)
             return True
 
+    def leave(self, call: H) -> bool:
+        """Take a call out of the line; False if it does not stand there, because it holds a slot or never wanted one."""
+        with self._lock:
+            return self._line.pop(call, None) is not None
+
     def release(self, call: H) -> None:
-        """Give back the slot of a call that runs no more, or take a call out of the line."""
+        """Give back the slot of a call that runs no more, or take it out of the line."""
+        me = threading.get_ident()
         with self._lock:
             self._line.pop(call, None)
-            if call not in self._holders:
-                return
             self._holders.discard(call)
             self._hung.discard(call)
-            following = next(iter(self._line), None)
-            if following is None:
+            if me in self._handing_over:  # inside of a start that failed at once; this thread goes on below
                 return
+            self._handing_over.add(me)
+        while (start := self._next(me)) is not None:
+            try:
+                start()
+            except BaseException:  # one that cannot be started keeps nobody else from it
+                log.exception("what waited for a slot could not be started")
+
+    def _next(self, me: int) -> Callable[[], object] | None:
+        """Give a free slot to the first in line, and return what starts it; None if there is nobody, or no slot."""
+        with self._lock:
+            following = next(iter(self._line), None)
+            if following is None or len(self._holders) >= self._limit:
+                self._handing_over.discard(me)
+                return None
             self._holders.add(following)
             start, _ = self._line.pop(following)
-        start()
+            return start
 
     def give_up(self, call: H) -> None:
         """Note that nobody waits for a call any more, which runs and keeps its slot."""
@@ -99,14 +121,20 @@ class Slots(Generic[H]):
         for _, refuse in refused.values():
             refuse()
 
-    def holders(self) -> list[H]:
-        """Return the calls that hold the slots."""
+    def ahead(self, call: H) -> list[H]:
+        """Return whom a call in line waits for: for a single slot all before it, for several any one who holds one."""
         with self._lock:
-            return list(self._holders)
+            before = list(takewhile(lambda other: other is not call, self._line)) if self._limit == 1 else []
+            return [*self._holders, *before]
 
-    def is_held_by(self, call: H) -> bool:
-        """Whether `call` holds a slot; takes no lock."""
-        return call in self._holders
+    def concerns(self, call: H) -> bool:
+        """Whether `call` holds a slot or stands in line; takes no lock."""
+        return call in self._holders or call in self._line
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is one slot."""
+        return self._limit == 1
 
     @property
     def hung(self) -> int:

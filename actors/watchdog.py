@@ -10,9 +10,9 @@ from math import inf
 
 from understudy.errors import AgentDown
 
+from .aside import aside
 from .record import Record
 from .reply import log
-from .shell import lend
 
 TICK = 0.02  # Seconds between looks; how late a deadline may be noticed.
 LINGER = 5.0  # Seconds it goes on ticking after the last run, for the next run is usually near.
@@ -33,8 +33,8 @@ class Watchdog:
         """Guards the decision whether the thread ends or goes on."""
         self._ticking = False
         self._records: dict[str, Record] = {}
-        self._seen_to: set[str] = set()
-        """Ids of the runs that a lent thread is ending or taking over now."""
+        self._seen_to: set[tuple[str, object]] = set()
+        """What a lent thread is doing about which run: a step that is seen to for long keeps no run from its deadline."""
 
     def watch(self, record: Record) -> None:
         """Look after `record` from now on. Raises `AgentDown` when no thread can be started."""
@@ -103,13 +103,10 @@ class Watchdog:
 
     def _see_to(self, record: Record, what: Callable[[Record], object]) -> None:
         """Have another thread do it: callbacks of the user's may run there, and all other runs need their watchdog."""
-        if record.run_id not in self._seen_to:
-            self._seen_to.add(record.run_id)
-            errand = _Errand(partial(self._do, record, what))
-            try:
-                lend(errand)
-            except RuntimeError:  # no other thread can be had
-                errand.run_turns()
+        seen_to = (record.run_id, what)
+        if seen_to not in self._seen_to:
+            self._seen_to.add(seen_to)
+            aside(partial(self._do, record, what))
 
     def _do(self, record: Record, what: Callable[[Record], object]) -> None:
         try:
@@ -117,16 +114,4 @@ class Watchdog:
         except BaseException:
             log.exception("the watchdog failed at run %s", record.run_id)
         finally:
-            self._seen_to.discard(record.run_id)
-
-
-class _Errand:
-    """Something for a lent thread to do once."""
-
-    __slots__ = ("_do",)
-
-    def __init__(self, do: Callable[[], object]) -> None:
-        self._do = do
-
-    def run_turns(self) -> None:
-        self._do()
+            self._seen_to.discard((record.run_id, what))

@@ -209,3 +209,17 @@ def test_many_threads_and_few_places() -> None:
 
     assert sorted(text for each in texts for text in each) == sorted(f"{a}.{b}" for a in range(16) for b in range(20))
     assert most <= 3
+
+
+def test_all_who_stand_in_line_hear_that_their_agent_has_stopped(doors: Doors, agent: us.Agent) -> None:
+    with us.ActorSystem("shop", max_runs=1) as system:
+        ref = system.spawn(agent)
+        handles = [ref.submit("a") for _ in range(1_500)]  # more than calls may stand in one another
+        doors.came_are("a")
+        assert ref.stop(WAIT)
+        doors.open("a")
+
+        assert finished(handles[0].result(WAIT)).text == "a"
+        assert {type(handle.exception(WAIT)) for handle in handles[1:]} == {us.AgentDown}
+        following = us.Agent("other", model=ScriptedModel([says("next")]))
+        assert finished(following.run("go", system=system, timeout=WAIT)).text == "next"

@@ -10,6 +10,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually
+from understudy.actors import quarantine
 from understudy.scope import current_scope
 
 LIMIT = 0.25  # A test that hangs waits for it; on a busy machine, what does not hang must still be in time.
@@ -176,3 +177,75 @@ def test_a_turn_timeout_is_above_zero(system: us.ActorSystem, given: float) -> N
         system.spawn(Hangs, turn_timeout=given)
     with pytest.raises(ValueError, match="turn_timeout must be above 0 seconds"):
         us.Child(Hangs, turn_timeout=given)
+
+
+class Late(us.Actor[str]):
+    """Hangs at "hang", and asks for messages to itself when it comes back."""
+
+    gate: ClassVar[threading.Event]
+    errors: ClassVar[list[Exception]]
+    heard: ClassVar[list[str]]
+
+    def on_receive(self, message: str) -> object:
+        self.heard.append(message)
+        if message == "hang":
+            assert Late.gate.wait(WAIT)
+            for ask in (self.after, self.every):
+                try:
+                    ask(0.001, "from the past")
+                except us.ActorError as error:
+                    Late.errors.append(error)
+        if message == "set a timer":
+            self.after(0.0, "timed")
+        if message == "timed":
+            scope = current_scope()
+            return None if scope is None else scope.deadline
+        return message
+
+
+def test_what_a_given_up_object_asks_for_later_is_refused(system: us.ActorSystem) -> None:
+    Late.gate, Late.errors, Late.heard = threading.Event(), [], []
+    ref = system.spawn(Late, name="late", turn_timeout=LIMIT)
+    with pytest.raises(us.AgentCrashed):
+        ref.ask("hang", timeout=WAIT)
+    Late.gate.set()
+    eventually(lambda: system.hung == 0, "it has come back")
+
+    assert ["another one has taken its place" in str(error) for error in Late.errors] == [True, True]
+    assert ref.ask("hello", timeout=WAIT) == "hello"
+    assert Late.heard == ["hang", "hello"]
+
+
+def test_a_timers_message_has_its_time_too(system: us.ActorSystem) -> None:
+    deadlines: list[float | None] = []
+
+    class Timed(us.Actor[str]):
+        def on_receive(self, message: str) -> None:
+            if message == "go":
+                self.after(0.0, "timed")
+                return
+            scope = current_scope()
+            deadlines.append(None if scope is None else scope.deadline)
+
+    ref = system.spawn(Timed, turn_timeout=WAIT)
+    ref.tell("go")
+    eventually(lambda: len(deadlines) == 1, "the timer's message came")
+
+    assert deadlines[0] is not None
+
+
+def test_without_a_thread_for_the_alarm_the_message_fails_and_the_actor_goes_on(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = system.spawn(Hangs, name="a", turn_timeout=LIMIT)
+    assert ref.ask("hello", timeout=WAIT) == "1: hello"
+
+    def no_thread(moment: float, ring: object) -> object:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(quarantine, "ring_at", no_thread)
+        with pytest.raises(us.AgentCrashed, match="can't start new thread"):
+            ref.ask("lost", timeout=WAIT)
+
+    assert ref.ask("hello", timeout=WAIT) == "2: hello"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
+from understudy.actors.waiting import graph as waiting_graph
 from understudy.testing import ScriptedModel, calls, says
 
 
@@ -51,6 +53,10 @@ def system() -> Iterator[us.ActorSystem]:
 
 def agent_with(tool: us.ToolLike, *turns: us.ModelTurn, id: str = "clerk") -> us.Agent:
     return us.Agent(id, model=ScriptedModel([*turns, says("ok")]), tools=[tool])
+
+
+def waits_are(number: int) -> bool:
+    return len(waiting_graph) == number
 
 
 def several(count: int) -> us.ModelTurn:
@@ -202,3 +208,33 @@ def test_a_call_that_may_be_repeated_takes_another_slot(bench: Bench, system: us
 def test_max_parallel_is_a_whole_number_of_at_least_one(given: object, error: type[Exception]) -> None:
     with pytest.raises(error, match="tool 'hold': max_parallel must be"):
         us.tool(max_parallel=given)(Bench().hold)  # type: ignore[call-overload]  # pyright: ignore
+
+
+def test_who_was_before_it_in_line_and_comes_to_wait_for_it_closes_a_circle(system: us.ActorSystem) -> None:
+    gate, begun = threading.Event(), list[str]()
+    handles: dict[str, us.RunHandle] = {}
+
+    @us.tool(max_parallel=1, timeout=WAIT)
+    def narrow(name: str) -> str:
+        begun.append(name)
+        if name == "holder":
+            assert gate.wait(WAIT)
+        if name == "ahead":
+            try:
+                handles["behind"].result(WAIT)
+            except us.CircularAgentCall as error:
+                return " -> ".join(error.path)
+        return name
+
+    def submit(name: str) -> None:
+        handles[name] = agent_with(narrow, calls("narrow", name=name), id=name).submit("go", system=system)
+
+    submit("holder")
+    eventually(lambda: begun == ["holder"], "the slot is held")
+    for name in ("ahead", "behind"):
+        submit(name)
+        eventually(partial(waits_are, len(handles) - 1), f"{name} stands in line")
+    gate.set()
+
+    assert [result.content for result in results_of(handles["ahead"].result(WAIT))] == ["ahead -> behind -> ahead"]
+    assert [result.content for result in results_of(handles["behind"].result(WAIT))] == ["behind"]

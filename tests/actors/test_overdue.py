@@ -88,3 +88,40 @@ def test_where_an_overdue_tool_is_stands_in_an_event(system: us.ActorSystem, bes
 
 def quick() -> str:
     return "quick"
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+def test_a_tool_that_blocks_who_tells_it_holds_its_run_up_no_longer(system: us.ActorSystem, beside: bool) -> None:
+    gate, told = threading.Event(), threading.Event()
+
+    def block() -> None:
+        told.set()
+        gate.wait(WAIT)
+
+    @us.tool(timeout=0.05)
+    def blocks(ctx: us.ToolContext) -> str:
+        ctx.scope.on_cancel(block)
+        gate.wait(WAIT)
+        return "late"
+
+    turn = calls("blocks") + calls("quick") if beside else calls("blocks")
+    handle = scripted(turn, says("ok"), tools=[blocks, quick]).submit("go", system=system)
+
+    assert results_of(handle.result(WAIT))[0].error_kind == "timed_out"
+    assert told.is_set() and not gate.is_set()
+    gate.set()
+
+
+def test_a_tool_that_blocks_who_tells_it_keeps_no_run_from_its_deadline(system: us.ActorSystem) -> None:
+    gate = threading.Event()
+
+    @us.tool(timeout=0.05, retries=5, idempotent=True)
+    def blocks(ctx: us.ToolContext) -> str:
+        ctx.scope.on_cancel(lambda: gate.wait(WAIT))
+        gate.wait(WAIT)
+        return "late"
+
+    handle = scripted(calls("blocks"), says("ok"), tools=[blocks]).submit("go", system=system, timeout=0.2)
+
+    assert isinstance(handle.exception(WAIT), us.RunTimedOut)
+    gate.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 
@@ -123,3 +124,54 @@ def test_whatever_happens_each_call_is_running_waiting_refused_or_over(seed: int
         assert sorted([*over, *running, *waiting, *calls.refused]) == list(range(n + 1))
         assert not waiting or len(running) == limit
         assert not waiting or not set(running) <= hung
+
+
+def test_a_start_that_gives_its_slot_back_at_once_lets_the_next_one_start() -> None:
+    slots: Slots[int] = Slots(1)
+    started: list[int] = []
+
+    def start(call: int) -> None:
+        started.append(call)
+        slots.release(call)
+
+    slots.take(0, lambda: None, lambda: None)
+    for call in range(1, 5_000):  # more than calls may stand in one another
+        slots.take(call, partial(start, call), lambda: None)
+    slots.release(0)
+
+    assert started == list(range(1, 5_000))
+    assert slots.take_now(5_000)
+
+
+def test_a_start_that_fails_keeps_nobody_else_from_it(caplog: pytest.LogCaptureFixture) -> None:
+    slots: Slots[str] = Slots(2)
+    started: list[str] = []
+
+    def fail() -> None:
+        raise RuntimeError("can't start new thread")
+
+    for call, start in (("a", fail), ("b", fail), ("broken", fail), ("sound", lambda: started.append("sound"))):
+        slots.take(call, start, lambda: None)
+    slots.release("a")
+    slots.release("b")
+
+    assert started == ["sound"]
+    assert "could not be started" in caplog.text
+
+
+def test_who_leaves_the_line_was_in_it() -> None:
+    slots: Slots[str] = Slots(1)
+    for call in ("holds", "waits"):
+        slots.take(call, lambda: None, lambda: None)
+
+    assert [slots.leave(call) for call in ("holds", "waits", "waits", "nobody")] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(1, ["a", "b", "c"]), (2, ["a", "b"])])
+def test_who_is_ahead(limit: int, expected: list[str]) -> None:
+    slots: Slots[str] = Slots(limit)
+    for call in ("a", "b", "c", "d", "e"):
+        slots.take(call, lambda: None, lambda: None)
+
+    assert sorted(slots.ahead("d")) == expected
+    assert [slots.concerns(call) for call in ("a", "e", "nobody")] == [True, True, False]
