@@ -33,6 +33,15 @@ MEASURES = (
 DESCRIPTION = """\
 Measure what understudy costs on this machine, next to what bare threads and bare Pykka cost.
 The models are functions that answer at once or sleep; nothing leaves this host, and no key is needed.
+Everything takes some minutes: begin with --quick. Run it from the project's root.
+"""
+
+EXAMPLES = """\
+examples:
+  python -m bench --quick                   every measure, with tiny sizes, in seconds: shows that it works
+  python -m bench                           everything, with the sizes that the targets are meant for
+  python -m bench --only run --only ask     two measures
+  python -m bench --json > now.json         the same figures for programs
 """
 
 LEGEND = """\
@@ -65,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description=DESCRIPTION,
-        epilog=f"measures:\n{listed}\n\nreading the table:\n{LEGEND}",
+        epilog=f"{EXAMPLES}\nmeasures:\n{listed}\n\nreading the table:\n{LEGEND}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true", help="tiny sizes, in seconds: shows that it works, no targets")

@@ -110,7 +110,7 @@ WITH_DEADLINE = tuple([kind for kind in SITUATIONS if kind is not BackingOff])
 
 CANCEL = Measure(
     name="cancel",
-    title=lambda _: "from cancel() to RunCancelled in the thread that waits for a run held up in",
+    title=lambda _: "from cancel() to RunCancelled in the thread that waits for a run, by what holds the run up",
     ours=_sides(SITUATIONS),
     references=(Side(label=WOKEN),),
     prepare=lambda sizes: _ended(SITUATIONS, _after_cancel, (WOKEN, _wake), sizes),
@@ -118,7 +118,7 @@ CANCEL = Measure(
 
 DEADLINE = Measure(
     name="deadline",
-    title=lambda sizes: f"from a deadline after {sizes.patience * 1000:g} ms to RunTimedOut, of a run held up in",
+    title=lambda sizes: f"from a deadline after {sizes.patience * 1000:g} ms to RunTimedOut, by what holds the run up",
     ours=_sides(WITH_DEADLINE),
     references=(Side(label=RUNG),),
     prepare=lambda sizes: _ended(

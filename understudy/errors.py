@@ -119,11 +119,11 @@ class ToolError(UnderstudyError):
 
 
 class ToolTimeout(ToolError):
-    """A tool did not return within its timeout."""
+    """A tool did not return within its timeout. Today no run raises it: the model reads that the call timed out."""
 
 
 class ToolUnavailable(ToolError):
-    """No slot is left for the tool: calls that never returned hold them all."""
+    """No slot is left for the tool: calls that never returned hold them all. Today no run raises it: the model reads so."""
 
 
 class RunError(UnderstudyError):
@@ -166,7 +166,7 @@ class CircularAgentCall(RunError):
     """A run would wait, directly or through others, for itself. Raised before it waits, to whoever would close the circle.
 
     Attributes:
-        path: ids of the agents on the way, the first one again at the end.
+        path: ids of agents and addresses of actors on the way, the first one again at the end.
     """
 
     def __init__(self, message: str, *, path: tuple[str, ...] = (), run_id: str = "", token: str = "") -> None:

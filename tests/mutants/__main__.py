@@ -20,7 +20,7 @@ Make faults in the code on purpose, one at a time, and see whether the tests not
 A mutant is a copy of the package with one small fault, such as "a stale driver's result is accepted". Its tests run
 against the copy, in a process of their own; the checkout is never changed. If a test fails, the mutant is killed. If
 all pass, it survives: then a test is missing. First of all, the same tests run against a copy without any fault, and
-must pass: a test that fails anyway kills nothing.
+must pass: a test that fails anyway kills nothing. Run it from the project's root.
 """
 
 EPILOG = """\
@@ -30,7 +30,7 @@ reading the table:
   TIMED OUT   its tests did not end, which is no proof that they noticed: make them fail sooner
   BROKEN      its pattern does not stand exactly once in its file, or its tests could not be run: mend the mutant
 
-exit status: 0 if all were killed, 1 if not, 2 for wrong options
+exit status: 0 if all were killed, 1 if not or if the tests fail without a fault, 2 for wrong options
 
 examples:
   python -m tests.mutants                       all of them, in a few minutes

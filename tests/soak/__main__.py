@@ -21,10 +21,16 @@ from .mixed import run_all
 
 DESCRIPTION = """\
 Carry out many runs that go wrong, and check that each is accounted for and that nothing is left behind.
-Exit status: 0 when all of it holds, 1 with the reason when not, 2 when a job has nothing to work with.
+Exit status: 0 when all of it holds, 1 with the reason when not, 2 for wrong options or when a job has nothing to
+work with. Run it from the project's root.
 """
 
 JOBS = """\
+examples:
+  python -m tests.soak                      all jobs, in some minutes
+  python -m tests.soak endings mixed        two of them: no recordings, no node
+  python -m tests.soak mixed --runs 1000    a smaller one, in seconds
+
 jobs:
   endings  Hold runs up in every way that bench/situations.py knows, end half of them by cancel() and half by a
            deadline, count what hangs, and let go. Afterwards there must be no more threads at work, open files and
@@ -33,9 +39,9 @@ jobs:
            agent, 50 pause, 50 have a run inside. Each must end as its kind does; what hangs is counted, every
            hundred runs it is let go, and then threads, files and objects must be as few as after the first fifth.
            Growth for every 1,000 runs is the slope of the straight line that fits best. About 100 runs a second.
-  faults   Recorded exchanges behind a server that drops, cuts, delays and refuses (UNDERSTUDY_WIRE, or ../shared),
-           and aimock (node and npm) rolling dice, half and half. Each run must end in an outcome or an error of
-           understudy's own, in a minute at most. About 30 runs a second.
+  faults   Recorded exchanges behind a server that drops, cuts, delays and refuses (UNDERSTUDY_WIRE names their
+           folder), and aimock (node and npm) rolling dice, half and half. Each run must end in an outcome or an error
+           of understudy's own, in a minute at most. About 30 runs a second.
 """
 
 RUNS = {"endings": 1_000, "mixed": 10_000, "faults": 1_000}
