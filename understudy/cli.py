@@ -34,7 +34,8 @@ example:
 ABOUT_RUN = """\
 Run one agent of a spec on one input, and print its answer.
 
-Progress goes to standard error, the answer to standard output.
+Progress goes to standard error, the answer to standard output. A spec names its tools: those of --tools FILE.py by their
+names, or FILE.py:FUNCTION, a file beside the spec.
 
 examples:
   understudy run shop.yaml clerk "How many of A-113 are left?"

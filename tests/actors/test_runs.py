@@ -441,6 +441,22 @@ def test_a_cancelled_run_tells_its_tool() -> None:
     assert told.wait(WAIT)
 
 
+def test_a_cancelled_run_tells_what_it_is_at_besides_tools() -> None:
+    entered, told = threading.Event(), threading.Event()
+
+    def prompt(context: us.RunContext) -> str:
+        context.scope.on_cancel(told.set)
+        entered.set()
+        assert told.wait(WAIT)
+        return ""
+
+    handle = us.Agent("clerk", model=ScriptedModel([]), system_prompt=prompt).submit("go")
+    assert entered.wait(WAIT)
+    handle.cancel()
+
+    assert told.wait(WAIT)
+
+
 def test_a_function_that_fails_when_its_run_is_cancelled_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     entered, told = threading.Event(), threading.Event()
 

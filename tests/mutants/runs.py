@@ -92,7 +92,7 @@ MUTANTS = (
         RUNS,
         "for failure in record.scope.cancel():",
         "for failure in ():",
-        (f"{TEST_RUNS}::test_a_cancelled_run_tells_its_tool",),
+        (f"{TEST_RUNS}::test_a_cancelled_run_tells_what_it_is_at_besides_tools",),
     ),
     Mutant(
         "the exit of a tool ends its run",
@@ -131,7 +131,7 @@ MUTANTS = (
     ),
     Mutant(
         "one callback takes all other runs' watchdog",
-        WATCHDOG,
+        "actors/aside.py",
         "lend(errand)\n",
         "errand.run_turns()\n",
         (f"{TEST_WATCHDOG}::test_a_callback_of_a_run_that_timed_out_keeps_no_other_run_from_its_deadline",),
