@@ -111,7 +111,7 @@ class ActorCell(Cell):
         # With no thread to end on, it ends on this one: nobody else runs a cell that was closed while nobody did.
         end = Command(lambda: self._life.end(None), nothing)
         if self._mailbox.close(Envelope(end, on_lost=lambda _: end.do())) is Put.WAKE:
-            self._wake(False)
+            self._wake()
 
     def stop_then(self, then: Then) -> None:
         """Stop, and call `then` when it has."""
@@ -128,7 +128,7 @@ class ActorCell(Cell):
             put = self._mailbox.put_waiting(envelope, timeout)
         else:
             put = self._mailbox.put(envelope)
-        self._sent(envelope, put, False)
+        self._sent(envelope, put)
         return put
 
     def watch(self, key: object, watcher: Callable[[Down], object]) -> None:
@@ -199,7 +199,7 @@ class ActorCell(Cell):
     def resume(self) -> None:
         """Handle the user's messages again."""
         if self._mailbox.resume() is Put.WAKE:  # cannot be: it is our turn, so the cell runs
-            self._wake(False)
+            self._wake()
 
     def close(self) -> None:
         """Take no more messages, lose those that wait, and say that the actor has stopped."""

@@ -19,7 +19,7 @@ from understudy.messaging import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
 
 from .mailbox import FULL, QUEUED, WAKE, Lanes, Put
 from .reply import Reply, log
-from .shell import hand_over, here, lend, lend_next
+from .shell import here, lend, lend_next
 
 
 class Behaviour(Protocol):
@@ -101,7 +101,6 @@ class Cell:
         message: object,
         *,
         system: bool = False,
-        last: bool = False,
         context: contextvars.Context | None = None,
         on_lost: Callable[[BaseException], object] | None = None,
     ) -> None:
@@ -110,11 +109,10 @@ class Cell:
         Args:
             message: anything; nobody changes it once sent.
             system: use the lane that is first and never full.
-            last: the sender's own turn ends now, so its thread may run this cell next.
             context: the context variables to handle it in.
             on_lost: called with the reason if the message is never handled, or its handling fails.
         """
-        self._deliver(Envelope(message, None, None, context, on_lost), system, last)
+        self._deliver(Envelope(message, None, None, context, on_lost), system)
 
     def ask(
         self,
@@ -127,17 +125,17 @@ class Cell:
     ) -> Reply[object]:
         """Send, and return the reply to come, or the one given; a message not begun within `timeout` seconds never is."""
         reply = Reply() if reply is None else reply
-        self._deliver(Envelope(message, reply, time.monotonic() + timeout, context, on_lost), False, False)
+        self._deliver(Envelope(message, reply, time.monotonic() + timeout, context, on_lost), False)
         return reply
 
-    def _deliver(self, envelope: Envelope, system: bool, last: bool) -> None:
-        self._sent(envelope, self._mailbox.put(envelope, system=system), last)
+    def _deliver(self, envelope: Envelope, system: bool) -> None:
+        self._sent(envelope, self._mailbox.put(envelope, system=system))
 
-    def _sent(self, envelope: Envelope, put: Put, last: bool) -> None:
+    def _sent(self, envelope: Envelope, put: Put) -> None:
         if put is QUEUED:
             return
         if put is WAKE:
-            self._wake(last)
+            self._wake()
         elif put is FULL:
             self.finish(envelope, Fate.DEAD, error=MailboxFull(f"{self.address} is full", actor=self.address))
         else:
@@ -146,12 +144,9 @@ class Cell:
     def _gone_error(self) -> AgentDown:
         return AgentDown(f"{self.address} has stopped", actor=self.address)
 
-    def _wake(self, last: bool) -> None:
+    def _wake(self) -> None:
         try:
-            if last:
-                hand_over(self)
-            else:
-                lend(self)
+            lend(self)
         except RuntimeError as cause:  # no thread can be started
             error = AgentDown(f"{self.address} has no thread to run on: {cause}", actor=self.address)
             error.__cause__ = cause

@@ -1,4 +1,4 @@
-"""What an executor is asked to do: one tool call, its time, its slot, and its reply."""
+"""One tool call as it is carried out: its time, its slot, and its reply."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Executed = tuple[ToolResult, SessionOverlay | None]
 
 
 class RunTool:
-    """Ask an executor to run one call; it replies with `Executed`.
+    """One call to be run: by an executor, which replies with `Executed`, by the run's driver, or by the caller's thread.
 
     Attributes:
         begun: when, on the monotonic clock.

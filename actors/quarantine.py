@@ -156,7 +156,7 @@ class LimitedCell(ActorCell):
         self.fail(cause)
         for failure in turn.scope.cancel():
             log.error("a function that on_cancel was given failed", exc_info=failure)
-        self._wake(False)
+        self._wake()
 
     def stay_in_parent(self) -> None:
         super().stay_in_parent()

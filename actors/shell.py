@@ -20,7 +20,7 @@ IDLE_SECONDS = 10.0  # A burst's threads are kept for the next burst, not for ev
 
 
 class Runnable(Protocol):
-    """What a shell runs: a cell."""
+    """What a shell runs: a cell, a run's driver, an alarm, or an errand."""
 
     def run_turns(self) -> object:
         """Handle messages until there are none; must not raise."""
@@ -38,7 +38,7 @@ class _Turn:
 
 
 class _Slot:
-    """A shell's inbox: room for one cell, and a lock to park on."""
+    """A shell's inbox: room for one thing to run, and a lock to park on."""
 
     __slots__ = ("gate", "given", "pool", "shell", "turn")
 

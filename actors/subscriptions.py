@@ -156,7 +156,7 @@ class FunctionInbox(Cell):
             return heard
         put = self._mailbox.close(Envelope(_LAST, heard))
         if put is Put.WAKE:
-            self._wake(False)
+            self._wake()
         elif put is Put.CLOSED:
             heard.set(None)
         return heard
