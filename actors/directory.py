@@ -47,7 +47,10 @@ class Directory:
         self._give_up = give_up
         self._events = events
         self._lock = threading.Lock()
-        """Guards the tables and the end: of what is added while the system stops, either it is stopped or refused."""
+        """Guards the tables and the end: of what is added while the system stops, either it is stopped or refused.
+
+        No actor's code runs under it, so whoever wants it waits for none that hangs.
+        """
         self._closed = False
         # By object, not by id: two definitions may bear one id, and a cell goes when its definition is gone.
         self._by_definition: weakref.WeakKeyDictionary[Agent[object], ActorCell] = weakref.WeakKeyDictionary()
@@ -84,9 +87,11 @@ class Directory:
     @property
     def cells(self) -> list[ActorCell]:
         """All cells: of agents that only ran, and of what was spawned."""
-        return [*self._unspawned(), *self._by_name.values()]
+        with self._lock:
+            return [*self._unspawned(), *self._by_name.values()]
 
     def _unspawned(self) -> list[ActorCell]:
+        """Return the cells of agents that only ran; under the lock, for the table must not change while it is gone through."""
         spawned = set(self._by_name.values())
         return [cell for cell in list(self._by_definition.values()) if cell not in spawned]
 
@@ -222,8 +227,9 @@ class Directory:
         )
 
     def _forget(self, name: str) -> None:
-        self._by_name.pop(name, None)
-        self._agents.pop(name, None)
+        with self._lock:
+            self._by_name.pop(name, None)
+            self._agents.pop(name, None)
 
     def _free_name(self, stem: str, claimed: frozenset[str]) -> str:
         numbers = self._numbers.setdefault(stem, count(1))
@@ -249,9 +255,10 @@ class Directory:
         Returns:
             The cells of agents, which never block, and those of the users' own actors, in the order in which they stop.
         """
-        unspawned = self._unspawned()
-        agents = [*unspawned, *[cell for name, cell in self._by_name.items() if name in self._agents]]
-        own = [cell for name, cell in self._by_name.items() if name not in self._agents]
+        with self._lock:  # others stop by themselves meanwhile, and go out of the tables
+            unspawned = self._unspawned()
+            agents = [*unspawned, *[cell for name, cell in self._by_name.items() if name in self._agents]]
+            own = [cell for name, cell in self._by_name.items() if name not in self._agents]
         for cell in unspawned:
             cell.stop()
         for unit in reversed(self.units):
