@@ -60,7 +60,8 @@ class Directory:
         """The agents among them."""
         self._numbers: dict[str, Iterator[int]] = {}
         """Stem of a name -> what to try next behind it."""
-        self._units: list[Unit] = []
+        self._units: dict[Unit, int] = {}
+        """What was spawned at once, in that order -> how many actors of it have not stopped."""
 
     def in_child(self, maker: Callable[[Agent[object]], Make], give_up: Callable[[Turn], object]) -> Directory:
         """Return the directory of a forked child: agents stay known, for they have no state; an end stays an end."""
@@ -97,8 +98,8 @@ class Directory:
 
     @property
     def units(self) -> list[Unit]:
-        """What was spawned at once, in that order."""
-        return self._units.copy()
+        """What was spawned at once and has not stopped, in that order."""
+        return list(self._units)
 
     def address_of(self, agent: Agent[object]) -> str:
         """Return the address of an agent, or the one that it would have."""
@@ -146,8 +147,6 @@ class Directory:
                 )
             cell = self._enter(child, self._system, alone)
             alone.members.append(cell)
-            self._units.append(cell)
-        cell.stopped.when_done(lambda: self._units.remove(cell))
         cell.begin(0.0, nothing)
         return cell
 
@@ -161,7 +160,6 @@ class Directory:
         with self._lock:
             self.refuse_if_closed()
             family = self._family(supervisor, self._system, None, self._names_of(supervisor))
-            self._units.append(family)
         family.begin(0.0, nothing)
         return family
 
@@ -188,24 +186,41 @@ class Directory:
             )
         return frozenset(names)
 
-    def _family(self, supervisor: Supervisor, path: str, parent: Family | None, claimed: frozenset[str]) -> Family:
+    def _family(
+        self,
+        supervisor: Supervisor,
+        path: str,
+        parent: Family | None,
+        claimed: frozenset[str],
+        group: Family | None = None,
+    ) -> Family:
         """Make the cells of a supervisor's children, none of which begins yet; under the lock."""
         family = Family(f"{path}/{supervisor.id}", supervisor.strategy, parent=parent, events=self._events)
+        group = family if group is None else group
         for child in supervisor.children:
             if isinstance(child, Supervisor):
-                family.members.append(self._family(child, family.name, family, claimed))
+                family.members.append(self._family(child, family.name, family, claimed, group))
             else:
-                family.members.append(self._enter(child, family.name, family, claimed))
+                family.members.append(self._enter(child, family.name, family, claimed, group))
         return family
 
-    def _enter(self, child: Child, path: str, family: Family, claimed: frozenset[str] = frozenset()) -> ActorCell:
+    def _enter(
+        self,
+        child: Child,
+        path: str,
+        family: Family,
+        claimed: frozenset[str] = frozenset(),
+        group: Family | None = None,
+    ) -> ActorCell:
         name = child.name or self._free_name(getattr(child.actor, "__name__", "actor").lower(), claimed)
         cell = self._make(child, name, path, family)
         self._by_name[name] = cell
         if child.agent is not None:
             self._agents[name] = child.agent
             self._by_definition[child.agent] = cell
-        cell.stopped.when_done(lambda: self._forget(name))
+        unit = cell if group is None else group
+        self._units[unit] = self._units.get(unit, 0) + 1
+        cell.stopped.when_done(lambda: self._forget(name, unit))
         return cell
 
     def _make(self, child: Child, name: str, path: str, family: Family) -> ActorCell:
@@ -226,10 +241,13 @@ class Directory:
             give_up=self._give_up,
         )
 
-    def _forget(self, name: str) -> None:
+    def _forget(self, name: str, unit: Unit) -> None:
         with self._lock:
             self._by_name.pop(name, None)
             self._agents.pop(name, None)
+            self._units[unit] -= 1
+            if not self._units[unit]:
+                del self._units[unit]
 
     def _free_name(self, stem: str, claimed: frozenset[str]) -> str:
         numbers = self._numbers.setdefault(stem, count(1))

@@ -118,3 +118,21 @@ def test_all_are_stopped_although_one_stops_meanwhile(directory: Directory, monk
     table.meanwhile.join()
     assert all(cell.stopped.wait(WAIT) for cell in others)
     eventually(lambda: directory.names == [], "all names are free")
+
+
+def test_a_group_is_forgotten_when_the_last_of_it_has_stopped(directory: Directory) -> None:
+    team = us.Supervisor("team", [us.Child(Player, "bob"), us.Child(Player, "cid")])
+    outer = directory.add_group(us.Supervisor("desk", [us.Child(Player, "ann"), team]))
+    alone = directory.add(Child(Player, "dan"), None)
+
+    for name in ("ann", "cid"):
+        cell = directory.get(name)
+        assert cell is not None
+        cell.stop()
+    eventually(lambda: directory.names == ["bob", "dan"], "two of the group are gone")
+    assert directory.units == [outer, alone]
+
+    outer.stop_then(lambda: None)
+    eventually(lambda: directory.units == [alone], "the group is gone")
+    alone.stop()
+    eventually(lambda: directory.units == [], "nothing is left")

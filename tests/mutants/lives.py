@@ -210,7 +210,7 @@ MUTANTS = (
     Mutant(
         "the name of a stopped actor stays taken",
         DIRECTORY,
-        "cell.stopped.when_done(lambda: self._forget(name))",
+        "cell.stopped.when_done(lambda: self._forget(name, unit))",
         "pass",
         (f"{TEST_ACTORS}::test_a_name_is_taken_until_its_actor_has_stopped",),
     ),
