@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from understudy.orchestration.supervision import Directive, Restart, RestartBudget, Strategy, decide
@@ -223,11 +223,7 @@ class Family:
 
 def _halt_all(members: Sequence[Member], cause: BaseException | None, then: Then) -> None:
     """Halt the members, the last one first, each after the one before it, and then call `then`."""
-    if not members:
-        then()
-        return
-    *rest, last = members
-    last.halt(cause, lambda: _halt_all(rest, cause, then))
+    _one_by_one(reversed(members), lambda member, halted: member.halt(cause, halted), then)
 
 
 def _begin_all(
@@ -237,22 +233,40 @@ def _begin_all(
 
     `each` is called with every member that has begun, before it handles a message.
     """
-    if not members:
-        then()
-        return
-    first, *rest = members
 
-    def begun() -> None:
-        each(first)
-        _begin_all(rest, 0.0, then, each)
+    def begin(member: Member, next_one: Then) -> None:
+        def begun() -> None:
+            each(member)
+            next_one()
 
-    first.begin(delay, begun)
+        member.begin(delay if member is members[0] else 0.0, begun)
+
+    _one_by_one(iter(members), begin, then)
 
 
 def _stop_all(members: Sequence[Member], then: Then) -> None:
     """Stop the members, the last one first, each after the one before it, and then call `then`."""
-    if not members:
+    _one_by_one(reversed(members), lambda member, stopped: member.stop_then(stopped), then)
+
+
+def _one_by_one(members: Iterator[Member], do: Callable[[Member, Then], object], then: Then) -> None:
+    """Call `do` with each member and what to call when that is done, each after the one before it; and then `then`.
+
+    Members that are done at once, as those that have stopped are, come one after another in a loop and not each inside of
+    the one before it: there may be more of them than the stack is deep.
+    """
+
+    def go_on() -> None:
+        for member in members:
+            first = threading.Lock()  # Whose second taker goes on: this loop, or who is done later.
+
+            def done(first: threading.Lock = first) -> None:
+                if not first.acquire(blocking=False):
+                    go_on()
+
+            do(member, done)
+            if first.acquire(blocking=False):
+                return
         then()
-        return
-    *rest, last = members
-    last.stop_then(lambda: _stop_all(rest, then))
+
+    go_on()

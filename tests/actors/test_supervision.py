@@ -493,3 +493,28 @@ def test_names_of_children_are_unique_in_the_system(system: us.ActorSystem) -> N
 def test_bad_definitions_are_refused_at_once(make: Callable[[], object], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         make()
+
+
+MANY = 2_000  # More than the interpreter's stack is deep.
+
+
+def test_a_large_group_that_has_stopped_can_be_stopped_again(system: us.ActorSystem) -> None:
+    stage = Stage()
+    ref = system.spawn(us.Supervisor("desk", [stage.child(f"p{number}") for number in range(MANY)]))
+
+    assert ref.stop(WAIT)
+    assert ref.stop(WAIT)
+
+
+def test_a_large_group_of_which_most_have_stopped_is_restarted_as_one(system: us.ActorSystem) -> None:
+    stage = Stage()
+    names = [f"p{number}" for number in range(MANY)]
+    system.spawn(us.Supervisor("desk", [stage.child(name) for name in names], strategy=us.OneForAll()))
+    first, last = system.find(names[0]), system.find(names[-1])
+    assert last.ask("x", timeout=WAIT) == 1
+    assert all(system.find(name).stop(WAIT) for name in names[1:-1])
+
+    with pytest.raises(us.AgentCrashed):
+        last.ask(ValueError("no"))
+
+    assert (first.ask("x"), last.ask("x")) == (1, 1)

@@ -90,15 +90,15 @@ MUTANTS = (
     Mutant(
         "a group is halted first to last",
         FAMILY,
-        "*rest, last = members\n    last.halt(",
-        "last, *rest = members\n    last.halt(",
+        "reversed(members), lambda member, halted",
+        "iter(members), lambda member, halted",
         (f"{TEST_GROUPS}::test_who_is_restarted_and_in_which_order",),
     ),
     Mutant(
         "a group is stopped first to last",
         FAMILY,
-        "*rest, last = members\n    last.stop_then(",
-        "last, *rest = members\n    last.stop_then(",
+        "reversed(members), lambda member, stopped",
+        "iter(members), lambda member, stopped",
         (f"{TEST_GROUPS}::test_a_group_is_stopped_last_first_each_after_the_one_before",),
     ),
     Mutant(
