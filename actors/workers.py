@@ -253,6 +253,9 @@ def run_in_process(order: RunTool) -> Executed:
         except Garbled as error:
             worker.end()
             raise CallFailed("something of it wrote on the line by which its process replies") from error
+        except BaseException:  # nobody else has it, so nobody else would end it
+            worker.end()
+            raise
     if reply is None:
         raise CallFailed(_end_in_words(worker.end()))
     if reply.get("spent") or not worker.ready:

@@ -252,6 +252,21 @@ def test_a_call_whose_process_died_is_tried_again_as_often_as_the_tool_says(tmp_
     assert log.read_text() == "xxx"
 
 
+def test_a_worker_is_ended_whatever_fails_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[workers.Worker] = []
+
+    def fail(worker: workers.Worker, request: bytes) -> None:
+        asked.append(worker)
+        raise MemoryError
+
+    monkeypatch.setattr(workers.Worker, "ask", fail)
+
+    assert "MemoryError" in result_of(calls("pid")).content
+    (worker,) = asked
+    assert worker not in workers._alive  # pyright: ignore[reportPrivateUsage]
+    assert len(workers.pool) == 0
+
+
 def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert "no worker process can be started: [Errno 2]" in result_of(calls("pid")).content
