@@ -197,8 +197,9 @@ class ActorRef(Generic[M_contra]):
 
     def hear(self, events: EventStream, kinds: tuple[type[SystemEvent], ...]) -> Subscription:
         """Have events told to the actor until it stops: what `ActorSystem.subscribe` does with a reference."""
-        subscription = events.subscribe(ActorInbox(self._cell), kinds)
-        self._cell.stopped.when_done(subscription.cancel)
+        inbox = ActorInbox(self._cell)
+        subscription = events.subscribe(inbox, kinds)
+        inbox.call_at_end(subscription.cancel)
         return subscription
 
     def on_down(self, key: object, callback: Callable[[Down], object]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, Self
 
 from understudy.ancestry import enter_ancestry
-from understudy.errors import AgentCrashed
+from understudy.errors import MailboxFull
 from understudy.system_events import SystemEvent
 
 from .cell import Cell, Envelope
@@ -99,9 +99,8 @@ class Subscription:
             self._inbox.send(event, self._not_told)
 
     def _not_told(self, error: BaseException) -> None:
-        if not self._active or isinstance(
-            error, AgentCrashed
-        ):  # nobody wants it; or it was told, and an actor failed at it
+        # Others are not lost for want of room: nobody wants them any more, or they were told, and an actor failed at them.
+        if not self._active or not isinstance(error, MailboxFull):
             return
         with self._lock:
             self._lost += 1
@@ -194,13 +193,21 @@ class ActorInbox:
         self._context = contextvars.Context()
         self._context.run(enter_ancestry, (cell.link,))
         self._context.run(_hearing.set, True)
+        self._at_end: Callable[[], object] | None = None
+
+    def call_at_end(self, callback: Callable[[], object]) -> None:
+        """Call `callback` when the actor stops, unless this is closed before."""
+        self._at_end = callback
+        self._cell.stopped.when_done(callback)
 
     def send(self, event: SystemEvent, on_lost: OnLost) -> None:
         if event.address != self._cell.address:
             self._cell.send(Envelope(event, None, None, self._context, on_lost), 0.0)
 
     def close(self) -> None:
-        """Leave in its mailbox what is there: it is the actor's."""
+        """Leave in its mailbox what is there, for it is the actor's; and leave nothing else with the actor."""
+        if self._at_end is not None:
+            self._cell.stopped.forget(self._at_end)
 
     def drain(self) -> Reply[object]:
         heard: Reply[object] = Reply()

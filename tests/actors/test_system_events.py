@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -604,6 +606,34 @@ def test_nobody_waits_for_a_subscription_that_was_cancelled(system: us.ActorSyst
     subscription.cancel()
 
     assert subscription.drain().wait(WAIT)
+
+
+def test_an_actor_keeps_nothing_of_a_subscription_that_was_cancelled(system: us.ActorSystem) -> None:
+    ref = system.spawn(Player, name="bob")
+    subscription = system.subscribe(ref)
+    gone = weakref.ref(subscription)
+
+    subscription.cancel()
+    del subscription
+
+    gc.collect()
+    assert gone() is None
+
+
+def test_an_event_that_comes_after_a_stop_is_not_lost_to_a_slow_subscriber(
+    system: us.ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    hold = Hold()
+    subscription = system.subscribe(hold, us.ActorStarted)
+    system.spawn(Player)
+    assert hold.entered.wait(WAIT)
+
+    subscription.drain()  # as a stop does, which cancels later
+    ref = system.spawn(Player, name="late")
+    assert ref.ask("x") == "x"  # it has started, and that was told
+    hold.gate.set()
+
+    assert (subscription.lost, caplog.text) == (0, "")
 
 
 def test_a_stop_waits_for_those_who_have_not_heard_all_of_it(system: us.ActorSystem) -> None:
