@@ -65,6 +65,8 @@ class ActorSystem:
             raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
         self.name = name
         self._max_runs = max_runs
+        self._cancels = False
+        """Whether every run in flight is cancelled; set before they are looked for, so that none is missed."""
         self._events = EventStream(name)
         self._runs = self._new_runs()
         self._directory = Directory(name, partial(maker, self._runs), self._runs.hung.give_up, self._events)
@@ -94,6 +96,8 @@ class ActorSystem:
     def launch(self, record: Record) -> None:
         """Start a run that was prepared; returns at once."""
         self._runs.launch(record)
+        if self._cancels:  # it was prepared before the system was closed
+            self._runs.cancel(record, self._why_cancelled)
 
     # --- what is spawned
 
@@ -263,24 +267,36 @@ class ActorSystem:
         """Refuse new work, let runs end and actors stop for up to `timeout` seconds in all, and give up on the rest.
 
         Runs come first, then the actors, the last one spawned first, then those who subscribe and have not heard all of it.
-        A second call does nothing.
+        A second call does nothing. A Ctrl-C gives up on all at once and is raised again.
 
         Returns:
             What had to be abandoned: the ids of runs that were cancelled, and the addresses of actors that did not stop
             in time, each of which still holds a thread.
         """
+        deadline = time.monotonic() + timeout
         if not self._directory.close():
             return ()
-        deadline = time.monotonic() + timeout
+        try:
+            return self._end(deadline)
+        except BaseException:  # a Ctrl-C: nobody waits any more, and no second call would do what is left
+            self._end(time.monotonic())
+            raise
+
+    def _end(self, deadline: float) -> tuple[str, ...]:
         for record in self._runs.in_flight():
             record.reply.wait(max(0.0, deadline - time.monotonic()))
-        cancelled = self._runs.cancel_all(f"system {self.name!r} stopped")
+        self._cancels = True
+        cancelled = self._runs.cancel_all(self._why_cancelled)
         agents, own = self._directory.stop_all()
         for cell in agents:
             cell.stopped.wait(max(0.0, deadline - time.monotonic()))
         hanging = [cell.address for cell in own if not cell.stopped.wait(max(0.0, deadline - time.monotonic()))]
         self._events.finish(deadline)
         return (*cancelled, *hanging)
+
+    @property
+    def _why_cancelled(self) -> str:
+        return f"system {self.name!r} stopped"
 
     @property
     def in_flight(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
@@ -616,3 +617,79 @@ def test_a_system_that_stops_cancels_the_runs_that_wait_before_those_that_they_w
     assert isinstance(error, us.RunCancelled)
     assert str(error).endswith("system 'shop' stopped")
     assert len(cancelled) == 2
+
+
+def test_a_run_that_is_launched_while_others_are_cancelled_does_not_outlive_its_system() -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    def hang(request: us.ModelRequest) -> us.ModelTurn:
+        entered.set()
+        gate.wait(WAIT)
+        return says("late")
+
+    agent, system = us.Agent("clerk", model=FunctionModel(hang)), us.ActorSystem("shop")
+    handle = agent.submit("go", system=system)
+    assert entered.wait(WAIT)
+    late = system.prepare(agent, "go", RunOptions())
+    handle.add_done_callback(lambda _: system.launch(late))  # called by what cancels all that are in flight
+
+    system.stop(0.0)
+    phase, in_flight = late.phase, system.in_flight
+    gate.set()
+
+    assert (phase, in_flight) == ("cancelled", 0)
+    with pytest.raises(us.RunCancelled, match="'shop' stopped"):
+        late.reply.get()
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_stop_that_is_interrupted_gives_up_on_all_at_once() -> None:
+    entered, gate, stopped = threading.Event(), threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    class Desk(us.Actor[object]):
+        def on_receive(self, message: object) -> object:
+            return message
+
+        def on_stop(self) -> None:
+            stopped.set()
+
+    def hang(request: us.ModelRequest) -> us.ModelTurn:
+        entered.set()
+        gate.wait(WAIT)
+        return says("late")
+
+    def is_closed() -> bool:
+        try:
+            system.subscribe(print, us.ActorFailed).cancel()
+        except us.AgentDown:
+            return True
+        return False
+
+    def interrupt() -> None:
+        eventually(is_closed, "the system stops")
+        signal.pthread_kill(main, signal.SIGINT)
+
+    system = us.ActorSystem("shop")
+    system.spawn(Desk)
+    handle = us.Agent("clerk", model=FunctionModel(hang)).submit("go", system=system)
+    assert entered.wait(WAIT)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        system.stop(WAIT)
+    thread.join(WAIT)
+    error, told = handle.exception(0.0) if handle.done() else None, stopped.wait(WAIT)
+    gate.set()
+
+    assert isinstance(error, us.RunCancelled)
+    assert told
+    assert system.stop(0.0) == ()
