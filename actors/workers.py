@@ -56,12 +56,13 @@ class Worker:
         self._user: object = None
         self._killed = False
         self._has_worked = False
-        ours, theirs = socket.socketpair()
-        self._channel = Channel(ours)
-        life, self._lifeline = os.pipe()
-        """Nothing is ever written there: its end tells the worker of ours, however we ended."""
-        self._theirs = [theirs.detach(), life]
-        _alive.add(self)
+        with _making:
+            ours, theirs = socket.socketpair()
+            self._channel = Channel(ours)
+            life, self._lifeline = os.pipe()
+            """Nothing is ever written there: its end tells the worker of ours, however we ended."""
+            self._theirs = [theirs.detach(), life]
+            _alive.add(self)
         try:
             self._process = _start(self._theirs)
         except BaseException:
@@ -227,6 +228,9 @@ class WorkerPool:
 _alive: set[Worker] = set()
 """All workers of this process, parked or not."""
 
+_making = threading.RLock()
+"""Held until a worker that has lines is among these, and for a fork: a child would keep lines that it does not know of."""
+
 pool = WorkerPool()
 
 
@@ -326,6 +330,7 @@ def _end_in_words(status: int) -> str:
 def _leave_to_parent() -> None:
     """Begin anew in a forked child: the workers are the parent's, and must notice when the parent ends."""
     global pool
+    _making.release()
     pool = WorkerPool()
     for worker in list(_alive):
         worker.leave_to_parent()
@@ -333,4 +338,8 @@ def _leave_to_parent() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_to_parent)
+    os.register_at_fork(
+        before=lambda: _making.acquire(),
+        after_in_parent=lambda: _making.release(),
+        after_in_child=_leave_to_parent,
+    )

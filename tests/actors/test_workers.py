@@ -555,6 +555,52 @@ def test_a_forked_child_has_workers_of_its_own() -> None:
     assert (out, err) == ("child True True\n0 parent True\n", "")
 
 
+def test_a_fork_while_a_worker_is_made_leaves_its_line_to_the_parent() -> None:
+    parent = start("""
+        pipe, settled, held = os.pipe, threading.Event(), []
+
+        class Making:
+            lock = threading.Lock()
+            def acquire(self):
+                if not self.lock.acquire(blocking=False):
+                    settled.set()
+                    self.lock.acquire()
+            def release(self):
+                self.lock.release()
+            def __enter__(self):
+                self.acquire()
+            def __exit__(self, *exception):
+                self.release()
+
+        def fork():
+            child = os.fork()
+            if child == 0:
+                try:
+                    os.fstat(held[1])
+                except OSError:
+                    os._exit(0)
+                os._exit(1)
+            settled.set()
+            print("open in the child:", bool(os.waitpid(child, 0)[1]))
+
+        def pipe_and_fork():
+            os.pipe = pipe
+            held.extend(pipe())
+            forking.start()
+            assert settled.wait(60)
+            return held
+
+        workers._making, os.pipe = Making(), pipe_and_fork
+        forking = threading.Thread(target=fork)
+        worker = workers.Worker(("", None))
+        forking.join()
+        worker.end()
+    """)
+
+    out, err = parent.communicate(timeout=WAIT)
+    assert out == "open in the child: False\n", err
+
+
 def test_a_process_ends_with_its_workers_and_without_a_warning() -> None:
     parent = start("""
         import warnings
