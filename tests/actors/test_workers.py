@@ -543,6 +543,8 @@ def test_a_forked_child_has_workers_of_its_own() -> None:
 
         agent = us.Agent("clerk", model=FunctionModel(answer), tools=[pid])
         mine = agent.run("go").text
+        import warnings
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # from Python 3.12 on
         child = os.fork()
         if child == 0:
             own = agent.run("go").text
