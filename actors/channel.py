@@ -87,7 +87,7 @@ class Channel:
         except BlockingIOError:
             return True
         except OSError:
-            pass
+            return False  # the other side has reset the line: it is not there
         return False
 
     def hang_up(self) -> None:

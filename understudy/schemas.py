@@ -13,10 +13,10 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
 
 from understudy.messages import JsonObject, JsonValue, ToolSpec
-from understudy.tools import module_names
+from understudy.signatures import module_names
 
 if TYPE_CHECKING:
-    from understudy.tools import Signature
+    from understudy.signatures import Signature
 
 PREFIX = "arg_"  # Parameters may be called `copy` or `_x`; fields of a pydantic model may not.
 
