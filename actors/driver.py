@@ -165,9 +165,13 @@ class Driver:
         record, epoch = self._record, self._epoch
         tool = record.agent.tools_by_name[call.name]
         order = RunTool(record, tool, call, deadline_of(tool), self._runs.slots.of(tool))
-        record.begin_step(epoch, order.doing, inf if order.deadline is None else order.deadline, order)
         if order.slots is not None and not order.slots.take_now(order):
             return self._run_together((call,))
+        try:
+            record.begin_step(epoch, order.doing, inf if order.deadline is None else order.deadline, order)
+        except Stale:
+            order.came_back()  # with its slot: from here on, whoever takes the step away finds that it has one
+            raise
         record.story.note(call)
         executed = execute(order)
         record.take_results(epoch, [executed])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
+from understudy.actors.record import Record
 from understudy.actors.waiting import graph as waiting_graph
 from understudy.testing import ScriptedModel, calls, says
 
@@ -238,3 +240,26 @@ def test_who_was_before_it_in_line_and_comes_to_wait_for_it_closes_a_circle(syst
 
     assert [result.content for result in results_of(handles["ahead"].result(WAIT))] == ["ahead -> behind -> ahead"]
     assert [result.content for result in results_of(handles["behind"].result(WAIT))] == ["behind"]
+
+
+def test_a_run_that_ends_in_the_moment_of_its_turn_gives_the_slot_back(
+    bench: Bench, system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = us.tool(max_parallel=1)(bench.hold)
+    begin_step = Record.begin_step
+
+    def cancelled_meanwhile(record: Record, epoch: int, doing: str, *rest: Any) -> None:
+        if doing == "running tool hold":
+            record.runs.cancel(record)
+        begin_step(record, epoch, doing, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Record, "begin_step", cancelled_meanwhile)
+        handle = agent_with(tool, several(1)).submit("go", system=system)
+        assert isinstance(handle.exception(WAIT), us.RunCancelled)
+        eventually(lambda: system.hung == 0, "its driver has come back")
+    bench.gate.set()
+
+    again = agent_with(tool, several(1), id="again").run("go", system=system, timeout=WAIT)
+    assert [result.content for result in results_of(again)] == ["held 0"]
+    assert bench.began == [0]  # the first one never ran
