@@ -2,6 +2,7 @@
 
 from .agent import Agent
 from .run import AgentRun
+from .runner import Runner
 from .spec import RunSpec
 from .steps import (
     AwaitApproval,
@@ -37,6 +38,7 @@ __all__ = [
     "RestForOne",
     "RetryTurn",
     "RunSpec",
+    "Runner",
     "SkipCall",
     "StopRun",
     "Supervisor",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
-from understudy.handles import RunHandle
-from understudy.messages import JsonValue, Message, Part, Settings
+from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
-from understudy.outcomes import Outcome
 from understudy.tools import Tool, ToolLike
 
 from .checks import (
@@ -23,7 +21,7 @@ from .checks import (
     checked_settings,
     checked_tools,
 )
-from .port import Answer, ResumeOptions, RunOptions, runtime
+from .runner import Runner
 from .spec import DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_TURNS, RunSpec
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ class AgentChanges(TypedDict, total=False):
     restart_on: Iterable[type[Exception]]
 
 
-class Agent(Generic[T_co]):
+class Agent(Runner[T_co]):
     """An agent: a model, its instructions, and the tools it may call.
 
     An agent is a value: it never changes, may be shared by any number of threads, and costs nothing until it runs.
@@ -74,26 +72,10 @@ class Agent(Generic[T_co]):
         TypeError: an argument is of the wrong type, or a tool's signature cannot be called by name.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_overrides",
-        "_run_spec",
-        "description",
-        "id",
-        "max_iterations",
-        "max_turns",
-        "model",
-        "restart_on",
-        "settings",
-        "system_prompt",
-        "tools",
-        "tools_by_name",
-    )
+    __slots__ = (*(AgentChanges.__annotations__.keys() - {"description"}), "_overrides", "_run_spec", "tools_by_name")
 
-    id: str
     model: ModelName | Model
     system_prompt: SystemPrompt
-    description: str
     tools: tuple[Tool[..., object], ...]
     tools_by_name: Mapping[str, Tool[..., object]]
     settings: Settings
@@ -133,132 +115,14 @@ class Agent(Generic[T_co]):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"agent {self.id!r} does not change; make a changed copy with .replace({name}=…)")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"agent {self.id!r} does not change; {name} stays")
-
-    def __repr__(self) -> str:
-        return f"Agent({self.id!r})"
-
     def replace(self, *, id: str | None = None, **changes: Unpack[AgentChanges]) -> Agent[T_co]:
         """Return a copy with some arguments changed; the copy is an agent of its own, with its own place in a system."""
-        kept: AgentChanges = {
-            "model": _as_given(self.model),
-            "system_prompt": self.system_prompt,
-            "description": self.description,
-            "tools": self.tools,
-            "settings": self.settings,
-            "max_iterations": self.max_iterations,
-            "max_turns": self.max_turns,
-            "restart_on": self.restart_on,
-        }
+        kept = {name: getattr(self, name) for name in AgentChanges.__annotations__} | {"model": _as_given(self.model)}
         unknown = sorted(changes.keys() - kept.keys())
         if unknown:
             raise TypeError(f"an agent has no {', '.join(unknown)}; it has id, {', '.join(sorted(kept))}")
-        made = Agent(self.id if id is None else id, **(kept | changes))
+        made = Agent(self.id if id is None else id, **cast(AgentChanges, kept | changes))
         return cast("Agent[T_co]", made)
-
-    # --- running
-
-    def run(
-        self,
-        input: str | Sequence[Part],
-        *,
-        session: Mapping[str, JsonValue] | None = None,
-        conversation_id: str | None = None,
-        user_id: str = "default",
-        deps: object = None,
-        timeout: float | None = None,
-        system: object = None,
-        history: Sequence[Message] | None = None,
-    ) -> Outcome[T_co]:
-        """Carry one run to its end, or to where a person is needed. Blocks; works in any thread, many at once.
-
-        Args:
-            input: what the user says: text, or parts.
-            session: values shared with the tools; a `SessionState` gets the changed keys when the run ends or pauses.
-            conversation_id: which conversation this belongs to; handed to tools and prompts.
-            user_id: whose run it is; handed to tools and prompts.
-            deps: anything the tools need, handed to them as `ctx.deps`; never saved.
-            timeout: seconds the whole run may take; None for no limit.
-            system: the `ActorSystem` to run in; the one this is called inside of, else the default one.
-            history: messages that went before.
-
-        Raises:
-            MaxIterationsExceeded: the model wanted more rounds or turns than allowed.
-            CircularAgentCall: this is inside of a run of this agent, or of one it waits for; nothing began.
-            RunTimedOut: `timeout` passed.
-            RunCancelled: the run was cancelled. An interrupt (Ctrl-C) cancels it and is raised as it is.
-            ProviderError: the model could not be reached or refused; one of its subclasses says which.
-        """
-        options = RunOptions(
-            session=session,
-            conversation_id=conversation_id,
-            user_id=user_id,
-            deps=deps,
-            timeout=timeout,
-            system=system,
-            history=history,
-        )
-        return cast("Outcome[T_co]", runtime().run(self, input, options))
-
-    def submit(
-        self,
-        input: str | Sequence[Part],
-        *,
-        session: Mapping[str, JsonValue] | None = None,
-        conversation_id: str | None = None,
-        user_id: str = "default",
-        deps: object = None,
-        timeout: float | None = None,
-        system: object = None,
-        history: Sequence[Message] | None = None,
-    ) -> RunHandle[T_co]:
-        """Begin a run and return its handle at once; takes what `run` takes."""
-        options = RunOptions(
-            session=session,
-            conversation_id=conversation_id,
-            user_id=user_id,
-            deps=deps,
-            timeout=timeout,
-            system=system,
-            history=history,
-        )
-        return cast("RunHandle[T_co]", runtime().submit(self, input, options))
-
-    def resume(
-        self,
-        token: str,
-        answer: Answer = None,
-        *,
-        deps: object = None,
-        timeout: float | None = None,
-        system: object = None,
-        max_iterations: int | None = None,
-        max_turns: int | None = None,
-    ) -> Outcome[T_co]:
-        """Go on with a run that waits, in the process it paused in. Blocks like `run`.
-
-        Args:
-            token: what the outcome or the error carried; it works once.
-            answer: the text for a question; a decision for all waiting calls, or decisions by call id.
-            deps: as for `run`; they are never saved, so they are given again.
-            timeout: seconds from now on; None for no limit.
-            system: where the run paused, if it was not the default system.
-            max_iterations: a higher limit, counted from the run's beginning.
-            max_turns: a higher limit, counted from the run's beginning.
-
-        Raises:
-            UnknownToken: no run waits here under this token.
-            TokenUsed: the token was used before.
-            TypeError: the answer is not of the kind the run waits for.
-        """
-        options = ResumeOptions(
-            deps=deps, timeout=timeout, system=system, max_iterations=max_iterations, max_turns=max_turns
-        )
-        return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))
 
     # --- for tests, machines and the runtime
 

@@ -1,0 +1,146 @@
+"""`Runner`: what can carry an input to an outcome. Each kind says what it is; the runtime carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, cast
+
+from understudy.handles import RunHandle
+from understudy.messages import JsonValue, Message, Part
+from understudy.outcomes import Outcome
+
+from .port import Answer, ResumeOptions, RunOptions, runtime
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True, default=str)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
+
+class Runner(Generic[T_co]):
+    """A value that never changes, may be shared by any number of threads, and costs nothing until it runs.
+
+    Attributes:
+        id: names it in logs, addresses, specs and errors.
+        description: what it is for; others read it that may call it.
+    """
+
+    __slots__ = ("__weakref__", "description", "id")
+
+    id: str
+    description: str
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{self._kind()} {self.id!r} does not change; make a changed copy with .replace({name}=…)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{self._kind()} {self.id!r} does not change; {name} stays")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"
+
+    @classmethod
+    def _kind(cls) -> str:
+        return cls.__name__.lower()
+
+    def run(
+        self,
+        input: str | Sequence[Part],
+        *,
+        session: Mapping[str, JsonValue] | None = None,
+        conversation_id: str | None = None,
+        user_id: str = "default",
+        deps: object = None,
+        timeout: float | None = None,
+        system: object = None,
+        history: Sequence[Message] | None = None,
+    ) -> Outcome[T_co]:
+        """Carry one run to its end, or to where a person is needed. Blocks; works in any thread, many at once.
+
+        Args:
+            input: what the user says: text, or parts.
+            session: values shared with the tools; a `SessionState` gets the changed keys when the run ends or pauses.
+            conversation_id: which conversation this belongs to; handed to tools and prompts.
+            user_id: whose run it is; handed to tools and prompts.
+            deps: anything the tools need, handed to them as `ctx.deps`; never saved.
+            timeout: seconds the whole run may take; None for no limit.
+            system: the `ActorSystem` to run in; the one this is called inside of, else the default one.
+            history: messages that went before.
+
+        Raises:
+            MaxIterationsExceeded: the model wanted more rounds or turns than allowed.
+            CircularAgentCall: this is inside of a run of this agent, or of one it waits for; nothing began.
+            RunTimedOut: `timeout` passed.
+            RunCancelled: the run was cancelled. An interrupt (Ctrl-C) cancels it and is raised as it is.
+            ProviderError: the model could not be reached or refused; one of its subclasses says which.
+        """
+        options = RunOptions(
+            session=session,
+            conversation_id=conversation_id,
+            user_id=user_id,
+            deps=deps,
+            timeout=timeout,
+            system=system,
+            history=history,
+        )
+        return cast("Outcome[T_co]", runtime().run(self, input, options))
+
+    def submit(
+        self,
+        input: str | Sequence[Part],
+        *,
+        session: Mapping[str, JsonValue] | None = None,
+        conversation_id: str | None = None,
+        user_id: str = "default",
+        deps: object = None,
+        timeout: float | None = None,
+        system: object = None,
+        history: Sequence[Message] | None = None,
+    ) -> RunHandle[T_co]:
+        """Begin a run and return its handle at once; takes what `run` takes."""
+        options = RunOptions(
+            session=session,
+            conversation_id=conversation_id,
+            user_id=user_id,
+            deps=deps,
+            timeout=timeout,
+            system=system,
+            history=history,
+        )
+        return cast("RunHandle[T_co]", runtime().submit(self, input, options))
+
+    def resume(
+        self,
+        token: str,
+        answer: Answer = None,
+        *,
+        deps: object = None,
+        timeout: float | None = None,
+        system: object = None,
+        max_iterations: int | None = None,
+        max_turns: int | None = None,
+    ) -> Outcome[T_co]:
+        """Go on with a run that waits, in the process it paused in. Blocks like `run`.
+
+        Args:
+            token: what the outcome or the error carried; it works once.
+            answer: the text for a question; a decision for all waiting calls, or decisions by call id.
+            deps: as for `run`; they are never saved, so they are given again.
+            timeout: seconds from now on; None for no limit.
+            system: where the run paused, if it was not the default system.
+            max_iterations: a higher limit, counted from the run's beginning.
+            max_turns: a higher limit, counted from the run's beginning.
+
+        Raises:
+            UnknownToken: no run waits here under this token.
+            TokenUsed: the token was used before.
+            TypeError: the answer is not of the kind the run waits for.
+        """
+        options = ResumeOptions(
+            deps=deps, timeout=timeout, system=system, max_iterations=max_iterations, max_turns=max_turns
+        )
+        return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))
