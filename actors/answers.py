@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
-from understudy.orchestration.rounds import check_decisions
-from understudy.orchestration.steps import AwaitApproval, AwaitInput
-from understudy.outcomes import Approve, Reject
+from understudy.errors import ProtocolViolation
+from understudy.orchestration.pauses import check_answers, sort_answers
 
 from .record import Record
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent, AgentRun
     from understudy.orchestration.port import Answer, ResumeOptions
+    from understudy.outcomes import PauseAnswer
 
 
 def feed_answer(record: Record, agent: Agent[object], answer: Answer, options: ResumeOptions) -> None:
@@ -22,46 +20,31 @@ def feed_answer(record: Record, agent: Agent[object], answer: Answer, options: R
 
     Raises:
         TypeError: the answer is not of the kind the run waits for.
-        ProtocolViolation: a decision is about a call that does not wait.
+        ProtocolViolation: an answer is for something that does not wait.
         ValueError: the run belongs to another agent, or a limit would be lowered.
     """
     machine = record.machine
     assert machine is not None
     if agent.id != record.agent.id:
         raise ValueError(f"run {record.run_id} belongs to agent {record.agent.id!r}, not to {agent.id!r}")
-    feed = _checked(machine, record.run_id, answer)
+    try:
+        given = _sorted(machine, answer)
+    except (TypeError, ProtocolViolation) as error:
+        raise type(error)(f"run {record.run_id}: {error}") from None
     machine.extend(max_iterations=options.max_iterations, max_turns=options.max_turns)
-    feed()
+    if given:
+        machine.respond(given)
 
 
-def _checked(machine: AgentRun, run_id: str, answer: Answer) -> Callable[[], object]:
-    """Return what feeds the answer and cannot fail any more."""
+def _sorted(machine: AgentRun, answer: Answer) -> dict[str, PauseAnswer]:
+    """Return what each pause gets, checked; empty for a run that waits for a higher limit."""
     if machine.at_limit():
         if answer is not None:
-            raise TypeError(f"run {run_id} waits for a higher limit, not for an answer: pass max_iterations=…")
-        return _nothing
-    step = machine.next_step()
-    match step, answer:
-        case AwaitInput(), str():
-            return partial(machine.answer, answer)
-        case AwaitApproval(calls=calls), Approve() | Reject():
-            return partial(machine.decisions, {call.id: answer for call in calls})
-        case AwaitApproval(), Mapping():
-            assert machine.state.round is not None
-            check_decisions(machine.state.round, answer)
-            return partial(machine.decisions, answer)
-        case AwaitInput(question=question), _:
-            raise TypeError(f"run {run_id} waits for an answer to {question!r}: pass a string, got {answer!r}")
-        case AwaitApproval(calls=calls), _:
-            ids = ", ".join(call.id for call in calls)
-            raise TypeError(
-                f"run {run_id} waits for decisions about {ids}: pass Approve() or Reject(…), got {answer!r}"
-            )
-        case _ if answer is not None:
-            raise TypeError(f"run {run_id} waits for no answer, got {answer!r}")
-        case _:
-            return _nothing
-
-
-def _nothing() -> None:
-    """What a run is fed that waits for no answer, only for a higher limit."""
+            raise TypeError("it waits for a higher limit, not for an answer: pass max_iterations=…")
+        return {}
+    pauses = machine.pauses
+    if answer is None and not pauses:
+        return {}
+    given = sort_answers(pauses, answer)
+    check_answers(pauses, given)
+    return given

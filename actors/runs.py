@@ -128,14 +128,15 @@ class Runs:
         """End the run's stay here: a person is needed, and a token brings it back."""
         machine = record.machine
         assert machine is not None
-        state = machine.state
+        state, pauses = machine.state, machine.pauses
         outcome: NeedsApproval | NeedsInput
         if isinstance(step, AwaitInput):
             why = f"it waits for an answer to: {step.question}"
             outcome = NeedsInput(question=step.question, completion_reason=why)
         else:
-            why = "it waits for a decision about " + ", ".join(call.name for call in step.calls)
-            outcome = NeedsApproval(calls=step.calls, completion_reason=why)
+            calls = tuple([call for pause in pauses for call in pause.calls])
+            why = "it waits for a decision about " + ", ".join(call.name for call in calls)
+            outcome = NeedsApproval(calls=calls, completion_reason=why)
         told = replace(
             outcome,
             run_id=record.run_id,
@@ -145,6 +146,7 @@ class Runs:
             usage=state.usage,
             messages=machine.new_messages,
             session=dict(record.session),
+            pauses=pauses,
         )
         self._park(record, told, epoch)
 

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict, cast
 
+from understudy.asking import ask_user
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
 from understudy.tools import Tool, ToolLike
@@ -161,6 +162,7 @@ class Agent(Runner[T_co]):
             system=self.system_prompt if isinstance(self.system_prompt, str) else None,
             tools=tuple([tool.spec for tool in self.tools]),
             approvals={t.name: None if callable(t.approval) else t.approval for t in self.tools},
+            asks=frozenset([tool.name for tool in self.tools if tool is ask_user]),
             settings=self.settings,
             max_iterations=self.max_iterations,
             max_turns=self.max_turns,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from itertools import count
 
+from understudy.asking import QUESTION
 from understudy.messages import ModelTurn, Part, ToolCall, ToolErrorKind, ToolResult
 
 from .spec import RunSpec
@@ -124,8 +125,19 @@ def open_round(
         why = f"Not run: the provider ended the turn with {turn.raw_finish_reason or 'a block'}."
         for call in calls:
             results.setdefault(call.id, error_result(call, "not_run", why))
-    waiting = [c.id for i, c in enumerate(calls) if c.id not in results and _must_wait(spec, c, i, approvals)]
-    return Round(calls, tuple(waiting), results)
+    questions = {call.id: _question_of(call) for call in calls if call.name in spec.asks and call.id not in results}
+    for call in calls:
+        if questions.get(call.id) == "":
+            del questions[call.id]
+            results[call.id] = error_result(call, "bad_arguments", f"{call.name} needs a {QUESTION}: text, not empty")
+    open_ = [(i, c) for i, c in enumerate(calls) if c.id not in results and c.id not in questions]
+    waiting = [c.id for i, c in open_ if _must_wait(spec, c, i, approvals)]
+    return Round(calls, tuple(waiting), results, questions)
+
+
+def _question_of(call: ToolCall) -> str:
+    given = call.arguments.get(QUESTION)
+    return given.strip() if isinstance(given, str) else ""
 
 
 def _must_wait(spec: RunSpec, call: ToolCall, position: int, approvals: Mapping[int, bool]) -> bool:

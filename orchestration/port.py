@@ -8,7 +8,7 @@ from typing import Protocol, TypedDict
 
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Message, Part
-from understudy.outcomes import Decision, Outcome
+from understudy.outcomes import Decision, Outcome, PauseAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,8 @@ class ResumeKeywords(TypedDict, total=False):
     max_turns: int | None
 
 
-Answer = str | Decision | Mapping[str, Decision] | None
+Answer = str | Decision | Mapping[str, PauseAnswer] | None
+"""Text for the one open question; a decision for all waiting calls; or answers by the ids of calls or pauses."""
 
 
 class Runtime(Protocol):

@@ -33,19 +33,19 @@ def take_results(round_: Round, results: Sequence[ToolResult]) -> None:
     for result in results:
         named = result if result.name else replace(result, name=calls[result.call_id].name)
         round_.results[result.call_id] = named
+        round_.children.pop(result.call_id, None)
 
 
-def check_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
-    """Refuse decisions that do not fit the calls that wait.
+def check_decisions(waiting: Sequence[str], decisions: Mapping[str, Decision]) -> None:
+    """Refuse decisions that do not fit the calls that wait, whose ids are given.
 
     Raises:
         ProtocolViolation: nothing was given, or an id does not wait.
         TypeError: something is no decision.
     """
-    unknown = [call_id for call_id in decisions if call_id not in round_.waiting]
+    unknown = [call_id for call_id in decisions if call_id not in waiting]
     if unknown or not decisions:
-        waiting = ", ".join(round_.waiting) or "none"
-        raise ProtocolViolation(f"decisions for {unknown or 'no call'}; waiting calls: {waiting}")
+        raise ProtocolViolation(f"decisions for {unknown or 'no call'}; waiting calls: {', '.join(waiting) or 'none'}")
     for call_id, decision in decisions.items():
         if not isinstance(decision, (Approve, Reject)):  # a slip such as False or Reject must not run the call
             raise TypeError(f"call {call_id!r}: expected Approve or Reject, got {decision!r}")
@@ -53,7 +53,7 @@ def check_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
 
 def take_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
     """Let approved calls run and answer rejected ones; raises what `check_decisions` raises."""
-    check_decisions(round_, decisions)
+    check_decisions(round_.waiting, decisions)
     round_.waiting = tuple([i for i in round_.waiting if i not in decisions])
     calls = list(round_.calls)
     for position, call in enumerate(calls):

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation
 from understudy.messages import Message, ModelRequest, ModelTurn, Part, ToolResult, Usage, user_message
-from understudy.outcomes import Decision
+from understudy.outcomes import Decision, Pause, PauseAnswer
 
 from .calls import find_invalid
+from .pauses import check_answers, pauses_of, sort_answers, take_answers
 from .reports import new_messages, outcome_of
 from .rounds import take_decisions, take_results
 from .spec import RunSpec
-from .state import Phase, Round, RunState
+from .state import PausedChild, Phase, Round, RunState
 from .steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done, InvalidCall, Resolution, Step
 from .transcript import Transcript
 from .turns import ask_to_continue, take_turn
@@ -94,7 +95,7 @@ class AgentRun:
         view = Transcript(state.messages, len(state.messages))
         return CallModel(ModelRequest(view, state.system, spec.tools, spec.settings_for(turn), turn))
 
-    def _work_round(self, round_: Round) -> CallTools | AwaitApproval | None:
+    def _work_round(self, round_: Round) -> CallTools | AwaitApproval | AwaitInput | None:
         state = self._state
         if not round_.admitted:
             if state.iterations >= state.max_iterations:
@@ -109,7 +110,10 @@ class AgentRun:
             if state.round is None:
                 return None
         pending = round_.pending()
-        return CallTools(pending) if pending else AwaitApproval(round_.waiting_calls())
+        if pending:
+            return CallTools(pending)
+        first = self.pauses[0]
+        return AwaitApproval(first.calls) if first.question is None else AwaitInput(first.question)
 
     def _close_if_complete(self, round_: Round) -> None:
         if round_.is_complete():
@@ -176,20 +180,62 @@ class AgentRun:
             TypeError: something is no decision.
         """
         round_ = self._admitted_round("decisions")
+        if round_.children:
+            return self.respond(sort_answers(self.pauses, decisions))
         take_decisions(round_, decisions)
         self._close_if_complete(round_)
+        return None
 
     def answer(self, text: str) -> None:
-        """Take a person's answer to the question of the pending `AwaitInput`.
+        """Take a person's answer to the question of the pending `AwaitInput`, the first one that is open.
 
         Raises:
             ProtocolViolation: no question is open.
         """
-        if self._state.phase != "input":
+        questions = [pause.id for pause in self.pauses if pause.question is not None]
+        if not questions:
             raise self._violation("an answer", "input")
-        self._state.messages.append(user_message(text))
-        self._state.question = ""
-        self._state.phase = "model"
+        self.respond({questions[0]: text})
+
+    def respond(self, answers: Mapping[str, PauseAnswer]) -> None:
+        """Take a person's answers to some or all of the `pauses`, by their ids.
+
+        Raises:
+            ProtocolViolation: nothing was given, or no pause has such an id, or no waiting call.
+            TypeError: an answer is not of the kind that its pause waits for.
+        """
+        check_answers(self.pauses, answers)
+        take_answers(self._state, answers)
+        if self._state.round is not None:
+            self._close_if_complete(self._state.round)
+
+    def child_paused(self, call_id: str, saved: str, pauses: Sequence[Pause]) -> None:
+        """Take note that the run which a pending call began waits for a person; its pauses become pauses of this run.
+
+        Args:
+            call_id: the call.
+            saved: the child's run, as whoever drives it will want to have it back from `child`.
+            pauses: what the child waits for, at least one thing.
+
+        Raises:
+            ProtocolViolation: the call is not pending, or the child waits for nothing.
+        """
+        round_ = self._admitted_round("a child's pause")
+        pending = [call.id for call in round_.pending()]
+        if call_id not in pending or not pauses:
+            raise ProtocolViolation(
+                f"a pause of the child of {call_id!r}, with {len(pauses)} pauses; pending: {', '.join(pending) or 'none'}"
+            )
+        round_.children[call_id] = PausedChild(saved, tuple(pauses))
+
+    def child(self, call_id: str) -> PausedChild | None:
+        """Return the child with which a pending call goes on, and the answers for it; None for a call that begins."""
+        return None if self._state.round is None else self._state.round.children.get(call_id)
+
+    @property
+    def pauses(self) -> tuple[Pause, ...]:
+        """What the run waits for a person for: its own, then its children's in call order; tools may be pending besides."""
+        return pauses_of(self._spec.agent_id, self._state)
 
     def _admitted_round(self, what: str) -> Round:
         round_ = self._state.round

@@ -95,7 +95,8 @@ def _contradiction(state: RunState) -> str:
         return f"phase {state.phase!r} {'without' if state.round is None else 'with'} a round of tool calls"
     if state.round is not None:
         ids = [call.id for call in state.round.calls]
-        strange = sorted({*state.round.waiting, *state.round.results}.difference(ids))
+        round_ = state.round
+        strange = sorted({*round_.waiting, *round_.results, *round_.questions, *round_.children}.difference(ids))
         if strange or len(set(ids)) < len(ids):
             return f"a round of calls {ids} with answers for {strange}"
     return ""

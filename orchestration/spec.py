@@ -32,6 +32,8 @@ class RunSpec:
     tools: tuple[ToolSpec, ...] = ()
     approvals: Mapping[str, bool | None] = field(default_factory=dict[str, "bool | None"])
     """Tool name -> whether a person must agree; None where a function decides, and the driver passes its verdict."""
+    asks: frozenset[str] = frozenset()
+    """Names of the tools whose calls are questions to a person, answered and not run."""
     settings: Settings = field(default_factory=Settings)
     max_iterations: int = DEFAULT_MAX_ITERATIONS
     """Rounds of tool calls that may run."""

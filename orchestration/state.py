@@ -7,8 +7,23 @@ from typing import Literal, TypeAlias
 
 from understudy.errors import BadReply, RunCancelled, ToolError, UnderstudyError
 from understudy.messages import Message, ToolCall, ToolResult, Usage
+from understudy.outcomes import Approve, Pause, Reject
 
 Phase: TypeAlias = Literal["model", "tools", "input", "incomplete", "done", "failed"]
+
+
+@dataclass(slots=True)
+class PausedChild:
+    """The run that a call began, which waits for a person."""
+
+    saved: str
+    """The child's run as text; whoever drives it reads that."""
+    pauses: tuple[Pause, ...]
+    """What it waits for, in its own words: ids and paths begin at the child."""
+    answers: dict[str, str | Approve | Reject | dict[str, Approve | Reject]] = field(
+        default_factory=dict[str, "str | Approve | Reject | dict[str, Approve | Reject]"]
+    )
+    """Pause id -> the answer with which the child is to go on; empty while it waits."""
 
 
 @dataclass(slots=True)
@@ -20,12 +35,23 @@ class Round:
     waiting: tuple[str, ...] = ()
     """Ids of the calls that a person must decide about."""
     results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    questions: dict[str, str] = field(default_factory=dict[str, str])
+    """Call id -> what the model asks a person with it."""
+    children: dict[str, PausedChild] = field(default_factory=dict[str, PausedChild])
+    """Call id -> the run inside of it that pauses; until its result comes."""
     admitted: bool = False
     """Whether the round was counted against max_iterations; before that nothing of it may run."""
 
     def pending(self) -> tuple[ToolCall, ...]:
         """Return the calls that may run and have no result yet."""
-        return tuple([c for c in self.calls if c.id not in self.results and c.id not in self.waiting])
+        if not (self.results or self.waiting or self.questions or self.children):
+            return self.calls
+        return tuple([c for c in self.calls if c.id not in self.results and not self.waits(c.id)])
+
+    def waits(self, call_id: str) -> bool:
+        """Whether a person must do something before the call goes on."""
+        child = self.children.get(call_id)
+        return call_id in self.waiting or call_id in self.questions or (child is not None and not child.answers)
 
     def waiting_calls(self) -> tuple[ToolCall, ...]:
         return tuple([c for c in self.calls if c.id in self.waiting])

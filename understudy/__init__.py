@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         first,
     )
     from understudy.ancestry import carry
+    from understudy.asking import ask_user
     from understudy.errors import (
         ActorError,
         AgentCrashed,
@@ -102,7 +103,18 @@ if TYPE_CHECKING:
         StopRun,
         Supervisor,
     )
-    from understudy.outcomes import Approve, Complete, Decision, Incomplete, NeedsApproval, NeedsInput, Outcome, Reject
+    from understudy.outcomes import (
+        Approve,
+        Complete,
+        Decision,
+        Incomplete,
+        NeedsApproval,
+        NeedsInput,
+        Outcome,
+        Pause,
+        PauseAnswer,
+        Reject,
+    )
     from understudy.providers import (
         Anthropic,
         FunctionModel,
@@ -149,6 +161,7 @@ else:
             "first",
         ),
         "understudy.ancestry": ("carry",),
+        "understudy.asking": ("ask_user",),
         "understudy.errors": (
             "ActorError",
             "AgentCrashed",
@@ -247,6 +260,8 @@ else:
             "NeedsApproval",
             "NeedsInput",
             "Outcome",
+            "Pause",
+            "PauseAnswer",
             "Reject",
         ),
         "understudy.providers": (
@@ -375,6 +390,8 @@ __all__ = [
     "OpenAI",
     "Outcome",
     "Part",
+    "Pause",
+    "PauseAnswer",
     "ProtocolViolation",
     "ProviderError",
     "ProviderTimeout",
@@ -436,6 +453,7 @@ __all__ = [
     "Vertex",
     "WorkAbandoned",
     "WorkOverdue",
+    "ask_user",
     "calls",
     "carry",
     "collect",

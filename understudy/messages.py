@@ -17,7 +17,7 @@ else:
     # Loaders read these annotations at run time, and the recursive alias sends them round for ever.
     JsonValue = object
 
-JsonObject: TypeAlias = "Mapping[str, JsonValue]"
+JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)

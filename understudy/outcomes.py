@@ -53,9 +53,24 @@ class Complete(Ending, Generic[T_co]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """One thing that a paused run waits for: the answer to a question, or decisions about tool calls."""
+
+    id: str
+    """Unique among the pauses of an outcome; `resume(token, {pause.id: answer})` answers this one."""
+    path: tuple[str, ...] = ()
+    """Ids of the runners from the one that was called to the one that waits, both included."""
+    question: str | None = None
+    calls: tuple[ToolCall, ...] = ()
+    """In call order; empty for a question."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Unfinished(Ending):
     token: str = ""
     """Resumes the run, once. Empty where nothing can resume it, as in a machine driven by hand."""
+    pauses: tuple[Pause, ...] = ()
+    """All that the run waits for a person for, its own first, then those of runners inside of it, in order."""
 
     @property
     def text(self) -> NoReturn:
@@ -74,6 +89,7 @@ class NeedsInput(_Unfinished):
     """The model asked a person something; `resume(token, answer)` goes on."""
 
     question: str
+    """The first one, where several are open; `pauses` has all."""
     status: Literal["needs_input"] = "needs_input"
 
 
@@ -82,6 +98,7 @@ class NeedsApproval(_Unfinished):
     """Tool calls wait for a person; `resume(token, Approve())` goes on."""
 
     calls: tuple[ToolCall, ...]
+    """All that wait, also in runners inside of this one; `pauses` says where."""
     status: Literal["needs_approval"] = "needs_approval"
 
 
@@ -127,3 +144,6 @@ class Reject:
 
 
 Decision: TypeAlias = Approve | Reject
+
+PauseAnswer: TypeAlias = "str | Decision | Mapping[str, Decision]"
+"""What answers one pause: text for a question; a decision for all of its calls, or decisions by call id for some."""

@@ -7,7 +7,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import finished, results_of, scripted
 from understudy.actors import tokens
-from understudy.testing import calls, says
+from understudy.testing import ScriptedModel, calls, says
 
 
 @us.tool(approval=True)
@@ -233,3 +233,51 @@ def test_of_many_runs_at_a_limit_the_oldest_are_forgotten(monkeypatch: pytest.Mo
     with pytest.raises(us.UnknownToken):
         agent.resume(limits[0], max_iterations=5)
     assert finished(agent.resume(limits[2], max_iterations=5)).text == "ok"
+
+
+def test_a_model_asks_a_person_with_a_tool_and_reads_the_answer() -> None:
+    model = ScriptedModel([calls("ask_user", question="Which order?"), says("Order 7 it is.")])
+    agent = us.Agent("clerk", model=model, tools=[us.ask_user])
+
+    waiting = asked(agent.run("Refund my order"))
+    outcome = finished(agent.resume(waiting.token, "7"))
+
+    assert waiting.question == "Which order?"
+    assert model.requests[1].tool_results[0].content == "7"
+    assert outcome.text == "Order 7 it is."
+
+
+def test_several_pauses_are_told_at_once_and_answered_one_after_the_other_each_with_a_new_token() -> None:
+    both = calls("ask_user", question="Which shop?") + calls("refund", order="7", cents=1)
+    agent = scripted(both, says("Done."), tools=[us.ask_user, refund])
+
+    first = paused(agent.run("go"))
+    question = next(pause for pause in first.pauses if pause.question)
+    second = paused(agent.resume(first.token, {question.id: "Bern"}))
+    outcome = finished(agent.resume(second.token, us.Approve()))
+
+    assert [pause.path for pause in first.pauses] == [("clerk",), ("clerk",)]
+    assert [pause.id for pause in second.pauses] == ["approval"]
+    assert [result.content for result in results_of(outcome)] == ["Bern", "paid 1 for 7"]
+
+
+def test_a_hundred_calls_wait_at_once_and_each_runs_once() -> None:
+    paid: list[str] = []
+
+    @us.tool(approval=True)
+    def pay(order: str) -> str:
+        paid.append(order)
+        return f"paid {order}"
+
+    orders = [str(number) for number in range(100)]
+    many = [calls("pay", order=order) for order in orders]
+    agent = scripted(sum(many[1:], many[0]), says("Done."), tools=[pay])
+
+    waiting = paused(agent.run("go"))
+    some = {call.id: us.Approve() for call in waiting.calls[::2]}
+    rest = paused(agent.resume(waiting.token, some))
+    outcome = finished(agent.resume(rest.token, us.Approve()))
+
+    assert (len(waiting.calls), len(rest.calls)) == (100, 50)
+    assert sorted(paid, key=int) == orders
+    assert [result.content for result in results_of(outcome)] == [f"paid {order}" for order in orders]

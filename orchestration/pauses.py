@@ -1,0 +1,161 @@
+"""What a run waits for a person for, and which of it an answer answers. Functions of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from understudy.errors import ProtocolViolation
+from understudy.messages import ToolResult, user_message
+from understudy.outcomes import Approve, Decision, Pause, PauseAnswer, Reject
+
+from .rounds import check_decisions, take_decisions
+from .state import Round, RunState
+
+APPROVAL = "approval"
+QUESTION = "question"
+CHILD = "child"
+"""How the ids of pauses begin; no user takes them apart."""
+
+
+def pauses_of(runner_id: str, state: RunState) -> tuple[Pause, ...]:
+    """Return what a run waits for: its own first, then its children's in call order, with paths from this run."""
+    path = (runner_id,)
+    if state.phase == "input":
+        return (Pause(id=QUESTION, path=path, question=state.question),)
+    if state.phase != "tools" or state.round is None or not state.round.admitted:
+        return ()
+    return tuple(_pauses_in(state.round, path))
+
+
+def _pauses_in(round_: Round, path: tuple[str, ...]) -> Iterator[Pause]:
+    if round_.waiting:
+        yield Pause(id=APPROVAL, path=path, calls=round_.waiting_calls())
+    for call_id, question in round_.questions.items():
+        yield Pause(id=f"{QUESTION}/{call_id}", path=path, question=question)
+    for call in round_.calls:
+        child = round_.children.get(call.id)
+        if child is not None and not child.answers:
+            for pause in child.pauses:
+                yield replace(pause, id=_in_child(call.id, pause.id), path=(*path, *pause.path))
+
+
+def _in_child(call_id: str, pause_id: str) -> str:
+    return f"{CHILD}/{call_id}/{pause_id}"
+
+
+def sort_answers(
+    pauses: Sequence[Pause], answer: str | Decision | Mapping[str, PauseAnswer] | None
+) -> dict[str, PauseAnswer]:
+    """Return which pause gets which part of an answer, by the pauses' ids.
+
+    Raises:
+        TypeError: the answer is for no pause there is, or for more than one.
+        ProtocolViolation: a key is the id of no pause and no waiting call.
+    """
+    match answer:
+        case str():
+            questions = [pause.id for pause in pauses if pause.question is not None]
+            if len(questions) != 1:
+                raise TypeError(f"{_waits_for(pauses)}; got one text for {len(questions)} questions")
+            return {questions[0]: answer}
+        case Approve() | Reject():
+            decided: dict[str, PauseAnswer] = {pause.id: answer for pause in pauses if pause.calls}
+            if not decided:
+                raise TypeError(f"{_waits_for(pauses)}; got {answer!r}")
+            return decided
+        case Mapping():
+            return _by_pause(pauses, answer)
+        case _:
+            raise TypeError(f"{_waits_for(pauses)}; got {answer!r}")
+
+
+def _by_pause(pauses: Sequence[Pause], answers: Mapping[str, PauseAnswer]) -> dict[str, PauseAnswer]:
+    ids = {pause.id for pause in pauses}
+    sorted_: dict[str, PauseAnswer] = {key: value for key, value in answers.items() if key in ids}
+    decisions: dict[str, dict[str, Decision]] = {}
+    for key, value in answers.items():
+        if key in ids:
+            continue
+        holders = [pause.id for pause in pauses if any(call.id == key for call in pause.calls)]
+        if len(holders) != 1:
+            why = f"several pauses have a call {key!r}" if holders else f"nothing waits under the id {key!r}"
+            raise ProtocolViolation(f"{why}; {_waits_for(pauses)}; {_ids(pauses)}")
+        if holders[0] in sorted_:
+            raise ProtocolViolation(
+                f"pause {holders[0]!r} is answered twice: as a whole, and by the id of call {key!r}"
+            )
+        decisions.setdefault(holders[0], {})[key] = cast(Decision, value)
+    return sorted_ | decisions
+
+
+def check_answers(pauses: Sequence[Pause], answers: Mapping[str, PauseAnswer]) -> None:
+    """Refuse answers that do not fit the pauses.
+
+    Raises:
+        ProtocolViolation: nothing was given, or no pause has such an id, or no waiting call.
+        TypeError: an answer is not of the kind that its pause waits for.
+    """
+    by_id = {pause.id: pause for pause in pauses}
+    unknown = [key for key in answers if key not in by_id]
+    if unknown or not answers:
+        raise ProtocolViolation(f"answers for {unknown or 'nothing'}; {_ids(pauses)}")
+    for key, answer in answers.items():
+        _check_answer(by_id[key], answer)
+
+
+def _check_answer(pause: Pause, answer: PauseAnswer) -> None:
+    if pause.question is not None:
+        if not isinstance(answer, str):
+            raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
+    elif isinstance(answer, Mapping):
+        check_decisions([call.id for call in pause.calls], answer)
+    elif not isinstance(answer, (Approve, Reject)):  # a slip such as True or Reject must not run the calls
+        raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
+
+
+def take_answers(state: RunState, answers: Mapping[str, PauseAnswer]) -> None:
+    """Feed answers that `check_answers` let pass."""
+    if state.phase == "input":
+        state.messages.append(user_message(cast(str, answers[QUESTION])))
+        state.question = ""
+        state.phase = "model"
+        return
+    round_ = state.round
+    assert round_ is not None
+    if APPROVAL in answers:
+        take_decisions(round_, _by_call([call.id for call in round_.waiting_calls()], answers[APPROVAL]))
+    for call in round_.calls:
+        text = answers.get(f"{QUESTION}/{call.id}")
+        if isinstance(text, str):
+            del round_.questions[call.id]
+            round_.results[call.id] = ToolResult(call.id, text, name=call.name)
+    for call_id, child in round_.children.items():
+        for pause in child.pauses:
+            answer = answers.get(_in_child(call_id, pause.id))
+            if answer is not None:
+                child.answers[pause.id] = dict(answer) if isinstance(answer, Mapping) else answer
+
+
+def _by_call(call_ids: Sequence[str], answer: PauseAnswer) -> Mapping[str, Decision]:
+    if isinstance(answer, Mapping):
+        return answer
+    return dict.fromkeys(call_ids, cast(Decision, answer))
+
+
+def _waits_for(pauses: Sequence[Pause]) -> str:
+    """Say what the run waits for and how to pass it."""
+    questions = [pause.question for pause in pauses if pause.question is not None]
+    calls = [call.id for pause in pauses for call in pause.calls]
+    waits: list[str] = []
+    if questions:
+        waits.append(f"an answer to {', '.join(map(repr, questions))}: pass a string")
+    if calls:
+        waits.append(f"decisions about {', '.join(calls)}: pass Approve() or Reject(…)")
+    several = ", or {pause.id: answer} for some" if len(questions) + len(calls) > 1 else ""
+    return "it waits for " + (" and for ".join(waits) or "nothing") + several
+
+
+def _ids(pauses: Sequence[Pause]) -> str:
+    return f"pauses: {', '.join(pause.id for pause in pauses) or 'none'}"
