@@ -71,8 +71,9 @@ def _cancelled(situation: Situation) -> Counter[str]:
     handles = [situation.submit() for _ in range(TOGETHER)]
     assert situation.held(TOGETHER), situation.name
     assert all(handle.cancel() for handle in handles)
-    answers = [type(handle.exception(WAIT)) for handle in handles]
-    assert set(answers) == {us.RunCancelled}, (situation.name, answers)
+    errors = [handle.exception(WAIT) for handle in handles]
+    answers = [type(error) for error in errors]
+    assert set(answers) == {us.RunCancelled}, (situation.name, errors)
     hanging = TOGETHER * situation.hangs
     eventually(lambda: situation.system.hung == hanging, f"{hanging} hang: {situation.name}")
     _let_go(situation)
@@ -81,10 +82,11 @@ def _cancelled(situation: Situation) -> Counter[str]:
 
 def _timed_out(situation: Situation) -> Counter[str]:
     handles = [situation.submit(TIMEOUT) for _ in range(TOGETHER)]
-    answers = [type(handle.exception(WAIT)) for handle in handles]
+    errors = [handle.exception(WAIT) for handle in handles]
+    answers = [type(error) for error in errors]
     # Who was told to come back later than it may come does not wait for its deadline, if it was told in time.
     expected = {us.RunTimedOut, us.RateLimited} if isinstance(situation, BackingOff) else {us.RunTimedOut}
-    assert set(answers) <= expected, (situation.name, answers)
+    assert set(answers) <= expected, (situation.name, errors)
     situation.held(TOGETHER, within=0.0)  # whoever was held is so no longer
     _let_go(situation)
     return Counter([answer.__name__ for answer in answers])
