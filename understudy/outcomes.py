@@ -49,6 +49,8 @@ class Complete(Ending, Generic[T_co]):
     """The answer in the agent's output type; the text, unless it has one."""
     finish_reason: str | None = None
     """The provider's own word for why its last turn ended."""
+    combined_text: str | None = None
+    """The texts of all children of a parallel group as a JSON array, in their order; None of other runners."""
     status: Literal["complete"] = "complete"
 
 
@@ -78,6 +80,10 @@ class _Unfinished(Ending):
 
     @property
     def output(self) -> NoReturn:
+        raise UnfinishedRun(self._why(), run_id=self.run_id, token=self.token)
+
+    @property
+    def combined_text(self) -> NoReturn:
         raise UnfinishedRun(self._why(), run_id=self.run_id, token=self.token)
 
     def _why(self) -> str:

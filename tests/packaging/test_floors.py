@@ -46,7 +46,12 @@ SHARED = PURE | {"contextvars", "importlib", "threading"}
 """Values that are shared between threads have locks, scopes travel in context variables, tools are found by name."""
 
 SCHEMAS = {"docstring_parser", "pydantic", "pydantic_core"}
-LOADED_LATE = {"understudy.schemas", "understudy.orchestration.saved", "understudy.orchestration.snapshot"}
+LOADED_LATE = {
+    "understudy.schemas",
+    "understudy.orchestration.group_snapshot",
+    "understudy.orchestration.saved",
+    "understudy.orchestration.snapshot",
+}
 """The modules that may use `SCHEMAS`. The tests of the import cost see to it that they are loaded late."""
 
 PORT = ("understudy.orchestration.port", "understudy.actors")

@@ -1,0 +1,237 @@
+"""What the machines of sequences and parallel groups have in common: children that run, pause, end and are saved."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from understudy.errors import ProtocolViolation
+from understudy.messages import JsonValue, Part, Usage
+from understudy.outcomes import Complete, Pause, PauseAnswer
+
+from .children import AwaitChildren, Child, ChildFailure, ChildOrder, ChildResult, RunChildren, merged
+from .group_spec import GroupSpec
+from .pauses import CHILD, check_answers
+from .state import PausedChild
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupState:
+    """What the run of a group remembers."""
+
+    input: str | tuple[Part, ...]
+    children: list[Child]
+    order: list[int] = field(default_factory=list[int])
+    """Positions of the children that are done or failed, in the order in which they ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDone:
+    """Nothing is left to do; children that still run are not waited for."""
+
+    outcome: Complete[str]
+
+
+GroupStep = RunChildren | AwaitChildren | GroupDone
+
+
+class GroupRun(ABC):
+    """One run of an orchestrator; not safe to use from two threads at once.
+
+    Args:
+        spec: what the run decides by.
+        input: what the user says: text, or parts.
+    """
+
+    __slots__ = ("_spec", "_state")
+
+    def __init__(self, spec: GroupSpec, input: str | Sequence[Part]) -> None:
+        self._spec = spec
+        self._state = GroupState(
+            input=input if isinstance(input, str) else tuple(input), children=[Child() for _ in spec.children]
+        )
+
+    # --- what each kind decides
+
+    @abstractmethod
+    def _due(self) -> Iterator[int]:
+        """Yield the positions of the children that may run now, of those that are pending."""
+
+    @abstractmethod
+    def _input_of(self, position: int) -> str | tuple[Part, ...]:
+        """Return what a child is told."""
+
+    @abstractmethod
+    def _failure(self) -> Exception | None:
+        """Return what the run fails of, if it does."""
+
+    @abstractmethod
+    def _outcome(self) -> Complete[str] | None:
+        """Return what the run came to; None if it is not over."""
+
+    # --- what to do next
+
+    def next_step(self) -> GroupStep:
+        """Return what the driver must do now; the same again until it is fed.
+
+        Raises:
+            Exception: a child's failure ends the run; it keeps its type.
+        """
+        failure = self._failure()
+        if failure is not None:
+            raise failure
+        outcome = self._outcome()
+        if outcome is not None:
+            return GroupDone(outcome)
+        due = [self._begin(position) for position in self._due()]
+        return RunChildren(tuple(due)) if due else AwaitChildren(self.pauses)
+
+    def _begin(self, position: int) -> ChildOrder:
+        child = self._state.children[position]
+        child.begun = True
+        return ChildOrder(position, self._input_of(position), child.paused)
+
+    @property
+    def pauses(self) -> tuple[Pause, ...]:
+        """What children wait for a person for, in their order; others may run besides."""
+        return tuple(self._pauses())
+
+    def _pauses(self) -> Iterator[Pause]:
+        for position, child in enumerate(self._state.children):
+            if child.phase == "paused" and child.paused is not None:
+                for pause in child.paused.pauses:
+                    yield replace(pause, id=_in_child(position, pause.id), path=(self._spec.runner_id, *pause.path))
+
+    # --- what came of it
+
+    def child_done(self, position: int, result: ChildResult) -> None:
+        """Take the result of a child that is complete.
+
+        Raises:
+            ProtocolViolation: this child was not to be run.
+        """
+        child = self._running(position, "a result")
+        child.phase, child.result, child.paused = "done", result, None
+        self._state.order.append(position)
+
+    def child_failed(self, position: int, failure: ChildFailure) -> None:
+        """Take note that a child failed, was cancelled, or stopped short of its end.
+
+        Raises:
+            ProtocolViolation: this child was not to be run.
+        """
+        child = self._running(position, "a failure")
+        child.phase, child.failure, child.paused = "failed", failure, None
+        self._state.order.append(position)
+
+    def child_paused(self, position: int, saved: str, pauses: Sequence[Pause]) -> None:
+        """Take note that a child waits for a person.
+
+        Args:
+            position: which child.
+            saved: its run, as whoever drives it will want to have it back.
+            pauses: what it waits for, at least one thing.
+
+        Raises:
+            ProtocolViolation: this child was not to be run, or waits for nothing.
+        """
+        if not pauses:
+            raise ProtocolViolation(f"a pause of child {position} that waits for nothing")
+        child = self._running(position, "a pause")
+        child.phase, child.paused = "paused", PausedChild(saved, tuple(pauses))
+
+    def respond(self, answers: Mapping[str, PauseAnswer]) -> None:
+        """Take a person's answers to some or all of the `pauses`, by their ids; these children go on.
+
+        Raises:
+            ProtocolViolation: nothing was given, or no pause has such an id, or no waiting call.
+            TypeError: an answer is not of the kind that its pause waits for.
+        """
+        check_answers(self.pauses, answers)
+        for position, child in enumerate(self._state.children):
+            if child.phase == "paused" and child.paused is not None:
+                for pause in child.paused.pauses:
+                    answer = answers.get(_in_child(position, pause.id))
+                    if answer is not None:
+                        child.paused.answers[pause.id] = dict(answer) if isinstance(answer, Mapping) else answer
+                        child.phase = "pending"
+
+    def _running(self, position: int, what: str) -> Child:
+        due = list(self._due())
+        if position not in due:
+            raise ProtocolViolation(
+                f"{what} of child {position} came out of order: {self._spec.runner_id!r} waits for {due or 'none'}"
+            )
+        child = self._state.children[position]
+        child.begun = False
+        return child
+
+    # --- reports
+
+    @property
+    def changes(self) -> tuple[dict[str, JsonValue], frozenset[str], frozenset[str]]:
+        """What the children changed in the session so far: keys set, keys deleted, and keys in conflict."""
+        return merged(self._kept())
+
+    def _kept(self) -> list[ChildResult]:
+        """Return the results that count, in the order of the children."""
+        return [child.result for child in self._state.children if child.result is not None]
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all children that are done."""
+        return sum([result.usage for result in self._all_results()], Usage())
+
+    def _all_results(self) -> list[ChildResult]:
+        return [child.result for child in self._state.children if child.result is not None]
+
+    def _complete(self, result: ChildResult, reason: str, combined_text: str | None) -> Complete[str]:
+        results = self._all_results()
+        return Complete(
+            agent_id=self._spec.runner_id,
+            completion_reason=reason,
+            iterations=sum(each.iterations for each in results),
+            turns=sum(each.turns for each in results),
+            usage=self.usage,
+            text=result.text,
+            output=result.text,
+            combined_text=combined_text,
+        )
+
+    @property
+    def spec(self) -> GroupSpec:
+        return self._spec
+
+    @property
+    def state(self) -> GroupState:
+        """The run's state, to read; only the machine changes it."""
+        return self._state
+
+    # --- saving and loading
+
+    def to_json(self) -> str:
+        """Return the run as text, with the runs of children that are paused; functions and classes stay in the spec."""
+        from .group_snapshot import dump
+
+        return dump(self._state, self._spec.fingerprint())
+
+    @classmethod
+    def from_json(cls, text: str, spec: GroupSpec, *, adopt: bool = False) -> Self:
+        """Load a run that `to_json` made, in this process or another.
+
+        Raises:
+            SpecChanged: the run was made with another definition, and `adopt` is false.
+            ValueError: the text is no saved run of a known format, or of another number of children.
+        """
+        from .group_snapshot import load
+
+        run = cls.__new__(cls)
+        run._spec = spec
+        run._state = load(text, spec, adopt)
+        return run
+
+
+def _in_child(position: int, pause_id: str) -> str:
+    return f"{CHILD}/{position}/{pause_id}"

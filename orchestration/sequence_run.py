@@ -1,0 +1,43 @@
+"""`SequenceRun`: children one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from understudy.messages import Part
+from understudy.outcomes import Complete
+
+from .group_run import GroupRun
+
+
+class SequenceRun(GroupRun):
+    """The run of a sequence: the first failure ends it, a pause holds it, and the last child's result is its result."""
+
+    __slots__ = ()
+
+    def _due(self) -> Iterator[int]:
+        for position, child in enumerate(self._state.children):
+            if child.phase != "done":
+                if child.phase == "pending":
+                    yield position
+                return
+
+    def _input_of(self, position: int) -> str | tuple[Part, ...]:
+        before = self._state.children[position - 1].result if position else None
+        if before is None or not self._spec.pass_output:
+            return self._state.input
+        if self._spec.pass_output == "combined" and before.combined_text is not None:
+            return before.combined_text
+        return before.text
+
+    def _failure(self) -> Exception | None:
+        failures = [child.failure.to_error() for child in self._state.children if child.failure is not None]
+        return failures[0] if failures else None
+
+    def _outcome(self) -> Complete[str] | None:
+        last = self._state.children[-1]
+        if last.result is None:
+            return None
+        return self._complete(
+            last.result, f"all {len(self._state.children)} steps completed", last.result.combined_text
+        )
