@@ -154,6 +154,9 @@ class Agent(Runner[T_co]):
             object.__setattr__(self, "_run_spec", self._make_run_spec())
         return cast(RunSpec, self._run_spec)
 
+    def fingerprint(self) -> str:
+        return self.run_spec.fingerprint()
+
     def _make_run_spec(self) -> RunSpec:
         model = self.model
         return RunSpec(

@@ -47,6 +47,10 @@ class Runner(Generic[T_co]):
     def _kind(cls) -> str:
         return cls.__name__.lower()
 
+    def fingerprint(self) -> str:
+        """Return a short digest of the definition, the same in every process; a saved run belongs to one."""
+        raise NotImplementedError
+
     def run(
         self,
         input: str | Sequence[Part],
