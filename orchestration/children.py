@@ -77,6 +77,8 @@ class Child:
     """The child's run while it waits for a person, and until it has gone on with the answers."""
     result: ChildResult | None = None
     failure: ChildFailure | None = None
+    attempts: int = 0
+    """How often it failed and was to be run again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,10 @@ class ChildOrder:
     input: str | tuple[Part, ...]
     paused: PausedChild | None = None
     """The run to go on with, and the answers for it; None for a run that begins."""
+    delay: float = 0.0
+    """Seconds to wait before."""
+    asks_when: bool = False
+    """Whether to ask the task's function first; if it says no, report with `child_skipped` instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from understudy.errors import ProtocolViolation
 from understudy.messages import JsonValue, Part, Usage
-from understudy.outcomes import Complete, Pause, PauseAnswer
+from understudy.outcomes import Complete, Incomplete, Pause, PauseAnswer, TaskResult
 
 from .children import AwaitChildren, Child, ChildFailure, ChildOrder, ChildResult, RunChildren, merged
 from .group_spec import GroupSpec
@@ -31,13 +31,17 @@ class GroupState:
 class GroupDone:
     """Nothing is left to do; children that still run are not waited for."""
 
-    outcome: Complete[str]
+    outcome: Complete[str] | Incomplete
 
 
 GroupStep = RunChildren | AwaitChildren | GroupDone
 
 
-class GroupRun(ABC):
+Spec = TypeVar("Spec", bound=GroupSpec)
+State = TypeVar("State", bound=GroupState)
+
+
+class GroupRun(ABC, Generic[Spec, State]):
     """One run of an orchestrator; not safe to use from two threads at once.
 
     Args:
@@ -47,11 +51,23 @@ class GroupRun(ABC):
 
     __slots__ = ("_spec", "_state")
 
-    def __init__(self, spec: GroupSpec, input: str | Sequence[Part]) -> None:
+    _spec: Spec
+    _state: State
+
+    def __init__(self, spec: Spec, input: str | Sequence[Part]) -> None:
         self._spec = spec
-        self._state = GroupState(
-            input=input if isinstance(input, str) else tuple(input), children=[Child() for _ in spec.children]
-        )
+        self._state = self._begun(input if isinstance(input, str) else tuple(input))
+
+    # --- what each kind remembers
+
+    @abstractmethod
+    def _begun(self, input: str | tuple[Part, ...]) -> State:
+        """Return the state of a run that begins."""
+
+    @classmethod
+    @abstractmethod
+    def _state_type(cls) -> type[State]:
+        """Return the type of the state."""
 
     # --- what each kind decides
 
@@ -68,7 +84,7 @@ class GroupRun(ABC):
         """Return what the run fails of, if it does."""
 
     @abstractmethod
-    def _outcome(self) -> Complete[str] | None:
+    def _outcome(self) -> Complete[str] | Incomplete | None:
         """Return what the run came to; None if it is not over."""
 
     # --- what to do next
@@ -175,8 +191,8 @@ class GroupRun(ABC):
         """What the children changed in the session so far: keys set, keys deleted, and keys in conflict."""
         return merged(self._kept())
 
-    def _kept(self) -> list[ChildResult]:
-        """Return the results that count, in the order of the children."""
+    def _kept(self) -> Iterable[ChildResult]:
+        """Return the results that count, the last one last."""
         return [child.result for child in self._state.children if child.result is not None]
 
     @property
@@ -187,7 +203,13 @@ class GroupRun(ABC):
     def _all_results(self) -> list[ChildResult]:
         return [child.result for child in self._state.children if child.result is not None]
 
-    def _complete(self, result: ChildResult, reason: str, combined_text: str | None) -> Complete[str]:
+    def _complete(
+        self,
+        result: ChildResult,
+        reason: str,
+        combined_text: str | None,
+        tasks: Mapping[str, TaskResult] | None = None,
+    ) -> Complete[str]:
         results = self._all_results()
         return Complete(
             agent_id=self._spec.runner_id,
@@ -198,14 +220,15 @@ class GroupRun(ABC):
             text=result.text,
             output=result.text,
             combined_text=combined_text,
+            tasks=tasks or {},
         )
 
     @property
-    def spec(self) -> GroupSpec:
+    def spec(self) -> Spec:
         return self._spec
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> State:
         """The run's state, to read; only the machine changes it."""
         return self._state
 
@@ -218,7 +241,7 @@ class GroupRun(ABC):
         return dump(self._state, self._spec.fingerprint())
 
     @classmethod
-    def from_json(cls, text: str, spec: GroupSpec, *, adopt: bool = False) -> Self:
+    def from_json(cls, text: str, spec: Spec, *, adopt: bool = False) -> Self:
         """Load a run that `to_json` made, in this process or another.
 
         Raises:
@@ -229,8 +252,21 @@ class GroupRun(ABC):
 
         run = cls.__new__(cls)
         run._spec = spec
-        run._state = load(text, spec, adopt)
+        run._state = load(text, spec, adopt, cls._state_type())
         return run
+
+
+class PlainRun(GroupRun[GroupSpec, GroupState]):
+    """The run of a group whose children stand there from the beginning."""
+
+    __slots__ = ()
+
+    def _begun(self, input: str | tuple[Part, ...]) -> GroupState:
+        return GroupState(input=input, children=[Child() for _ in self._spec.children])
+
+    @classmethod
+    def _state_type(cls) -> type[GroupState]:
+        return GroupState
 
 
 def _in_child(position: int, pause_id: str) -> str:

@@ -3,60 +3,71 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
+from typing import Any, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from understudy.errors import SpecChanged
 
+from .graph_run import GraphState
+from .graph_spec import GraphSpec
 from .group_run import GroupState
 from .group_spec import GroupSpec
 
 FORMAT = 1
 
+S = TypeVar("S", bound=GroupState)
+
 
 @dataclass(slots=True)
 class GroupSnapshot:
-    """A saved run of a group."""
+    """A saved run of a group; its state is read when its kind is known."""
 
     format: int
     fingerprint: str
-    state: GroupState
+    state: JsonValue
 
 
-@cache
-def _adapter() -> TypeAdapter[GroupSnapshot]:
-    return TypeAdapter(GroupSnapshot)
+@lru_cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def dump(state: GroupState, fingerprint: str) -> str:
     """Return the state as JSON."""
-    return _adapter().dump_json(GroupSnapshot(FORMAT, fingerprint, state), warnings=False).decode()
+    data = _adapter(cast(Any, type(state))).dump_python(state, mode="json", warnings=False)
+    return _adapter(GroupSnapshot).dump_json(GroupSnapshot(FORMAT, fingerprint, data), warnings=False).decode()
 
 
-def load(text: str, spec: GroupSpec, adopt: bool) -> GroupState:
-    """Read what `dump` wrote.
+def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S]) -> S:
+    """Read what `dump` wrote of a state of `kind`.
 
     Raises:
         ValueError: the text is no saved run, of an unknown format, or does not fit the group's children.
         SpecChanged: it was saved under another fingerprint, and `adopt` is false.
     """
     try:
-        saved = _adapter().validate_json(text)
+        saved: GroupSnapshot = _adapter(GroupSnapshot).validate_json(text)
+        if saved.format != FORMAT:
+            raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
+        state: S = _adapter(cast(Any, kind)).validate_python(saved.state)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"]) or "the text"
         raise ValueError(f"not a saved run of a group: {where}: {first['msg']}") from None
-    if saved.format != FORMAT:
-        raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
     if saved.fingerprint != spec.fingerprint() and not adopt:
         raise SpecChanged(
             f"the run was saved with another definition of {spec.runner_id!r} "
             f"({saved.fingerprint}, now {spec.fingerprint()}); pass adopt=True to go on with the one at hand"
         )
-    if len(saved.state.children) != len(spec.children):
-        raise ValueError(
-            f"the run of {spec.runner_id!r} was saved with {len(saved.state.children)} children; "
-            f"it has {len(spec.children)} now"
-        )
-    return saved.state
+    _check_size(state, spec)
+    return state
+
+
+def _check_size(state: GroupState, spec: GroupSpec) -> None:
+    was, now, what = len(state.children), len(spec.children), "children"
+    if isinstance(state, GraphState) and isinstance(spec, GraphSpec):
+        was, now, what = len(state.tasks), len(spec.tasks), "tasks"
+    if was != now:
+        raise ValueError(f"the run of {spec.runner_id!r} was saved with {was} {what}; it has {now} now")

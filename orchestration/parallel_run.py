@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from understudy.messages import Part
 from understudy.outcomes import Complete
 
 from .children import ChildResult
-from .group_run import GroupRun
+from .group_run import PlainRun
 
 
-class ParallelRun(GroupRun):
+class ParallelRun(PlainRun):
     """The run of a parallel group.
 
     Children that pause let the others finish; the group pauses when nothing runs. With `first`, a pause is no success, and
@@ -65,7 +65,7 @@ class ParallelRun(GroupRun):
     def _winner(self) -> ChildResult | None:
         return next((r for p in self._state.order if (r := self._state.children[p].result) is not None), None)
 
-    def _kept(self) -> list[ChildResult]:
+    def _kept(self) -> Iterable[ChildResult]:
         if self._spec.merge != "first":
             return super()._kept()
         winner = self._winner()

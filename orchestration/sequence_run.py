@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from understudy.messages import Part
 from understudy.outcomes import Complete
 
-from .group_run import GroupRun
+from .group_run import PlainRun
 
 
-class SequenceRun(GroupRun):
+class SequenceRun(PlainRun):
     """The run of a sequence: the first failure ends it, a pause holds it, and the last child's result is its result."""
 
     __slots__ = ()

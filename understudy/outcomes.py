@@ -19,6 +19,23 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 
+TaskStatus: TypeAlias = Literal["pending", "running", "paused", "done", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """What became of one task of a workflow."""
+
+    name: str
+    status: TaskStatus
+    text: str = ""
+    """Its runner's text; of a task that ran for each item of a list, all texts as a JSON array."""
+    reason: str = ""
+    """Why it failed or was skipped."""
+    attempts: int = 0
+    """How many runs of it began, retries and repetitions included."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """What every outcome tells of its run."""
@@ -37,6 +54,8 @@ class Ending:
     """What this run added to the history: the input, the model's turns, the tools' results."""
     session: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])
     """The session's values as the run left them."""
+    tasks: Mapping[str, TaskResult] = field(default_factory=dict[str, "TaskResult"])
+    """Of a workflow: what became of each task, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

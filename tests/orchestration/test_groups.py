@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation, RunError, SpecChanged
 from understudy.messages import JsonValue, ToolCall, Usage
 from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
-from understudy.orchestration.group_run import GroupDone, GroupRun
+from understudy.orchestration.group_run import GroupDone, GroupRun, GroupState
 from understudy.orchestration.group_spec import GroupSpec, Merge, OnError, PassOutput
 from understudy.orchestration.parallel_run import ParallelRun
 from understudy.orchestration.sequence_run import SequenceRun
 from understudy.outcomes import Approve, Complete, Pause, PauseAnswer
+
+AnyRun = GroupRun[GroupSpec, GroupState]
 
 ASKS = Pause(id="question", path=("child",), question="Which?")
 WAITS = Pause(id="approval", path=("child",), calls=(ToolCall("x", "pay"),))
@@ -37,22 +39,23 @@ def group(
     return ParallelRun(spec, "Go")
 
 
-def running(run: GroupRun) -> list[int]:
+def running(run: AnyRun) -> list[int]:
     """Return the positions of the children that the machine wants run now."""
     step = run.next_step()
     assert isinstance(step, RunChildren), step
     return [order.position for order in step.children]
 
 
-def orders(run: GroupRun) -> list[ChildOrder]:
+def orders(run: AnyRun) -> list[ChildOrder]:
     step = run.next_step()
     assert isinstance(step, RunChildren), step
     return list(step.children)
 
 
-def done(run: GroupRun) -> Complete[str]:
+def done(run: AnyRun) -> Complete[str]:
     step = run.next_step()
     assert isinstance(step, GroupDone), step
+    assert isinstance(step.outcome, Complete), step.outcome
     return step.outcome
 
 
@@ -267,7 +270,7 @@ def test_a_key_that_one_child_sets_and_another_deletes_is_a_conflict() -> None:
 
 # --- all of them
 
-Make = Callable[[], GroupRun]
+Make = Callable[[], AnyRun]
 
 
 @pytest.mark.parametrize("make", [sequence, group])
@@ -326,7 +329,7 @@ scripts = st.builds(
     st.lists(st.sampled_from([False, False, False, True]), min_size=4, max_size=4),
     st.lists(st.integers(0, 7), max_size=30),
 )
-runs: st.SearchStrategy[GroupRun] = st.builds(
+runs: st.SearchStrategy[AnyRun] = st.builds(
     sequence, st.integers(1, 4), st.sampled_from(cast("list[PassOutput]", [False, True, "combined"]))
 ) | st.builds(
     group,
@@ -337,7 +340,7 @@ runs: st.SearchStrategy[GroupRun] = st.builds(
 )
 
 
-def play(run: GroupRun, script: Script, swap: Callable[[GroupRun], GroupRun]) -> tuple[object, list[object]]:
+def play(run: AnyRun, script: Script, swap: Callable[[AnyRun], AnyRun]) -> tuple[object, list[object]]:
     """Drive a run to its end, and return how it ended and what each step was."""
     left, picks, steps = list(script.pauses), list(script.picks), list[object]()
     for _ in range(100):
@@ -373,7 +376,7 @@ def play(run: GroupRun, script: Script, swap: Callable[[GroupRun], GroupRun]) ->
 
 
 @given(runs, scripts)
-def test_saving_and_loading_at_any_point_changes_nothing(run: GroupRun, script: Script) -> None:
+def test_saving_and_loading_at_any_point_changes_nothing(run: AnyRun, script: Script) -> None:
     saved = run.to_json()
 
     plain = play(run, script, lambda run: run)

@@ -1,0 +1,127 @@
+"""`${…}` in prompts: what a text refers to, and the text with the values in place. Functions of their arguments."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from understudy.messages import JsonValue
+
+NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
+PLACE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
+WHOLE = re.compile(rf"\s*({NAME})((?:\.{NAME})*)\s*")
+CONDITION = re.compile(r"\s*\$\{([^{}]*)\}\s*(?:(==|!=)\s*(.*?)\s*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What stands between the braces: a name, and keys into its value."""
+
+    name: str
+    keys: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "${" + ".".join((self.name, *self.keys)) + "}"
+
+
+def references(text: str) -> list[Reference]:
+    """Return what a text refers to, in order; `$${` stands for `${` itself.
+
+    Raises:
+        ValueError: something between braces is no name with keys, or a brace is not closed.
+    """
+    return [_read(found) for found in PLACE.finditer(text) if found.group() != "$${"]
+
+
+def reference(text: str) -> Reference:
+    """Return the one thing that a text refers to, which must be all of it.
+
+    Raises:
+        ValueError: it is more or less than one reference.
+    """
+    found = PLACE.fullmatch(text.strip())
+    if found is None or found.group() == "$${":
+        raise ValueError(f"expected one reference, such as ${{name}} or ${{task.key}}, got {text!r}")
+    return _read(found)
+
+
+def _read(found: re.Match[str]) -> Reference:
+    inner = found.group(1)
+    whole = None if inner is None else WHOLE.fullmatch(inner)
+    if whole is None:
+        raise ValueError(
+            f"{found.group()!r} is no reference: expected ${{name}} or ${{task.key}}; write $${{ for the characters themselves"
+        )
+    return Reference(whole.group(1), tuple(whole.group(2).split(".")[1:]))
+
+
+def bound(text: str, value_of: Callable[[Reference], str]) -> str:
+    """Return a text with the values in place, each inserted as it is; what is inserted is not looked through again."""
+    return PLACE.sub(lambda found: "${" if found.group() == "$${" else value_of(_read(found)), text)
+
+
+def value_at(value: JsonValue, keys: tuple[str, ...], whose: Reference) -> JsonValue:
+    """Return what stands in a value under keys; text that is JSON is looked into.
+
+    Raises:
+        ValueError: there is nothing.
+    """
+    for key in keys:
+        inside = from_text(value) if isinstance(value, str) else value
+        if not isinstance(inside, Mapping) or key not in inside:
+            there = ", ".join(map(str, inside)) if isinstance(inside, Mapping) else f"no object, but {_short(inside)}"
+            raise ValueError(f"{whose} has no {key!r}; there is: {there or 'nothing'}")
+        value = inside[key]
+    return value
+
+
+def as_text(value: JsonValue) -> str:
+    """Return a value as it is inserted: text bare, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def from_text(text: str) -> JsonValue:
+    """Return what a text is as JSON, in a fence or not; the text itself if it is none."""
+    inner = text.strip()
+    if inner.startswith("```") and inner.endswith("```"):
+        inner = inner.removesuffix("```").partition("\n")[2]
+    try:
+        return cast(JsonValue, json.loads(inner))
+    except (ValueError, RecursionError):
+        return text
+
+
+def holds(condition: str, value_of: Callable[[Reference], JsonValue]) -> bool:
+    """Whether a condition is true: `${name}`, which must not be empty or false, or `${name} == text`, or with `!=`.
+
+    Raises:
+        ValueError: it is no condition.
+    """
+    where, operator, text = parsed_condition(condition)
+    value = value_of(where)
+    if operator is None:
+        return value not in (None, False, 0, "", "false", "no") and value != [] and value != {}
+    same = as_text(value).strip() == text
+    return same if operator == "==" else not same
+
+
+def parsed_condition(condition: str) -> tuple[Reference, str | None, str]:
+    """Return what a condition looks at, how it compares, and with what.
+
+    Raises:
+        ValueError: it is no condition.
+    """
+    found = CONDITION.fullmatch(condition)
+    if found is None:
+        raise ValueError(f"{condition!r} is no condition: expected ${{name}}, ${{name}} == text or ${{name}} != text")
+    inner, operator, text = found.groups()
+    quoted = re.fullmatch(r"(['\"])(.*)\1", text or "", re.DOTALL)
+    return reference("${" + inner + "}"), operator, quoted.group(2) if quoted else text or ""
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

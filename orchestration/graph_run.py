@@ -1,0 +1,335 @@
+"""`GraphRun`: the tasks of a workflow, each begun the moment that what it depends on is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from understudy.errors import ProtocolViolation
+from understudy.messages import JsonValue, Part, join_text
+from understudy.outcomes import Complete, Incomplete, TaskResult, TaskStatus
+
+from .binding import Reference, as_text, bound, from_text, holds, reference, value_at
+from .children import Child, ChildFailure, ChildOrder, ChildResult
+from .graph_spec import INPUT, ITEM, PREVIOUS, GraphSpec, TaskSpec, check_parameters
+from .group_run import GroupRun, GroupState
+
+
+@dataclass(slots=True)
+class TaskState:
+    """Where one task stands."""
+
+    status: TaskStatus = "pending"
+    children: list[int] = field(default_factory=list[int])
+    """Positions of its runs: one, or one for each item."""
+    items: list[JsonValue] | None = None
+    prompts: list[str] = field(default_factory=list[str])
+    text: str = ""
+    reason: str = ""
+    repeats: int = 0
+    begun: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphState(GroupState):
+    """What the run of a workflow remembers."""
+
+    parameters: dict[str, JsonValue]
+    tasks: list[TaskState]
+
+
+class GraphRun(GroupRun[GraphSpec, GraphState]):
+    """The run of a workflow.
+
+    A task that fails is run again after a while, as often as it may; then what depends on it is skipped, the rest goes on,
+    and the run ends `Incomplete`: `retry_failed` begins the failed tasks and what was skipped for them anew.
+
+    Args:
+        spec: what the run decides by.
+        input: what `${input}` stands for.
+        parameters: what the other names in the prompts stand for.
+
+    Raises:
+        ValueError: a parameter is missing, unknown, or named like a task.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, spec: GraphSpec, input: str | Sequence[Part], parameters: Mapping[str, JsonValue] | None = None
+    ) -> None:
+        check_parameters(spec, parameters or {})
+        super().__init__(spec, input)
+        self._state.parameters.update(parameters or {})
+
+    def _begun(self, input: str | tuple[Part, ...]) -> GraphState:
+        return GraphState(input=input, children=[], parameters={}, tasks=[TaskState() for _ in self._spec.tasks])
+
+    @classmethod
+    def _state_type(cls) -> type[GraphState]:
+        return GraphState
+
+    # --- which tasks begin
+
+    def _due(self) -> Iterator[int]:
+        self._begin_ready()
+        children = self._state.children
+        pending = [
+            position
+            for task in self._state.tasks
+            if task.status in ("running", "paused")
+            for position in task.children
+            if children[position].phase == "pending"
+        ]
+        pending.sort(key=lambda position: not children[position].begun)
+        yield from sorted(pending[: self._spec.max_parallel])
+
+    def _begin_ready(self) -> None:
+        """Begin, skip or fail every task whose dependencies are decided; again, for that decides others."""
+        by_name = self._by_name()
+        changed = True
+        while changed:
+            changed = False
+            for spec, task in zip(self._spec.tasks, self._state.tasks, strict=True):
+                before = [by_name[name] for name in spec.dependencies]
+                if task.status == "pending" and all(each.status in ("done", "failed", "skipped") for each in before):
+                    self._begin_task(spec, task, dict(zip(spec.dependencies, before, strict=True)))
+                    changed = True
+
+    def _begin_task(self, spec: TaskSpec, task: TaskState, before: Mapping[str, TaskState]) -> None:
+        undone = [f"{name!r}, which {_was(each)}" for name, each in before.items() if each.status != "done"]
+        if undone:
+            task.status, task.reason = "skipped", f"it depends on {', '.join(undone)}"
+            return
+        try:
+            if spec.when is not None and not holds(spec.when, self._value_of):
+                task.status, task.reason = "skipped", f"its condition does not hold: {spec.when}"
+                return
+            task.items = None if spec.for_each is None else self._items(spec.for_each)
+            task.prompts = (
+                [self._prompt(spec, task, item) for item in (task.items or [None])] if task.items != [] else []
+            )
+        except ValueError as error:
+            task.status, task.reason = "failed", str(error)
+            return
+        task.status = "running"
+        first = len(self._state.children)
+        task.children = list(range(first, first + len(task.prompts)))
+        self._state.children += [Child() for _ in task.prompts]
+        self._end_if_done(spec, task)
+
+    def _items(self, for_each: str) -> list[JsonValue]:
+        where = reference(for_each)
+        value = self._value_of(where)
+        inside = from_text(value) if isinstance(value, str) else value
+        if isinstance(inside, (str, Mapping)) or not isinstance(inside, Sequence):
+            raise ValueError(  # noqa: TRY004 (what a model said is of the wrong form, not an argument)
+                f"for_each: {where} must be a list, or text that is a JSON array; got {as_text(value)[:60]!r}"
+            )
+        return list(inside)
+
+    def _prompt(self, spec: TaskSpec, task: TaskState, item: JsonValue) -> str:
+        def text_of(where: Reference) -> str:
+            if where.name == ITEM:
+                return as_text(value_at(item, where.keys, where))
+            if where.name == PREVIOUS:
+                return as_text(value_at(task.text, where.keys, where))
+            return as_text(self._value_of(where))
+
+        return bound(spec.prompt, text_of)
+
+    def _value_of(self, where: Reference) -> JsonValue:
+        if where.name == INPUT:
+            given = self._state.input
+            value: JsonValue = given if isinstance(given, str) else join_text(given)
+        elif where.name in self._state.parameters:
+            value = self._state.parameters[where.name]
+        else:
+            value = self._by_name()[where.name].text
+        return value_at(value, where.keys, where)
+
+    def _by_name(self) -> dict[str, TaskState]:
+        return {spec.name: task for spec, task in zip(self._spec.tasks, self._state.tasks, strict=True)}
+
+    def _input_of(self, position: int) -> str:
+        _, task = self._task_of(position)
+        return task.prompts[task.children.index(position)]
+
+    def _task_of(self, position: int) -> tuple[TaskSpec, TaskState]:
+        for spec, task in zip(self._spec.tasks, self._state.tasks, strict=True):
+            if position in task.children:
+                return spec, task
+        raise ProtocolViolation(f"there is no child {position}")
+
+    def task_at(self, position: int) -> int:
+        """Return which of the tasks a child belongs to, from 0."""
+        _, task = self._task_of(position)
+        return next(number for number, each in enumerate(self._state.tasks) if each is task)
+
+    def _begin(self, position: int) -> ChildOrder:
+        spec, task = self._task_of(position)
+        child = self._state.children[position]
+        if not child.begun:
+            task.begun += 1
+        order = super()._begin(position)
+        first, most = spec.backoff
+        delay = min(most, first * 2 ** (child.attempts - 1)) if child.attempts else 0.0
+        asks = spec.asks_when and not child.attempts and not task.repeats and child.paused is None
+        return ChildOrder(position, order.input, order.paused, delay, asks)
+
+    # --- what came of it
+
+    def child_done(self, position: int, result: ChildResult, *, again: bool = False) -> None:
+        """Take the result of a child that is complete.
+
+        Args:
+            position: which child.
+            result: what it came to.
+            again: whether the task's own function wants another repetition.
+
+        Raises:
+            ProtocolViolation: this child was not to be run.
+        """
+        super().child_done(position, result)
+        spec, task = self._task_of(position)
+        task.text = result.text
+        if task.items is None and task.repeats < spec.max_repeats and (again or self._wants_more(spec, task)):
+            self._repeat(spec, task, position)
+        else:
+            self._end_if_done(spec, task)
+
+    def _wants_more(self, spec: TaskSpec, task: TaskState) -> bool:
+        if spec.until is None:
+            return False
+
+        def value_of(where: Reference) -> JsonValue:
+            return value_at(task.text, where.keys, where) if where.name == spec.name else self._value_of(where)
+
+        try:
+            return not holds(spec.until, value_of)
+        except ValueError:  # what it looks for is not there yet
+            return True
+
+    def _repeat(self, spec: TaskSpec, task: TaskState, position: int) -> None:
+        task.repeats += 1
+        task.prompts = [self._prompt(spec, task, None)]
+        self._state.children[position] = Child()
+        self._state.order.remove(position)
+
+    def _end_if_done(self, spec: TaskSpec, task: TaskState) -> None:
+        children = [self._state.children[position] for position in task.children]
+        if all(child.phase == "done" for child in children):
+            task.status = "done"
+            texts = [child.result.text for child in children if child.result is not None]
+            task.text = texts[0] if task.items is None else json.dumps(texts, ensure_ascii=False)
+
+    def child_failed(self, position: int, failure: ChildFailure, *, may_retry: bool = True) -> None:
+        """Take note that a child failed; it is due again if its task has retries left and `may_retry`.
+
+        Raises:
+            ProtocolViolation: this child was not to be run.
+        """
+        super().child_failed(position, failure)
+        spec, task = self._task_of(position)
+        child = self._state.children[position]
+        if may_retry and child.attempts < spec.retries:
+            self._state.children[position] = Child(attempts=child.attempts + 1)
+            self._state.order.remove(position)
+        else:
+            task.status, task.reason = "failed", f"{failure.kind}: {failure.message}"
+
+    def child_skipped(self, position: int) -> None:
+        """Take note that the task's own function says that it is not to run.
+
+        Raises:
+            ProtocolViolation: this child was not to be run.
+        """
+        self._running(position, "a skip")
+        _, task = self._task_of(position)
+        task.status, task.reason = "skipped", "its condition does not hold"
+
+    def retry_failed(self) -> None:
+        """Begin anew the tasks that failed, and those that were skipped because of them."""
+        for spec, task in zip(self._spec.tasks, self._state.tasks, strict=True):
+            if (
+                task.status == "failed"
+                or task.status == "skipped"
+                and any(self._by_name()[n].status == "pending" for n in spec.dependencies)
+            ):
+                self._forget(task)
+
+    def _forget(self, task: TaskState) -> None:
+        for position in task.children:
+            self._state.children[position].result = None  # it does not count any more
+            self._state.children[position].failure = None
+        task.status, task.children, task.items, task.prompts = "pending", [], None, []
+        task.text, task.reason, task.repeats = "", "", 0
+
+    # --- how it ends
+
+    def _failure(self) -> Exception | None:
+        return None
+
+    def _outcome(self) -> Complete[str] | Incomplete | None:
+        self._begin_ready()
+        if any(task.status in ("pending", "running", "paused") for task in self._state.tasks):
+            return None
+        if self.at_limit():
+            return self._incomplete()
+        last = self._last_done()
+        count = sum(task.status == "done" for task in self._state.tasks)
+        reason = f"{count} of {len(self._state.tasks)} tasks completed; the others were skipped"
+        if count == len(self._state.tasks):
+            reason = f"all {count} tasks completed"
+        return self._complete(ChildResult(text=last.text), reason, None, self.tasks)
+
+    def at_limit(self) -> bool:
+        """Whether tasks failed, so that the run only goes on with `retry_failed`."""
+        return any(task.status == "failed" for task in self._state.tasks)
+
+    def _incomplete(self) -> Incomplete:
+        reasons = [f"task {r.name!r} {r.status}: {r.reason}" for r in self.tasks.values() if r.status == "failed"]
+        reasons += [f"task {r.name!r} was skipped" for r in self.tasks.values() if r.status == "skipped"]
+        results = self._all_results()
+        return Incomplete(
+            agent_id=self._spec.runner_id,
+            completion_reason="; ".join(reasons),
+            iterations=sum(each.iterations for each in results),
+            turns=sum(each.turns for each in results),
+            usage=self.usage,
+            last_text=self._last_done().text,
+            tasks=self.tasks,
+        )
+
+    def _last_done(self) -> TaskState:
+        """Return the last task that is done, of those on which nothing depends if there is one."""
+        needed = {name for spec in self._spec.tasks for name in spec.dependencies}
+        both = list(zip(self._spec.tasks, self._state.tasks, strict=True))
+        done = [task for _, task in both if task.status == "done"]
+        sinks = [task for spec, task in both if task.status == "done" and spec.name not in needed]
+        return (sinks or done or [TaskState()])[-1]
+
+    @property
+    def tasks(self) -> dict[str, TaskResult]:
+        """Where each task stands, by name."""
+        return {
+            spec.name: TaskResult(
+                name=spec.name, status=self._status(task), text=task.text, reason=task.reason, attempts=task.begun
+            )
+            for spec, task in zip(self._spec.tasks, self._state.tasks, strict=True)
+        }
+
+    def _status(self, task: TaskState) -> TaskStatus:
+        if task.status != "running":
+            return task.status
+        phases = {self._state.children[position].phase for position in task.children}
+        return "paused" if "paused" in phases and "pending" not in phases else "running"
+
+    def _kept(self) -> Iterable[ChildResult]:
+        # In the order in which they ended, for a task may build on what the one before it left.
+        return [r for position in self._state.order if (r := self._state.children[position].result) is not None]
+
+
+def _was(task: TaskState) -> str:
+    return "failed" if task.status == "failed" else "was skipped"

@@ -1,0 +1,176 @@
+"""`GraphSpec`: what the run of a workflow needs to know of its definition, as data; and what can be wrong with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from difflib import get_close_matches
+
+from .binding import Reference, parsed_condition, references
+from .binding import reference as one_reference
+from .group_spec import GroupSpec
+
+INPUT, ITEM, PREVIOUS = "input", "item", "previous"
+RESERVED = {
+    INPUT: "the input of the workflow",
+    ITEM: "the item of a task with for_each",
+    PREVIOUS: "the text of the last repetition of a task with until",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """One task of a workflow."""
+
+    name: str
+    runner: str
+    """The fingerprint of its runner."""
+    prompt: str
+    dependencies: tuple[str, ...] = ()
+    retries: int = 0
+    backoff: tuple[float, float] = (1.0, 60.0)
+    """Seconds before the first retry, doubled each time, and the most."""
+    when: str | None = None
+    """A condition on tasks before it, without which it is skipped."""
+    asks_when: bool = False
+    """Whether a function decides if it is skipped; the driver asks it."""
+    for_each: str | None = None
+    """A reference to a list; the task runs once for each item."""
+    until: str | None = None
+    """A condition on its own text; it runs again until it holds."""
+    asks_until: bool = False
+    """Whether a function decides if it runs again; the driver asks it."""
+    max_repeats: int = 3
+    """How often it runs again at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSpec(GroupSpec):
+    """What a `GraphRun` decides by."""
+
+    tasks: tuple[TaskSpec, ...] = ()
+    parameters: frozenset[str] = field(default_factory=frozenset[str])
+    """Names in prompts that are no tasks: a run must be given them."""
+
+    def fingerprint(self) -> str:
+        parts = [self.runner_id, [astuple(task) for task in self.tasks]]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def problems_of(tasks: Sequence[TaskSpec]) -> list[str]:
+    """Return what is wrong with the tasks of a workflow, a sentence each; none if all is well."""
+    names = [task.name for task in tasks]
+    found = [f"two tasks are named {name!r}" for name in sorted({n for n in names if names.count(n) > 1})]
+    found += [f"a task cannot be named {name!r}: that is {RESERVED[name]}" for name in names if name in RESERVED]
+    for task in tasks:
+        for name in task.dependencies:
+            if name not in names:
+                near = get_close_matches(name, names, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; the tasks are: {', '.join(names)}"
+                found.append(f"task {task.name!r}: it depends on {name!r}, which is no task{hint}")
+    circle = circle_in(tasks)
+    if circle:
+        found.append(f"the tasks wait for one another: {' -> '.join(circle)}")
+    if found:
+        return found
+    return [problem for task in tasks for problem in _problems_with(task, ancestors(tasks)[task.name], names)]
+
+
+def circle_in(tasks: Sequence[TaskSpec]) -> list[str]:
+    """Return the names on a way from a task to itself along dependencies; empty if there is none."""
+    needs = {task.name: task.dependencies for task in tasks}
+    done: set[str] = set()
+    for start in needs:
+        way: list[str] = []
+        stack: list[Iterator[str]] = [iter((start,))]
+        while stack:  # no recursion: a chain of tasks may be longer than the stack
+            name = next(stack[-1], None)
+            if name is None:
+                stack.pop()
+                if way:
+                    done.add(way.pop())
+            elif name in way:
+                return [*way[way.index(name) :], name]
+            elif name in needs and name not in done:
+                way.append(name)
+                stack.append(iter(needs[name]))
+    return []
+
+
+def ancestors(tasks: Sequence[TaskSpec]) -> Mapping[str, frozenset[str]]:
+    """Return each task's name -> the names of all that are done before it; the tasks must have no circle."""
+    found: dict[str, frozenset[str]] = {}
+    left = {task.name: task for task in tasks}
+    while left:
+        ready = [task for task in left.values() if all(name in found for name in task.dependencies)]
+        for task in ready:
+            found[task.name] = frozenset(task.dependencies).union(*[found[name] for name in task.dependencies])
+            del left[task.name]
+    return found
+
+
+def _problems_with(task: TaskSpec, before: frozenset[str], names: Iterable[str]) -> Iterator[str]:
+    where = f"task {task.name!r}"
+    if task.for_each is not None and (task.until is not None or task.asks_until):
+        yield f"{where}: for_each and until cannot be combined; put one of them into a workflow of its own"
+    own = {INPUT}
+    if task.for_each is not None:
+        own.add(ITEM)
+    if task.until is not None or task.asks_until:
+        own.add(PREVIOUS)
+    for what, of_own, found in _read(task):
+        if isinstance(found, ValueError):
+            yield f"{where}: {what}: {found}"
+        elif found.name in RESERVED and found.name not in own | of_own:
+            yield f"{where}: {what} refers to {found}, {RESERVED[found.name]}, which it is not or has not"
+        elif found.name in names and found.name not in before | of_own:
+            yield f"{where}: {what} refers to {found}, but {found.name!r} is none of its dependencies"
+
+
+def _read(task: TaskSpec) -> Iterator[tuple[str, set[str], Reference | ValueError]]:
+    """Yield each reference of a task: where it stands, which names are allowed only there, and what it is."""
+    try:
+        yield from (("its prompt", set[str](), found) for found in references(task.prompt))
+    except ValueError as error:
+        yield "its prompt", set(), error
+    if task.for_each is not None:
+        try:
+            yield "for_each", set(), one_reference(task.for_each)
+        except ValueError as error:
+            yield "for_each", set(), error
+    for what, condition, own in (("when", task.when, set[str]()), ("until", task.until, {task.name})):
+        if condition is not None:
+            try:
+                yield what, own, parsed_condition(condition)[0]
+            except ValueError as error:
+                yield what, own, error
+
+
+def parameters_of(tasks: Sequence[TaskSpec]) -> frozenset[str]:
+    """Return the names that the tasks refer to and that no task has: a run must be given them."""
+    names = {task.name for task in tasks} | RESERVED.keys()
+    found = {each.name for task in tasks for _, _, each in _read(task) if isinstance(each, Reference)}
+    return frozenset(found - names)
+
+
+def check_parameters(spec: GraphSpec, given: Iterable[str]) -> None:
+    """Refuse parameters that do not fit the prompts.
+
+    Raises:
+        ValueError: one is missing, unknown, or named like a task.
+    """
+    names, tasks = set(given), {task.name for task in spec.tasks}
+    for name in sorted(names & (tasks | RESERVED.keys())):
+        what = "a task" if name in tasks else RESERVED[name]
+        raise ValueError(f"workflow {spec.runner_id!r}: parameter {name!r} is named like {what}; rename one of them")
+    for name in sorted(spec.parameters - names):
+        near = get_close_matches(name, names, 1)
+        hint = f"; did you mean {name!r} by {near[0]!r}?" if near else ""
+        raise ValueError(
+            f"workflow {spec.runner_id!r}: its prompts need the parameter {name!r}, which was not given{hint}"
+        )
+    for name in sorted(names - spec.parameters):
+        needed = ", ".join(sorted(spec.parameters)) or "none"
+        raise ValueError(f"workflow {spec.runner_id!r}: no prompt refers to parameter {name!r}; they need: {needed}")
