@@ -22,6 +22,8 @@ class RunOptions:
     timeout: float | None = None
     system: object = None
     history: Sequence[Message] | None = None
+    parameters: Mapping[str, JsonValue] | None = None
+    """Of a workflow's run: what the names in its prompts stand for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,256 @@
+"""`Task` and `Workflow`: runners joined into a graph, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict, cast
+
+from understudy.errors import SpecError
+from understudy.handles import RunHandle
+from understudy.messages import JsonValue, Part
+from understudy.outcomes import Outcome, TaskResult
+from understudy.tools import NAME
+
+from .checks import checked_count, checked_description, checked_id
+from .graph_spec import GraphSpec, TaskSpec, parameters_of, problems_of
+from .port import RunKeywords, RunOptions, runtime
+from .runner import Runner
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+When = str | Callable[[Mapping[str, TaskResult]], bool]
+Until = str | Callable[[str], bool]
+FIRST_RETRY, LONGEST_WAIT = 1.0, 60.0  # Seconds: the services that tasks lean on are back after some, or after minutes.
+DEFAULT_REPEATS = 3
+
+
+class Task:
+    """One step of a workflow: a runner, what it is told, and what must be done before.
+
+    Args:
+        name: names it in prompts and outcomes.
+        runner: an agent, a group, or another workflow.
+        prompt: what the runner is told. `${task}` stands for the text of a task it depends on, `${task.key}` for what
+            stands there if that is JSON, `${input}` for the workflow's input, any other name for a parameter of the run.
+        dependencies: names of tasks that must be done before; the task begins the moment they are.
+        retries: how often it is run again after a failure.
+        backoff: seconds before the first retry, doubled each time, and the most.
+        when: `"${check.label} == spam"`, or a function of the tasks' results by name; if it does not hold, the task is
+            skipped, and what depends on it.
+        for_each: `"${list}"` or `"${task.key}"`: the task runs once for each item, all at the same time, with `${item}`.
+        until: `"${draft.score} == good"`, or a function of the task's own text; until it holds, the task runs again, with
+            `${previous}` for what it said before.
+        max_repeats: how often it runs again at most.
+
+    Raises:
+        ValueError: the name or a number is out of range.
+        TypeError: an argument is of the wrong type.
+    """
+
+    __slots__ = (
+        "backoff",
+        "dependencies",
+        "for_each",
+        "max_repeats",
+        "name",
+        "prompt",
+        "retries",
+        "runner",
+        "until",
+        "when",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        runner: Runner[object],
+        *,
+        prompt: str = "${input}",
+        dependencies: Iterable[str] = (),
+        retries: int = 0,
+        backoff: tuple[float, float] = (FIRST_RETRY, LONGEST_WAIT),
+        when: When | None = None,
+        for_each: str | None = None,
+        until: Until | None = None,
+        max_repeats: int = DEFAULT_REPEATS,
+    ) -> None:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise ValueError(f"a task's name must be letters, digits, '_' and '-', at most 64; got {name!r}")
+        where = f"task {name!r}"
+        if not isinstance(runner, Runner):
+            raise TypeError(f"{where}: its runner must be an agent, a group or a workflow, got {runner!r}")
+        if not isinstance(prompt, str):
+            raise TypeError(f"{where}: prompt must be a string, got {prompt!r}")
+        if isinstance(dependencies, str):
+            raise TypeError(f"{where}: dependencies must be a list of names, got the string {dependencies!r}")
+        for what, given in (("when", when), ("until", until)):
+            if given is not None and not isinstance(given, str) and not callable(given):
+                raise TypeError(f"{where}: {what} must be a condition or a function, got {given!r}")
+        if for_each is not None and not isinstance(for_each, str):
+            raise TypeError(f"{where}: for_each must be a reference such as '${{list}}', got {for_each!r}")
+        first, most = backoff
+        if not 0 <= first <= most:
+            raise ValueError(f"{where}: backoff must be seconds before the first retry, and the most; got {backoff!r}")
+        self.name = name
+        self.runner = runner
+        self.prompt = prompt
+        self.dependencies = tuple(dependencies)
+        self.retries = checked_count(name, "retries", retries, 0)
+        self.backoff = (float(first), float(most))
+        self.when = when
+        self.for_each = for_each
+        self.until = until
+        self.max_repeats = checked_count(name, "max_repeats", max_repeats, 0)
+
+    def spec(self, fingerprint: str = "") -> TaskSpec:
+        """Return what a machine needs to know of the task, whose runner has this fingerprint."""
+        return TaskSpec(
+            name=self.name,
+            runner=fingerprint,
+            prompt=self.prompt,
+            dependencies=self.dependencies,
+            retries=self.retries,
+            backoff=self.backoff,
+            when=self.when if isinstance(self.when, str) else None,
+            asks_when=callable(self.when),
+            for_each=self.for_each,
+            until=self.until if isinstance(self.until, str) else None,
+            asks_until=callable(self.until),
+            max_repeats=self.max_repeats,
+        )
+
+    def __repr__(self) -> str:
+        return f"Task({self.name!r}, {self.runner!r})"
+
+
+class WorkflowChanges(TypedDict, total=False):
+    """What `Workflow.replace` can change, besides the id."""
+
+    tasks: Iterable[Task]
+    max_parallel: int | None
+    description: str
+
+
+class Workflow(Runner[object]):
+    """Tasks that begin the moment what they depend on is done.
+
+    A task that fails is retried; then what depends on it is skipped, the rest goes on, and the outcome is `Incomplete`:
+    its `.tasks` say what became of each, and `resume(token)` begins the failed ones anew. The session is shared: a task
+    sees what those that are done have changed.
+
+    Args:
+        id: names it in logs, addresses, specs and errors.
+        tasks: in any order, at least one.
+        max_parallel: how many tasks run at once; None for as many as may.
+        description: what it is for.
+
+    Raises:
+        SpecError: tasks wait for one another, a dependency or a reference leads nowhere; all of it at once, a line each.
+        TypeError: a task is none.
+    """
+
+    __slots__ = ("_graph_spec", "max_parallel", "parameters", "tasks")
+
+    tasks: tuple[Task, ...]
+    max_parallel: int | None
+    parameters: frozenset[str]
+    """Names in the prompts that are no tasks: each run must be given them."""
+
+    def __init__(
+        self, id: str, tasks: Iterable[Task], *, max_parallel: int | None = None, description: str = ""
+    ) -> None:
+        given = _checked_tasks(checked_id(id), tasks)
+        if max_parallel is not None:
+            checked_count(id, "max_parallel", max_parallel, 1)
+        values: dict[str, object] = {
+            "id": id,
+            "description": checked_description(id, description),
+            "tasks": given,
+            "max_parallel": max_parallel,
+            "parameters": parameters_of([task.spec() for task in given]),
+            "_graph_spec": None,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def replace(self, *, id: str | None = None, **changes: Unpack[WorkflowChanges]) -> Workflow:
+        """Return a copy with some arguments changed."""
+        kept: WorkflowChanges = {
+            "tasks": self.tasks,
+            "max_parallel": self.max_parallel,
+            "description": self.description,
+        }
+        return Workflow(self.id if id is None else id, **(kept | changes))
+
+    @property
+    def children(self) -> tuple[Runner[object], ...]:
+        """The tasks' runners, in order."""
+        return tuple([task.runner for task in self.tasks])
+
+    @property
+    def run_spec(self) -> GraphSpec:
+        """What a machine needs to know of the workflow; builds the schemas of all tools inside of it the first time."""
+        if self._graph_spec is None:
+            tasks = tuple([task.spec(task.runner.fingerprint()) for task in self.tasks])
+            made = GraphSpec(
+                runner_id=self.id,
+                children=tuple([task.runner for task in tasks]),
+                tasks=tasks,
+                parameters=self.parameters,
+                max_parallel=self.max_parallel,
+            )
+            object.__setattr__(self, "_graph_spec", made)
+        return cast(GraphSpec, self._graph_spec)
+
+    def fingerprint(self) -> str:
+        return self.run_spec.fingerprint()
+
+    def run(
+        self,
+        input: str | Sequence[Part] = "",
+        *,
+        parameters: Mapping[str, JsonValue] | None = None,
+        system: object = None,
+        **options: Unpack[RunKeywords],
+    ) -> Outcome[object]:
+        """Carry one run to its end, or to where a person is needed; like `Agent.run`, which explains the other options.
+
+        Args:
+            input: what `${input}` stands for.
+            parameters: what the other names in the prompts stand for; text is inserted as it is, anything else as JSON.
+            system: the `ActorSystem` to run in.
+            options: as for an agent.
+
+        Raises:
+            ValueError: a parameter is missing, unknown, or named like a task.
+        """
+        return runtime().run(self, input, RunOptions(parameters=parameters, system=system, **options))
+
+    def submit(
+        self,
+        input: str | Sequence[Part] = "",
+        *,
+        parameters: Mapping[str, JsonValue] | None = None,
+        system: object = None,
+        **options: Unpack[RunKeywords],
+    ) -> RunHandle[object]:
+        """Begin a run and return its handle at once; takes what `run` takes."""
+        return runtime().submit(self, input, RunOptions(parameters=parameters, system=system, **options))
+
+    _graph_spec: GraphSpec | None
+
+
+def _checked_tasks(id: str, tasks: Iterable[Task]) -> tuple[Task, ...]:
+    if isinstance(tasks, (str, Task)) or not isinstance(tasks, Iterable):
+        raise TypeError(f"workflow {id!r}: tasks must be a list of Task(…), got {tasks!r}")
+    given = tuple(tasks)
+    for task in given:
+        if not isinstance(task, Task):
+            raise TypeError(f"workflow {id!r}: tasks must hold Task(…), got {task!r}")
+    if not given:
+        raise SpecError(f"workflow {id!r}: it needs at least one task")
+    problems = problems_of([task.spec() for task in given])
+    if problems:
+        raise SpecError("\n".join([f"workflow {id!r}: {problem}" for problem in problems]))
+    return given

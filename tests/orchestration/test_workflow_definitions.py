@@ -1,0 +1,90 @@
+"""Workflows as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from understudy.errors import SpecError
+from understudy.orchestration import Agent, Runner
+from understudy.orchestration.workflows import Task, Workflow
+
+ONE = Agent("one", model="rehearsal")
+TWO = Agent("two", model="rehearsal")
+
+
+def test_a_workflow_knows_which_parameters_its_prompts_need() -> None:
+    brief = Workflow(
+        "brief",
+        [
+            Task("fetch", ONE, prompt="On ${topic}, ${input}"),
+            Task("write", TWO, prompt="${fetch} in ${words}", dependencies=["fetch"], when="${tone} == dry"),
+        ],
+    )
+
+    assert brief.parameters == {"topic", "words", "tone"}
+    assert brief.children == (ONE, TWO)
+    assert brief.replace(id="other", max_parallel=2).max_parallel == 2
+
+
+def test_all_that_is_wrong_is_said_at_once_a_line_each() -> None:
+    with pytest.raises(SpecError) as raised:
+        Workflow("brief", [Task("a", ONE, dependencies=["b"]), Task("a", ONE, dependencies=["c"])])
+
+    assert str(raised.value).splitlines() == [
+        "workflow 'brief': two tasks are named 'a'",
+        "workflow 'brief': task 'a': it depends on 'b', which is no task; the tasks are: a, a",
+        "workflow 'brief': task 'a': it depends on 'c', which is no task; the tasks are: a, a",
+    ]
+
+
+def test_what_decides_a_run_is_in_the_fingerprint() -> None:
+    def of(**changes: object) -> str:
+        arguments = {"prompt": "Go", **changes}
+        return Workflow("brief", [Task("a", ONE, **arguments)]).fingerprint()  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] (each of its own type)
+
+    changed = [
+        of(prompt="Go on"),
+        of(retries=1),
+        of(when="${x}"),
+        of(for_each="${x}"),
+        of(until="${a}"),
+        of(when=bool),
+        Workflow("brief", [Task("a", TWO, prompt="Go")]).fingerprint(),
+    ]
+
+    assert of() == of()
+    assert len({of(), *changed}) == len(changed) + 1
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: Task("", ONE), ValueError, "name must be letters"),
+        (lambda: Task("a b", ONE), ValueError, "name must be letters"),
+        (lambda: Task("a", cast("Runner[object]", "one")), TypeError, "its runner must be an agent"),
+        (lambda: Task("a", ONE, prompt=cast(str, 3)), TypeError, "prompt must be a string"),
+        (lambda: Task("a", ONE, dependencies="b"), TypeError, "dependencies must be a list of names"),
+        (lambda: Task("a", ONE, retries=-1), ValueError, "retries must be at least 0"),
+        (lambda: Task("a", ONE, backoff=(5.0, 1.0)), ValueError, "backoff must be seconds"),
+        (lambda: Task("a", ONE, when=cast(str, 3)), TypeError, "when must be a condition or a function"),
+        (lambda: Task("a", ONE, for_each=cast(str, [1])), TypeError, "for_each must be a reference"),
+        (lambda: Task("a", ONE, max_repeats=-1), ValueError, "max_repeats must be at least 0"),
+        (lambda: Workflow("w", []), SpecError, "at least one task"),
+        (lambda: Workflow("w", cast("list[Task]", [ONE])), TypeError, "tasks must hold Task"),
+        (lambda: Workflow("w", cast("list[Task]", "a")), TypeError, "tasks must be a list of Task"),
+        (lambda: Workflow("w", [Task("a", ONE)], max_parallel=0), ValueError, "max_parallel must be at least 1"),
+        (
+            lambda: Workflow("w", [Task("a", ONE, prompt="${b.}")]),
+            SpecError,
+            "task 'a': its prompt: .* is no reference",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_workflow_is_said_when_it_is_made(
+    make: Callable[[], object], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        make()
