@@ -15,7 +15,7 @@ from understudy.errors import (
     UnderstudyError,
     in_words,
 )
-from understudy.messages import ModelRequest, ModelTurn, ToolCall
+from understudy.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.models import Model, ModelName
 from understudy.orchestration.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.scope import Scope, enter_scope, leave_scope
@@ -175,7 +175,8 @@ class Driver:
         record.story.note(call)
         executed = execute(order)
         record.take_results(epoch, [executed])
-        record.story.note((call, executed[0]))
+        if isinstance(executed[0], ToolResult):
+            record.story.note((call, executed[0]))
         return None
 
     def _run_together(self, calls: tuple[ToolCall, ...]) -> None:

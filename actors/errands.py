@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from understudy.ancestry import enter_ancestry, leave_ancestry
 from understudy.errors import ToolUnavailable
+from understudy.orchestration import Agent
 from understudy.tools import Tool
 
 from .executor import execute
@@ -45,16 +46,16 @@ class Errands:
         without an answer: whoever catches it ends the run.
         """
         record.reply.when_done(lambda: self._line.put(None))
-        chain = enter_ancestry(record.ancestry)
-        try:
-            while (errand := self._line.get()) is not None:
-                order, reply = errand
-                if reply.done:
-                    order.lost(_nobody(order))  # it was given up before its turn came
-                else:
-                    reply.set(execute(order))
-        finally:
-            leave_ancestry(chain)
+        while (errand := self._line.get()) is not None:
+            order, reply = errand
+            if reply.done:
+                order.lost(_nobody(order))  # it was given up before its turn came
+                continue
+            chain = enter_ancestry(order.record.ancestry)  # of the run, or of a sub-agent's inside of it
+            try:
+                reply.set(execute(order))
+            finally:
+                leave_ancestry(chain)
 
     def __enter__(self) -> Self:
         return self
@@ -78,11 +79,16 @@ def _nobody(order: RunTool) -> ToolUnavailable:
     return ToolUnavailable("no thread waits in run() to make the call", tool=order.call.name, call_id=order.call.id)
 
 
-def needs_caller(tools: Sequence[Tool[..., object]]) -> str | None:
-    """Return the name of the first tool whose calls run on the caller's thread; None if there is none."""
-    for tool in tools:
+def needs_caller(agent: Agent[object]) -> str | None:
+    """Return the name of the first tool, of the agent or those below it, whose calls run on the caller's thread."""
+    for tool in agent.tools:
         if tool.isolation == "caller":
             return tool.name
+    for sub_agent in agent.sub_agents:
+        below = sub_agent.runner
+        name = needs_caller(below) if isinstance(below, Agent) else None
+        if name is not None:
+            return name
     return None
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from understudy.errors import RunError, RunTimedOut, had_its_retries, in_words
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
+from understudy.orchestration.delegation import SubAgent
 from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
@@ -87,6 +88,11 @@ def _attempt_of(order: RunTool) -> Callable[[], Executed]:
         return partial(run_in_process, order)
     from understudy.schemas import check_arguments
 
+    if isinstance(tool, SubAgent):
+        from .delegates import delegate
+
+        task = check_arguments(tool.signature, tool.name, order.call.arguments)["input"]
+        return partial(delegate, order, tool, str(task))
     return partial(_attempt, order, check_arguments(tool.signature, tool.name, order.call.arguments), order.scope)
 
 
@@ -210,4 +216,5 @@ def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResul
 
 def timeout_result(call: ToolCall, timeout: float | None) -> ToolResult:
     """Make the result of a call that did not return in time."""
-    return error_result(call, "timed_out", f"{call.name} did not return within {timeout:g} s; it was given up")
+    within = "in time" if timeout is None else f"within {timeout:g} s"  # without one, the run's own time was over
+    return error_result(call, "timed_out", f"{call.name} did not return {within}; it was given up")

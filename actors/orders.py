@@ -7,9 +7,11 @@ import threading
 import time
 import traceback
 import weakref
-from typing import TYPE_CHECKING, TypeAlias, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 from understudy.messages import ToolCall, ToolResult
+from understudy.outcomes import Pause
 from understudy.scope import Scope
 from understudy.session import SessionOverlay
 from understudy.tools import Tool
@@ -23,8 +25,20 @@ if TYPE_CHECKING:
 
 GRACE = 0.25  # Seconds between the word that the time is over and giving up: enough for who listens, and no more.
 
-Executed = tuple[ToolResult, SessionOverlay | None]
-"""The result, and what the call changed in the session; None when the call failed."""
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """In place of a result: the run that a call began waits for a person."""
+
+    call_id: str
+    saved: str
+    """The run as text, to go on with."""
+    pauses: tuple[Pause, ...]
+    is_error: ClassVar[bool] = False
+
+
+Executed: TypeAlias = tuple[ToolResult | Paused, SessionOverlay | None]
+"""The result, and what the call changed in the session; None when the call failed, or is not over."""
 
 
 class RunTool:

@@ -22,6 +22,7 @@ from understudy.outcomes import Outcome
 from understudy.scope import Scope, enter_scope
 from understudy.session import RunContext, SessionOverlay, SessionState
 
+from .orders import Executed, Paused
 from .reply import Reply
 from .story import Story
 
@@ -73,6 +74,7 @@ class Record:
         "epoch",
         "errands",
         "input",
+        "is_inner",
         "link",
         "lock",
         "machine",
@@ -129,6 +131,8 @@ class Record:
         """The context variables of whoever began the run, and the run's own; each driver gets a copy."""
         self.errands: Errands | None = None
         """What the thread that waits for the run is to do for it; None if nobody waits, or no tool needs it."""
+        self.is_inner = False
+        """Whether the run is a call of another one, which alone goes on with it when it pauses."""
         self.detach: Callable[[], None] = _nothing
         """Ends the tie to the cancellation of the run that this one was begun in."""
         self.crashes: tuple[BaseException, ...] = ()
@@ -207,8 +211,8 @@ class Record:
                         self.story.note(call)
                         self.story.note((call, round_.results[call.id]))
 
-    def take_results(self, epoch: int, results: Sequence[tuple[ToolResult, SessionOverlay | None]]) -> None:
-        """Commit what the calls changed in the session, in call order, and feed their results."""
+    def take_results(self, epoch: int, results: Sequence[Executed]) -> None:
+        """Commit what the calls changed in the session, in call order, and feed their results and pauses."""
         with self.lock:
             self._check(epoch)
             self.step_deadline = inf
@@ -217,7 +221,12 @@ class Record:
             for _, overlay in results:
                 if overlay is not None:
                     overlay.commit()
-            self.machine.tool_results([result for result, _ in results])
+            for came, _ in results:  # first: a result may be the last there is to come, or end the run
+                if isinstance(came, Paused):
+                    self.machine.child_paused(came.call_id, came.saved, came.pauses)
+            given = [came for came, _ in results if isinstance(came, ToolResult)]
+            if given:
+                self.machine.tool_results(given)
 
     def _check(self, epoch: int) -> None:
         if not self.is_held_at(epoch):  # a driver may be started in the moment the run ends

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from understudy.ancestry import current_ancestry
 from understudy.errors import ToolTimeout, ToolUnavailable, UnderstudyError
-from understudy.messages import ToolCall, ToolErrorKind
+from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.tools import Tool
 
 from .awaited import Awaited, Merged
@@ -272,11 +272,11 @@ class _Teller:
         """Guards the ids of the calls that were told; held while noting, so that who comes second finds it noted."""
 
     def __call__(self, call: Call) -> None:
-        told = call.order.call
+        told, (came, _) = call.order.call, call.executed()
         with self._lock:
-            if told.id not in self._told:
+            if told.id not in self._told and isinstance(came, ToolResult):
                 self._told.add(told.id)
-                self._story.note((told, call.executed()[0]))
+                self._story.note((told, came))
 
 
 def deadline_of(tool: Tool[..., object]) -> float | None:

@@ -151,13 +151,13 @@ class Runs:
         self._park(record, told, epoch)
 
     def _park(self, record: Record, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
-        token = self._tokens.issue(record)
+        token = "" if record.is_inner else self._tokens.issue(record)
         if not record.end(replace(outcome, token=token), outcome.status, epoch=epoch):
             self._tokens.revoke(token)
 
     def fail(self, record: Record, error: BaseException, epoch: int) -> None:
         """End the run with an error; a limit gets a token with which the run goes on."""
-        token = self._tokens.issue_for_limit(record) if isinstance(error, MaxIterationsExceeded) else ""
+        token = self._tokens.issue_for_limit(record) if _can_be_raised(record, error) else ""
         if isinstance(error, RunError):
             error.run_id = record.run_id
             error.token = token
@@ -283,6 +283,12 @@ def _scope(timeout: float | None) -> Scope:
     """Make a run's scope: inside of a run, its deadline and cancellation hold too."""
     deadline = None if timeout is None else time.monotonic() + timeout
     return Scope(deadline, time.monotonic, parent=current_scope(), retries=RETRIES)
+
+
+def _can_be_raised(record: Record, error: BaseException) -> bool:
+    """Whether the run ended at a limit of its own, and somebody may go on with it."""
+    at_limit = isinstance(error, MaxIterationsExceeded) and record.machine is not None and record.machine.at_limit()
+    return at_limit and not record.is_inner
 
 
 def _may_go_on(record: Record, cause: BaseException) -> bool:

@@ -24,6 +24,11 @@ def save(record: Record) -> str:
     Raises:
         TypeError: a value of the session is none that JSON can carry.
     """
+    return saved_run(record).to_json()
+
+
+def saved_run(record: Record) -> SavedRun:
+    """Return what `save` returns the text of."""
     from understudy.orchestration.saved import SavedRun
 
     assert record.machine is not None
@@ -35,7 +40,7 @@ def save(record: Record) -> str:
         session=dict(record.session),
         user_id=record.options.user_id,
         conversation_id=record.options.conversation_id,
-    ).to_json()
+    )
 
 
 def load(

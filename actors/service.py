@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from understudy.ancestry import MAX_HOPS, current_ancestry, next_hops, too_many_hops
+from understudy.ancestry import MAX_HOPS, check_permits, current_ancestry, next_hops, too_many_hops
 from understudy.errors import CircularAgentCall, RunError
 from understudy.messages import Message, Part
 from understudy.orchestration import Agent
@@ -42,14 +42,14 @@ class ThreadRuntime:
             raise TypeError(f"a token is a string, got {token!r}")
         _check_timeout(options.timeout)
         _refuse_circle(runner, options.system)
-        _refuse_endless(runner)
+        _refuse_forbidden(runner)
         system = _system(options.system)
         return _carry_out(system, system.prepare_again(_agent(runner), token, answer, options))
 
 
 def _prepare(runner: object, input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, Record]:
     _check(input, options)
-    _refuse_endless(runner)
+    _refuse_forbidden(runner)
     system = _system(options.system)
     return system, system.prepare(_agent(runner), input, options)
 
@@ -69,7 +69,7 @@ def _carry_out(system: ActorSystem, record: Record) -> Outcome[object]:
 
 
 def _launch_and_wait(system: ActorSystem, record: Record) -> Outcome[object]:
-    if needs_caller(record.agent.tools) is None:
+    if needs_caller(record.agent) is None:
         system.launch(record)
         record.reply.wait()
     else:
@@ -81,7 +81,7 @@ def _launch_and_wait(system: ActorSystem, record: Record) -> Outcome[object]:
 
 
 def _refuse_caller_tools(runner: object) -> None:
-    name = needs_caller(_agent(runner).tools)
+    name = needs_caller(_agent(runner))
     if name is not None:
         raise ValueError(
             f"tool {name!r} has isolation='caller': its calls run on the thread that waits in run() or resume(), "
@@ -101,7 +101,8 @@ def _refuse_circle(runner: object, given: object) -> None:
         raise
 
 
-def _refuse_endless(runner: object) -> None:
+def _refuse_forbidden(runner: object) -> None:
+    check_permits(_agent(runner))
     if next_hops() > MAX_HOPS:
         raise RunError(too_many_hops(_agent(runner).id))
 

@@ -93,6 +93,10 @@ class ActorSystem:
         self._directory.refuse_if_closed()
         return self._runs.go_on(agent, token, answer, options)
 
+    def cell_of(self, agent: Agent[object]) -> ActorCell:
+        """Return the actor that stands for an agent here; one that only runs gets its own at its first run."""
+        return self._directory.cell_of(agent)
+
     def launch(self, record: Record) -> None:
         """Start a run that was prepared; returns at once."""
         self._runs.launch(record)

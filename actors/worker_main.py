@@ -23,6 +23,7 @@ from understudy.ancestry import Link, enter_ancestry, leave_ancestry
 from understudy.errors import RunError, had_its_retries, in_words
 from understudy.isolation import Place
 from understudy.messages import JsonObject, JsonValue
+from understudy.permits import Permit
 from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
@@ -124,7 +125,7 @@ def _carry_out(call: dict[str, Any]) -> JsonObject:
     found = _find(Place(**call["place"]))
     tool = cast("Tool[..., object]", found if isinstance(found, Tool) else Tool(cast(Any, found), name=call["tool"]))
     scope = Scope(call["deadline"], time.monotonic)
-    chain, token = enter_ancestry(_ancestry(call["callers"])), enter_scope(scope)
+    chain, token = enter_ancestry(_ancestry(call)), enter_scope(scope)
     try:
         arguments = check_arguments(tool.signature, call["tool"], call["arguments"])
         overlay = SessionOverlay(call["session"])
@@ -183,9 +184,15 @@ class Elsewhere:
     id: str
 
 
-def _ancestry(callers: list[tuple[str, str]]) -> tuple[Link, ...]:
-    """Return the parent's chain, so that runs begun here count its depth: nesting over processes must end too."""
-    return tuple([Link(Elsewhere(agent_id), run_id) for agent_id, run_id in callers])
+def _ancestry(call: dict[str, Any]) -> tuple[Link, ...]:
+    """Return the parent's chain, so that runs begun here count its depth and keep to its permits."""
+    chain = tuple([Link(Elsewhere(agent_id), run_id) for agent_id, run_id in call["callers"]])
+    chain[-1].permits = tuple([_permit(**each) for each in call["permits"]])
+    return chain
+
+
+def _permit(by: str, allow: list[str] | None, deny: list[str]) -> Permit:
+    return Permit(by, None if allow is None else tuple(allow), tuple(deny))
 
 
 if __name__ == "__main__":

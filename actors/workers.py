@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from understudy.messages import JsonObject, JsonValue, ToolResult
+from understudy.permits import Permit
 from understudy.session import SessionOverlay
 
 from .channel import Channel, Garbled, NotSendable, encode
@@ -279,6 +280,10 @@ def _ask(worker: Worker, order: RunTool, request: bytes) -> dict[str, Any] | Non
         worker.lend_to(None)
 
 
+def _as_json(permit: Permit) -> JsonObject:
+    return {"by": permit.by, "allow": permit.allow, "deny": permit.deny}
+
+
 def _request(order: RunTool) -> JsonObject:
     record, place = order.record, order.tool.place
     sees_session = order.tool.signature.context_parameter is not None
@@ -289,6 +294,7 @@ def _request(order: RunTool) -> JsonObject:
         "arguments": order.call.arguments,
         "deadline": order.scope.deadline,  # the monotonic clock is one for all processes
         "callers": callers,
+        "permits": [_as_json(permit) for permit in record.link.permits],
         "session": dict(record.session) if sees_session else {},
         "run": {
             "run_id": record.run_id,

@@ -1,6 +1,7 @@
 """Definitions, and every decision about them: pure code, driven by others."""
 
 from .agent import Agent
+from .delegation import SubAgent, SubAgentLike
 from .run import AgentRun
 from .runner import Runner
 from .spec import RunSpec
@@ -41,5 +42,7 @@ __all__ = [
     "Runner",
     "SkipCall",
     "StopRun",
+    "SubAgent",
+    "SubAgentLike",
     "Supervisor",
 ]

@@ -22,6 +22,7 @@ from .checks import (
     checked_settings,
     checked_tools,
 )
+from .delegation import SubAgent, SubAgentLike, checked_sub_agents
 from .runner import Runner
 from .spec import DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_TURNS, RunSpec
 
@@ -42,6 +43,7 @@ class AgentChanges(TypedDict, total=False):
     system_prompt: SystemPrompt
     description: str
     tools: Iterable[ToolLike]
+    sub_agents: Iterable[SubAgentLike]
     settings: Settings
     max_iterations: int
     max_turns: int
@@ -61,6 +63,7 @@ class Agent(Runner[T_co]):
         system_prompt: instructions, or a function of the run's context that returns them, called once a run.
         description: what the agent is for; other agents read it.
         tools: functions or tools the model may call; names must differ.
+        sub_agents: agents that the model may hand tasks to, as it calls tools; a `SubAgent` says more about one.
         settings: how the model should answer.
         max_iterations: rounds of tool calls a run may execute.
         max_turns: model calls a run may make.
@@ -78,6 +81,7 @@ class Agent(Runner[T_co]):
     model: ModelName | Model
     system_prompt: SystemPrompt
     tools: tuple[Tool[..., object], ...]
+    sub_agents: tuple[SubAgent, ...]
     tools_by_name: Mapping[str, Tool[..., object]]
     settings: Settings
     max_iterations: int
@@ -92,19 +96,22 @@ class Agent(Runner[T_co]):
         system_prompt: SystemPrompt = "",
         description: str = "",
         tools: Iterable[ToolLike] = (),
+        sub_agents: Iterable[SubAgentLike] = (),
         settings: Settings | None = None,
         max_iterations: int = DEFAULT_MAX_ITERATIONS,
         max_turns: int = DEFAULT_MAX_TURNS,
         restart_on: Iterable[type[Exception]] = (),
     ) -> None:
         given = checked_settings(id, settings)
-        made = checked_tools(id, tools, given)
+        delegates = checked_sub_agents(id, sub_agents)
+        made = checked_tools(id, tools, given, delegates)
         values: dict[str, object] = {
             "id": checked_id(id),
             "model": checked_model(id, model),
             "system_prompt": checked_prompt(id, system_prompt),
             "description": checked_description(id, description),
-            "tools": made,
+            "tools": made[: len(made) - len(delegates)],
+            "sub_agents": delegates,
             "settings": given,
             "max_iterations": checked_count(id, "max_iterations", max_iterations, 0),
             "max_turns": checked_count(id, "max_turns", max_turns, 1),
@@ -158,14 +165,17 @@ class Agent(Runner[T_co]):
         return self.run_spec.fingerprint()
 
     def _make_run_spec(self) -> RunSpec:
-        model = self.model
+        model, tools = self.model, self.tools_by_name.values()
         return RunSpec(
             agent_id=self.id,
             model=f"{model.provider}:{model.model}" if isinstance(model, ModelName) else type(model).__name__,
             system=self.system_prompt if isinstance(self.system_prompt, str) else None,
-            tools=tuple([tool.spec for tool in self.tools]),
-            approvals={t.name: None if callable(t.approval) else t.approval for t in self.tools},
-            asks=frozenset([tool.name for tool in self.tools if tool is ask_user]),
+            tools=tuple([tool.spec for tool in tools]),
+            approvals={t.name: None if callable(t.approval) else t.approval for t in tools},
+            asks=frozenset([tool.name for tool in tools if tool is ask_user]),
+            sub_agents={
+                t.name: t.runner.run_spec for t in tools if isinstance(t, SubAgent) and isinstance(t.runner, Agent)
+            },
             settings=self.settings,
             max_iterations=self.max_iterations,
             max_turns=self.max_turns,

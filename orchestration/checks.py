@@ -6,7 +6,7 @@ All take the agent's id first, for the error: `TypeError` for a value of the wro
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from understudy.errors import RunError
 from understudy.messages import Settings
@@ -62,15 +62,18 @@ def checked_settings(id: str, settings: Settings | None) -> Settings:
     return settings
 
 
-def checked_tools(id: str, tools: Iterable[ToolLike], settings: Settings) -> tuple[Tool[..., object], ...]:
-    """Return tools of different names that the settings fit."""
+def checked_tools(
+    id: str, tools: Iterable[ToolLike], settings: Settings, sub_agents: Sequence[Tool[..., object]] = ()
+) -> tuple[Tool[..., object], ...]:
+    """Return tools, sub-agents last, of different names that the settings fit."""
     if isinstance(tools, (str, Tool)) or not isinstance(tools, Iterable):
         raise TypeError(f"agent {id!r}: tools must be a list of functions or tools, got {tools!r}")
-    made = tuple([as_tool(given) for given in tools])
+    made = (*[as_tool(given) for given in tools], *sub_agents)
     names = [tool.name for tool in made]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"agent {id!r}: two tools are named {twice[0]!r}; give one another name: tool(name=…)")
+        ways = "tool(name=…), SubAgent(…, name=…)" if sub_agents else "tool(name=…)"
+        raise ValueError(f"agent {id!r}: two tools are named {twice[0]!r}; give one another name: {ways}")
     if settings.tool_choice not in ("auto", "none", "required", *names):
         raise ValueError(f"agent {id!r}: tool_choice {settings.tool_choice!r} is no tool of it")
     if settings.tool_choice == "required" and not names:

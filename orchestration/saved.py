@@ -26,6 +26,9 @@ class SavedRun:
     machine: str
     """The machine, as its `to_json` gives it."""
     session: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])
+    """All its values; of a run inside of another one only those that it changed."""
+    removed: tuple[str, ...] = ()
+    """Keys that a run inside of another one removed from the session."""
     user_id: str = "default"
     conversation_id: str | None = None
 

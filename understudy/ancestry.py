@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
-from understudy.errors import CircularAgentCall, RunError
+from understudy.errors import CircularAgentCall, DisallowedAgentCall, RunError
+from understudy.permits import Permit
 
 MAX_DEPTH = (
     32  # Each level holds a thread; people nest three or four deep, and what goes past 32 does not end by itself.
@@ -37,9 +38,10 @@ class Link:
         run_id: which run of it.
         begun_in: ids of the runs that waited for the code that began this one, whether or not it then waited.
         over: whether the run ended or paused; nobody waits for it any more.
+        permits: what holds for the runs that are begun inside of this one.
     """
 
-    __slots__ = ("begun_in", "over", "run_id", "runner")
+    __slots__ = ("begun_in", "over", "permits", "run_id", "runner")
 
     def __init__(self, runner: Runner, run_id: str) -> None:
         callers = current_ancestry()
@@ -47,6 +49,7 @@ class Link:
         self.run_id = run_id
         self.begun_in: tuple[str, ...] = tuple([link.run_id for link in callers]) if callers else ()
         self.over = False
+        self.permits = permits_in_force()
 
     def __repr__(self) -> str:
         return f"Link({self.runner.id!r}, {self.run_id!r})"
@@ -114,6 +117,29 @@ def check_call(callers: Ancestry, runner: Runner) -> None:
         if link.runner is runner:
             raise circular(*[each.runner.id for each in callers[position:]], runner.id)
     check_depth(len(callers) + 1, callers[0].runner.id if callers else runner.id, runner.id)
+
+
+def permits_in_force() -> tuple[Permit, ...]:
+    """Return what holds for the runs that this code would begin, be they waited for or not.
+
+    Also when the run that the code is part of is over: a tool that was given up is bound by it still.
+    """
+    chain = _current.get()[0]
+    return tuple(dict.fromkeys([permit for link in chain for permit in link.permits])) if chain else ()
+
+
+def check_permits(runner: Runner) -> None:
+    """Refuse a run of `runner` that this code would begin, if a sub-agent above does not allow it.
+
+    Raises:
+        DisallowedAgentCall: it does not.
+    """
+    for permit in permits_in_force():
+        refusal = permit.refusal(runner.id)
+        if refusal:
+            path = (*[link.runner.id for link in _current.get()[0]], runner.id)
+            words = f"{runner.id!r} may not run here: {refusal}; on the way {' -> '.join(path)}"
+            raise DisallowedAgentCall(words, path=path, by=permit.by)
 
 
 def check_depth(depth: int, first: str, last: str) -> None:

@@ -13,6 +13,7 @@
     ├── RunError                        a run ended without an outcome
     │   ├── MaxIterationsExceeded       a limit, with a token to go on
     │   ├── CircularAgentCall           a run would wait for itself
+    │   ├── DisallowedAgentCall         a sub-agent's lists forbid the run
     │   ├── RunCancelled
     │   ├── RunTimedOut
     │   ├── UnfinishedRun               `.text` was read of a run that waits
@@ -172,6 +173,22 @@ class CircularAgentCall(RunError):
     def __init__(self, message: str, *, path: tuple[str, ...] = (), run_id: str = "", token: str = "") -> None:
         super().__init__(message, run_id=run_id, token=token)
         self.path = path
+
+
+class DisallowedAgentCall(RunError):
+    """A run was to begin below a sub-agent whose `allow` and `deny` do not let it. Raised to whoever would begin it.
+
+    Attributes:
+        path: ids of the runners on the way, outermost first; the last one is the one refused.
+        by: which sub-agent's lists refuse it, in words.
+    """
+
+    def __init__(
+        self, message: str, *, path: tuple[str, ...] = (), by: str = "", run_id: str = "", token: str = ""
+    ) -> None:
+        super().__init__(message, run_id=run_id, token=token)
+        self.path = path
+        self.by = by
 
 
 class RunCancelled(RunError):
