@@ -173,9 +173,7 @@ class Agent(Runner[T_co]):
             tools=tuple([tool.spec for tool in tools]),
             approvals={t.name: None if callable(t.approval) else t.approval for t in tools},
             asks=frozenset([tool.name for tool in tools if tool is ask_user]),
-            sub_agents={
-                t.name: t.runner.run_spec for t in tools if isinstance(t, SubAgent) and isinstance(t.runner, Agent)
-            },
+            sub_agents={t.name: t.runner.fingerprint() for t in tools if isinstance(t, SubAgent)},
             settings=self.settings,
             max_iterations=self.max_iterations,
             max_turns=self.max_turns,

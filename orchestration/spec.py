@@ -34,8 +34,8 @@ class RunSpec:
     """Tool name -> whether a person must agree; None where a function decides, and the driver passes its verdict."""
     asks: frozenset[str] = frozenset()
     """Names of the tools whose calls are questions to a person, answered and not run."""
-    sub_agents: Mapping[str, RunSpec] = field(default_factory=dict[str, "RunSpec"])
-    """Name of the tool -> the spec of the runner whose run a call of it is."""
+    sub_agents: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Name of a tool whose calls are runs -> the fingerprint of the runner."""
     settings: Settings = field(default_factory=Settings)
     max_iterations: int = DEFAULT_MAX_ITERATIONS
     """Rounds of tool calls that may run."""
@@ -86,15 +86,8 @@ class RunSpec:
         given = {name: getattr(self.settings, name) for name in usual.__slots__}
         # Only what was chosen: a setting that a later version adds must not refuse the runs of this one.
         settings = {name: value for name, value in given.items() if value != getattr(usual, name)}
-        below = [(name, spec.fingerprint()) for name, spec in self.sub_agents.items()]
-        parts = [
-            self.agent_id,
-            self.model,
-            self.system,
-            tools,
-            settings,
-            self.criteria,
-            *([{"sub_agents": below}] if below else ()),
-        ]
+        parts: list[object] = [self.agent_id, self.model, self.system, tools, settings, self.criteria]
+        if self.sub_agents:
+            parts.append({"sub_agents": self.sub_agents})
         text = json.dumps(parts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -20,7 +20,6 @@ FILES = {int(path.name[1:3]): path for path in sorted(PROGRAMS.glob("p*.py"))}
 NOT_YET = {
     4: "runs do not stream text yet",
     5: "there are no orchestrators yet",
-    6: "agents have no sub-agents yet",
     7: "agents have no output type yet",
     9: "agents have no callbacks, criteria and budgets yet",
     10: "a system has no store and no supervisors of runners yet",
@@ -126,6 +125,18 @@ def test_an_approval(capsys: pytest.CaptureFixture[str]) -> None:
     assert outcome.text == "Done."
     assert outcome.messages[2].tool_results[0].content == "refunded 1200 cents of order 7"
     assert capsys.readouterr().out == "refund {'order': '7', 'cents': 1200}\n"
+
+
+def test_delegation() -> None:
+    with performed(FILES[6]) as names:
+        lead = names["lead"]
+        assert isinstance(lead, Agent)
+        outcome = lead.run("Publish something about tides.")
+
+    assert isinstance(outcome, Complete)
+    assert outcome.text == "Published."
+    assert [result.content for result in outcome.messages[2].tool_results] == ["The moon does.", "Tides rise."]
+    assert lead.run_spec.tools[1].description == "Writes drafts"
 
 
 def test_what_a_tool_can_see() -> None:

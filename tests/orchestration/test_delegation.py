@@ -161,8 +161,9 @@ def test_a_sub_agents_definition_is_part_of_the_fingerprint() -> None:
 class ByHand:
     """Drives a run and those inside of it, each loaded anew from its text before every step."""
 
-    def __init__(self, *turns: tuple[str, ModelTurn]) -> None:
+    def __init__(self, *turns: tuple[str, ModelTurn], below: dict[str, RunSpec]) -> None:
         self._turns = list(turns)
+        self._below = below
 
     def drive(self, run: AgentRun, spec: RunSpec) -> AgentRun:
         """Return the run when it is done or waits for a person."""
@@ -175,12 +176,12 @@ class ByHand:
                     run.model_response(turn)
                 case CallTools(calls=given):
                     for call in given:
-                        self._call(run, spec, call)
+                        self._call(run, call)
                 case _:
                     return run
 
-    def _call(self, run: AgentRun, spec: RunSpec, call: ToolCall) -> None:
-        below = spec.sub_agents[call.name]
+    def _call(self, run: AgentRun, call: ToolCall) -> None:
+        below = self._below[call.name]
         child = run.child(call.id)
         if child is None:
             inner = AgentRun(below, str(call.arguments["input"]))
@@ -196,8 +197,9 @@ class ByHand:
 
 
 def test_a_run_with_sub_agents_is_driven_by_hand_and_saved_at_every_step() -> None:
-    writer = agent("writer", sub_agents=[agent("checker")])
-    spec = RunSpec.of(agent("lead", sub_agents=[agent("researcher"), SubAgent(writer, name="draft")]))
+    checker, researcher = agent("checker"), agent("researcher")
+    writer = agent("writer", sub_agents=[checker])
+    spec = RunSpec.of(agent("lead", sub_agents=[researcher, SubAgent(writer, name="draft")]))
     hand = ByHand(
         ("lead", calls("researcher", input="tides") + calls("draft", input="on tides")),
         ("researcher", says("They rise.")),
@@ -206,6 +208,11 @@ def test_a_run_with_sub_agents_is_driven_by_hand_and_saved_at_every_step() -> No
         ("checker", says("It is.")),
         ("writer", says("Tides rise.")),
         ("lead", says("Done.")),
+        below={
+            "checker": RunSpec.of(checker),
+            "researcher": RunSpec.of(researcher),
+            "draft": RunSpec.of(writer),
+        },
     )
 
     waiting = hand.drive(AgentRun(spec, "Write about tides"), spec)
