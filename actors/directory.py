@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TypeAlias, cast
 
@@ -19,6 +19,7 @@ from .commands import nothing
 from .eventstream import EventStream
 from .family import Family
 from .quarantine import LimitedCell, Turn
+from .trees import children_below
 
 Make: TypeAlias = Callable[[], object]
 Unit: TypeAlias = "ActorCell | Family"
@@ -129,39 +130,61 @@ class Directory:
         return cell
 
     def add(self, child: Child, strategy: OneForOne | None) -> ActorCell:
-        """Add an actor that stands alone; of an agent that is here already, the cell that it has.
+        """Add an actor that stands alone, and those of an agent's sub-agents; of what is here already, the cells it has.
 
         Raises:
-            ValueError: something else has that name.
+            ValueError: something else has that name, or that of a sub-agent.
             AgentDown: the system has stopped.
         """
-        alone = Family(self._system, strategy if strategy is not None else OneForOne())
+        rules = strategy if strategy is not None else OneForOne()
         with self._lock:
             self.refuse_if_closed()
-            known = self._known(child)
-            if known is not None:
-                return known
-            if child.name in self._by_name:
-                raise ValueError(
-                    f"system {self._system!r} has an actor {child.name!r} already; stop it first, or take another name"
-                )
-            cell = self._enter(child, self._system, alone)
-            alone.members.append(cell)
-        cell.begin(0.0, nothing)
+            if self._known(child) is None and child.name in self._by_name:
+                raise self._taken(child.name)
+            below = self._below([child])
+            begun = self._all_alone([child, *below], rules)
+            cell = self._by_name[child.name] if child.name else begun[0]
+        for each in begun:
+            each.begin(0.0, nothing)
         return cell
 
+    def _all_alone(self, children: Iterable[Child], strategy: OneForOne) -> list[ActorCell]:
+        """Add what is not here yet, each without a group, and return the new cells; their names must be free."""
+        begun: list[ActorCell] = []
+        for child in children:
+            if self._known(child) is None:
+                family = Family(self._system, strategy)
+                begun.append(self._enter(child, self._system, family))
+                family.members.append(begun[-1])
+        return begun
+
+    def _below(self, children: Sequence[Child]) -> list[Child]:
+        """Return the sub-agents of `children`, at any depth; raises `ValueError` if something else has the id of one."""
+        found = children_below(children)
+        for child in found:
+            if self._known(child) is None and child.name in self._by_name:
+                raise self._taken(child.name)
+        return found
+
     def add_group(self, supervisor: Supervisor) -> Family:
-        """Add a supervisor and its children.
+        """Add a supervisor and its children; the sub-agents of these stand alone.
 
         Raises:
-            ValueError: something else has the name of a child.
+            ValueError: something else has the name of a child, or of a sub-agent.
             AgentDown: the system has stopped.
         """
         with self._lock:
             self.refuse_if_closed()
-            family = self._family(supervisor, self._system, None, self._names_of(supervisor))
+            names, below = self._names_of(supervisor), self._below(list(supervisor.everyone()))
+            family = self._family(supervisor, self._system, None, names | {child.name for child in below})
+            begun = self._all_alone(below, OneForOne())
         family.begin(0.0, nothing)
+        for cell in begun:
+            cell.begin(0.0, nothing)
         return family
+
+    def _taken(self, name: str) -> ValueError:
+        return ValueError(f"system {self._system!r} has an actor {name!r} already; stop it first, or take another name")
 
     def _known(self, child: Child) -> ActorCell | None:
         """Return the cell of an agent that was spawned before under its id, if the definitions are equal."""

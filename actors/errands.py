@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Self
 
 from understudy.ancestry import enter_ancestry, leave_ancestry
 from understudy.errors import ToolUnavailable
-from understudy.orchestration import Agent
 from understudy.tools import Tool
 
 from .executor import execute
 from .orders import RunTool
 from .reply import Reply
+from .trees import below
 
 if TYPE_CHECKING:
+    from understudy.orchestration import Agent
+
     from .record import Record
 
 
@@ -81,14 +83,10 @@ def _nobody(order: RunTool) -> ToolUnavailable:
 
 def needs_caller(agent: Agent[object]) -> str | None:
     """Return the name of the first tool, of the agent or those below it, whose calls run on the caller's thread."""
-    for tool in agent.tools:
-        if tool.isolation == "caller":
-            return tool.name
-    for sub_agent in agent.sub_agents:
-        below = sub_agent.runner
-        name = needs_caller(below) if isinstance(below, Agent) else None
-        if name is not None:
-            return name
+    for each in (agent, *below([agent])) if agent.sub_agents else (agent,):
+        for tool in each.tools:
+            if tool.isolation == "caller":
+                return tool.name
     return None
 
 

@@ -427,3 +427,84 @@ def pay() -> str:
 def test_what_restart_on_cannot_be(given: object, error: type[Exception], complaint: str) -> None:
     with pytest.raises(error, match=f"agent 'clerk': restart_on {complaint}"):
         us.Agent("clerk", model="rehearsal", restart_on=given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+# --- sub-agents
+
+
+def with_sub_agents(writer: us.Agent, id: str = "lead") -> us.Agent:
+    return us.Agent(id, model=ScriptedModel([calls("writer", input="go"), says("Done.")]), sub_agents=[writer])
+
+
+def named(id: str, prompt: str = "") -> us.Agent:
+    return us.Agent(id, model=ScriptedModel([says("ok")] * 3), system_prompt=prompt)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_an_agent_is_spawned_with_all_that_are_below_it(system: us.ActorSystem, grouped: bool) -> None:
+    checker = named("checker")
+    writer = us.Agent("writer", model=ScriptedModel([says("ok")] * 3), sub_agents=[checker])
+    lead = us.Agent("lead", model=ScriptedModel([says("ok")]), sub_agents=[us.SubAgent(writer, name="draft"), checker])
+
+    system.spawn(us.Supervisor("desk", [lead])) if grouped else system.spawn(lead)
+
+    assert finished(system.ref("writer").run("hi")).text == "ok"
+    assert finished(system.ref("checker").run("hi")).text == "ok"
+    assert system.ref("writer") == system.spawn(writer)
+
+
+def test_a_task_runs_in_the_actor_that_was_spawned(system: us.ActorSystem) -> None:
+    failures = [RuntimeError("a bug")]
+
+    def prompt(context: us.RunContext) -> str:
+        if failures:
+            raise failures.pop()
+        return "You write."
+
+    writer = us.Agent("writer", model=ScriptedModel([says("ok")]), system_prompt=prompt)
+    system.spawn(us.Supervisor("desk", [writer, with_sub_agents(writer)]))
+
+    assert finished(system.ref("lead").run("go")).text == "Done."
+    assert figures(system, f"{system.name}/desk/writer").restarts == 1
+
+
+def test_equal_definitions_of_a_sub_agent_are_one_agent(system: us.ActorSystem) -> None:
+    system.spawn(with_sub_agents(named("writer")))
+    system.spawn(with_sub_agents(named("writer"), id="other"))
+
+    finished(system.ref("lead").run("go"))
+    finished(system.ref("other").run("go"))
+
+    assert sorted(actor.address for actor in system.health().actors) == ["shop/lead", "shop/other", "shop/writer"]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_sub_agent_with_the_id_of_something_else_is_refused_and_nothing_is_spawned(
+    system: us.ActorSystem, grouped: bool
+) -> None:
+    lead = with_sub_agents(named("writer", "Be brief."))
+    system.spawn(named("writer", "Be long."))
+
+    with pytest.raises(ValueError, match="'writer' already"):
+        system.spawn(us.Supervisor("desk", [lead])) if grouped else system.spawn(lead)
+    with pytest.raises(KeyError):
+        system.ref("lead")
+
+
+@pytest.mark.parametrize(
+    "beside", [named("writer", "Be long."), us.Child(us.Actor, "writer")], ids=["another agent", "an actor"]
+)
+def test_nor_may_it_have_the_id_of_what_is_spawned_with_it(system: us.ActorSystem, beside: us.Agent | us.Child) -> None:
+    lead = with_sub_agents(named("writer", "Be brief."))
+
+    with pytest.raises(ValueError, match="sub-agent 'writer' has the id of an"):
+        system.spawn(us.Supervisor("desk", [lead, beside]))
+    with pytest.raises(KeyError):
+        system.ref("lead")
+
+
+def test_an_actor_and_a_sub_agent_cannot_have_one_name(system: us.ActorSystem) -> None:
+    system.spawn(us.Actor, name="writer")
+
+    with pytest.raises(ValueError, match="has an actor 'writer' already"):
+        system.spawn(with_sub_agents(named("writer")))

@@ -6,6 +6,7 @@ import re
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -129,8 +130,8 @@ def test_an_approval(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_delegation() -> None:
     with performed(FILES[6]) as names:
-        lead = names["lead"]
-        assert isinstance(lead, Agent)
+        assert isinstance(names["lead"], Agent)
+        lead = cast("Agent[str]", names["lead"])
         outcome = lead.run("Publish something about tides.")
 
     assert isinstance(outcome, Complete)
