@@ -83,7 +83,7 @@ def _nobody(order: RunTool) -> ToolUnavailable:
 
 def needs_caller(agent: Agent[object]) -> str | None:
     """Return the name of the first tool, of the agent or those below it, whose calls run on the caller's thread."""
-    for each in (agent, *below([agent])) if agent.sub_agents else (agent,):
+    for each in (agent, *below([agent])):
         for tool in each.tools:
             if tool.isolation == "caller":
                 return tool.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from understudy.orchestration import Agent, SubAgent
+from understudy.orchestration import Agent
 from understudy.orchestration.supervisors import Child
 
 
@@ -13,8 +13,8 @@ def below(agents: Iterable[Agent[object]]) -> list[Agent[object]]:
     found: dict[Agent[object], None] = {}
     due = list(agents)
     for agent in due:  # it grows meanwhile
-        for tool in agent.tools_by_name.values():
-            runner = tool.runner if isinstance(tool, SubAgent) else None
+        for sub_agent in agent.sub_agents:
+            runner = sub_agent.runner
             if isinstance(runner, Agent) and runner not in found:
                 found[runner] = None
                 due.append(runner)

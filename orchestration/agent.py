@@ -103,15 +103,14 @@ class Agent(Runner[T_co]):
         restart_on: Iterable[type[Exception]] = (),
     ) -> None:
         given = checked_settings(id, settings)
-        delegates = checked_sub_agents(id, sub_agents)
-        made = checked_tools(id, tools, given, delegates)
+        made = checked_tools(id, tools, given, checked_sub_agents(id, sub_agents))
         values: dict[str, object] = {
             "id": checked_id(id),
             "model": checked_model(id, model),
             "system_prompt": checked_prompt(id, system_prompt),
             "description": checked_description(id, description),
-            "tools": made[: len(made) - len(delegates)],
-            "sub_agents": delegates,
+            "tools": tuple([tool for tool in made if not isinstance(tool, SubAgent)]),
+            "sub_agents": tuple([tool for tool in made if isinstance(tool, SubAgent)]),
             "settings": given,
             "max_iterations": checked_count(id, "max_iterations", max_iterations, 0),
             "max_turns": checked_count(id, "max_turns", max_turns, 1),
@@ -173,7 +172,7 @@ class Agent(Runner[T_co]):
             tools=tuple([tool.spec for tool in tools]),
             approvals={t.name: None if callable(t.approval) else t.approval for t in tools},
             asks=frozenset([tool.name for tool in tools if tool is ask_user]),
-            sub_agents={t.name: t.runner.fingerprint() for t in tools if isinstance(t, SubAgent)},
+            sub_agents={each.name: each.runner.fingerprint() for each in self.sub_agents},
             settings=self.settings,
             max_iterations=self.max_iterations,
             max_turns=self.max_turns,

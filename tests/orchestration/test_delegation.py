@@ -89,6 +89,14 @@ def test_one_agent_may_stand_under_two_names() -> None:
     assert [(each.name, each.runner) for each in lead.sub_agents] == [("writer", writer), ("draft", writer)]
 
 
+def test_a_sub_agent_among_the_tools_is_a_sub_agent_all_the_same() -> None:
+    draft = SubAgent(agent(), name="draft")
+
+    lead = agent("lead", tools=[look_writer, draft])
+
+    assert ([tool.name for tool in lead.tools], lead.sub_agents) == (["look_writer"], (draft,))
+
+
 def test_a_changed_copy_has_the_same_sub_agents() -> None:
     lead = agent("lead", sub_agents=[agent()])
 
