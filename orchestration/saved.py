@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import isfinite
+from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -12,6 +15,7 @@ from pydantic_core import PydanticSerializationError
 from understudy.messages import JsonValue
 
 FORMAT = 1
+DEEPEST = 100  # Levels of a session's values; what loads the text has a limit too.
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,15 +37,19 @@ class SavedRun:
     conversation_id: str | None = None
 
     def to_json(self) -> str:
-        """Return the run as text.
+        """Return the run as text. Half a surrogate pair becomes a question mark.
 
         Raises:
             TypeError: a value of the session is none that JSON can carry.
         """
+        strange = not_json(self.session, "session")
+        if strange:
+            raise TypeError(f"run {self.run_id}: {strange}, which JSON cannot carry")
         try:
             return _adapter().dump_json(self, warnings=False).decode()
-        except PydanticSerializationError as error:
-            raise TypeError(f"run {self.run_id}: its session cannot be saved: {error}") from error
+        except PydanticSerializationError:  # half a surrogate pair; see `snapshot.dump`
+            data = _adapter().dump_python(self, warnings=False)
+            return json.dumps(data, ensure_ascii=False).encode("utf-8", "replace").decode()
 
     @classmethod
     def from_json(cls, text: str) -> SavedRun:
@@ -59,6 +67,28 @@ class SavedRun:
         if saved.format != FORMAT:
             raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
         return saved
+
+
+def not_json(value: object, where: str, depth: int = 0) -> str:
+    """Say what in `value` JSON would lose or change, and at which key; empty if nothing."""
+    match value:
+        case float() if not isfinite(value):
+            return f"{where} is {value}"
+        case None | bool() | int() | float() | str():
+            return ""
+        case _ if depth == DEEPEST:
+            return f"{where[:40]}… is nested more than {DEEPEST} deep"
+        case list() | tuple():
+            inside: Iterable[tuple[object, object]] = enumerate(cast("Sequence[object]", value))
+        case dict():
+            keyed = cast("dict[object, object]", value)
+            keys = [key for key in keyed if not isinstance(key, str)]
+            if keys:
+                return f"{where} has the key {keys[0]!r}"
+            inside = keyed.items()
+        case _:
+            return f"{where} is of type {type(value).__name__}"
+    return next(filter(None, [not_json(each, f"{where}[{key!r}]", depth + 1) for key, each in inside]), "")
 
 
 @cache

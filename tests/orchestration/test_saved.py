@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import cast
 
 import pytest
@@ -38,8 +39,31 @@ def test_text_that_is_no_saved_run_says_what_is_wrong(text: str, says: str) -> N
         SavedRun.from_json(text)
 
 
-def test_a_session_that_json_cannot_carry_is_refused_by_the_runs_name() -> None:
-    run = SavedRun(run_id="shop-1", runner_id="clerk", input="", machine="", session={"db": cast(JsonValue, object())})
+CIRCLE: list[object] = []
+CIRCLE.append(CIRCLE)
 
-    with pytest.raises(TypeError, match="run shop-1: its session cannot be saved"):
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (object(), r"session\['db'\] is of type object"),
+        ({"at": datetime.now()}, r"session\['db'\]\['at'\] is of type datetime"),
+        ([1, {"a": b"raw"}], r"session\['db'\]\[1\]\['a'\] is of type bytes"),
+        ({1: "one"}, r"session\['db'\] has the key 1"),
+        ([float("nan")], r"session\['db'\]\[0\] is nan"),
+        (CIRCLE, r"session\['db'\].* is nested more than 100 deep"),
+    ],
+)
+def test_a_session_that_json_cannot_carry_is_refused_by_its_key(value: object, says: str) -> None:
+    run = SavedRun(run_id="shop-1", runner_id="clerk", input="", machine="", session={"db": cast(JsonValue, value)})
+
+    with pytest.raises(TypeError, match=f"run shop-1: {says}.*, which JSON cannot carry"):
         run.to_json()
+
+
+def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
+    run = SavedRun(run_id="shop-1", runner_id="clerk", input="caf\udce9", machine="{}", session={"word": "\ud83d"})
+
+    back = SavedRun.from_json(run.to_json())
+
+    assert (back.input, back.session) == ("caf?", {"word": "?"})
