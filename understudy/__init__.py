@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         RunTimedOut,
         SpecChanged,
         SpecError,
+        StoreError,
         TokenUsed,
         ToolError,
         ToolTimeout,
@@ -132,6 +133,7 @@ if TYPE_CHECKING:
     from understudy.scope import Scope, current_scope
     from understudy.session import RunContext, SessionState, ToolContext
     from understudy.specs import LoadedSpec, SpecLoader, load_spec, load_spec_text
+    from understudy.storing import PausedRun, PauseStore
     from understudy.system_events import (
         ActorBackedOff,
         ActorFailed,
@@ -184,6 +186,7 @@ else:
             "RunTimedOut",
             "SpecChanged",
             "SpecError",
+            "StoreError",
             "TokenUsed",
             "ToolError",
             "ToolTimeout",
@@ -296,6 +299,10 @@ else:
             "load_spec",
             "load_spec_text",
         ),
+        "understudy.storing": (
+            "PauseStore",
+            "PausedRun",
+        ),
         "understudy.system_events": (
             "ActorBackedOff",
             "ActorFailed",
@@ -399,6 +406,8 @@ __all__ = [
     "Part",
     "Pause",
     "PauseAnswer",
+    "PauseStore",
+    "PausedRun",
     "ProtocolViolation",
     "ProviderError",
     "ProviderTimeout",
@@ -433,6 +442,7 @@ __all__ = [
     "StopRun",
     "SubAgent",
     "SubAgentLike",
+    "StoreError",
     "Subscription",
     "Supervisor",
     "SupervisorRef",

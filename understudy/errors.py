@@ -21,10 +21,11 @@
     │   ├── SpecChanged                 a saved run belongs to another definition
     │   ├── UnknownToken
     │   └── TokenUsed
-    └── ActorError                      the runtime could not deliver or finish a message
-        ├── MailboxFull
-        ├── AgentDown
-        └── AgentCrashed
+    ├── ActorError                      the runtime could not deliver or finish a message
+    │   ├── MailboxFull
+    │   ├── AgentDown
+    │   └── AgentCrashed
+    └── StoreError                      a store could not keep or return what it was asked for
 
 Every argument but the message has a default, so each error survives `copy` and `pickle`.
 """
@@ -256,6 +257,18 @@ class AgentCrashed(ActorError):
     def __init__(self, message: str, *, actor: str = "", causes: tuple[BaseException, ...] = ()) -> None:
         super().__init__(message, actor=actor)
         self.causes = causes
+
+
+class StoreError(UnderstudyError):
+    """A store could not keep or return something. What was there before is as it was.
+
+    Attributes:
+        store: which one, as its `repr` names it.
+    """
+
+    def __init__(self, message: str, *, store: str = "") -> None:
+        super().__init__(message)
+        self.store = store
 
 
 def had_its_retries(error: BaseException) -> bool:

@@ -1,0 +1,43 @@
+"""From what users say of a store to the store."""
+
+from __future__ import annotations
+
+from understudy.storing import PauseStore
+
+MEMORY = "memory:"
+KINDS = "'memory:', 'sqlite:///shop.db' (beside the current folder), 'sqlite:////var/lib/shop.db', or an object like us.PauseStore"
+
+
+def open_store(given: str | PauseStore | None) -> PauseStore | None:
+    """Return the store that was meant; None for memory. Opens it: blocks for as long as its file is locked, up to 5 s.
+
+    Raises:
+        ValueError: a URL that names no store.
+        TypeError: neither a URL nor a store.
+        StoreError: the store cannot be opened.
+    """
+    if given is None or given == MEMORY:
+        return None
+    if isinstance(given, str):
+        return _open_url(given)
+    if not isinstance(given, PauseStore) or isinstance(given, type):
+        raise TypeError(f"store must be {KINDS}; got {given!r}")
+    return given
+
+
+def _open_url(url: str) -> PauseStore:
+    scheme, colon, rest = url.partition(":")
+    if colon and scheme in ("postgresql", "postgres"):
+        raise ValueError(f"store {scheme}:…: PostgreSQL is not there yet; expected {KINDS}")  # the rest has a password
+    if not colon or scheme != "sqlite":
+        raise ValueError(f"store {url!r}: expected {KINDS}")
+    path = rest.removeprefix("///")
+    if path == rest or not path:
+        raise ValueError(f"store {url!r}: expected three slashes and a path, as in sqlite:///shop.db")
+    if path == MEMORY or path == ":memory:":
+        raise ValueError(f"store {url!r}: a database in memory is nobody else's; expected {KINDS}")
+    if "?" in path or "#" in path or "\0" in path:
+        raise ValueError(f"store {url!r}: a path has no '?', '#' or NUL here, and there are no options")
+    from .sqlite_store import SQLiteStore
+
+    return SQLiteStore(path)
