@@ -2,6 +2,7 @@
 
 from .actor import Actor
 from .agentref import AgentRef
+from .current import configure
 from .health import ActorFigures, Health
 from .merging import collect, first
 from .ref import ActorRef, SupervisorRef
@@ -21,6 +22,7 @@ __all__ = [
     "SupervisorRef",
     "Timer",
     "collect",
+    "configure",
     "first",
     "runtime",
 ]

@@ -81,6 +81,7 @@ class Record:
         "options",
         "phase",
         "reply",
+        "revision",
         "run_id",
         "runs",
         "scope",
@@ -141,6 +142,8 @@ class Record:
         """A turn that was paid for and not fed yet; the next driver does not ask for it again."""
         self.attempts: dict[str, int] = {}
         """Call id -> how many attempts timed out."""
+        self.revision = 0
+        """Which pause it went on from, if a store has it; 0 for none."""
         given = options.session
         self.session = SessionOverlay(given.snapshot() if isinstance(given, SessionState) else dict(given or {}))
         self.reply: Reply[Outcome[object]] = Reply()
@@ -318,7 +321,9 @@ class Record:
         given = self.options.session
         session = given if isinstance(given, SessionState) else dict(self.session)
         options = replace(self.options, session=session, deps=deps)
-        return Record(self.run_id, self.agent, self.input, options, scope, self.runs, self.cell, self.machine)
+        record = Record(self.run_id, self.agent, self.input, options, scope, self.runs, self.cell, self.machine)
+        record.revision = self.revision
+        return record
 
     def status(self) -> RunStatus:
         """Return where the run stands, without waiting for anything but the lock."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from understudy.errors import (
     MaxIterationsExceeded,
     RunCancelled,
     RunError,
+    StoreError,
     UnderstudyError,
     had_its_retries,
     in_words,
@@ -29,6 +31,7 @@ from understudy.system_events import RunCrashed
 from .actorcell import ActorCell
 from .admission import Admission
 from .answers import feed_answer
+from .aside import aside
 from .driver import Driver
 from .eventstream import EventStream
 from .executor import fails_agent, may_repeat, timeout_result
@@ -37,12 +40,16 @@ from .orders import GRACE, RunTool, SlotsOfTools
 from .reasons import cancelled, model_timeout, timed_out
 from .record import Record
 from .reply import log
+from .saving import load
+from .storedpauses import StoredPauses
 from .tokens import Tokens
 from .watchdog import Watchdog
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
     from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
+    from understudy.orchestration.saved import SavedRun
+    from understudy.storing import PauseStore
 
 RETRIES = 50  # Of a run and all inside of it: more than one needs that ends well, and an end to one that will not.
 POISON = 3  # Failures of a run's drivers after which the run itself is held to be what they fail of.
@@ -56,6 +63,7 @@ class Runs:
         start: has an agent's actor start a driver for a run at an epoch; `drive` is what it calls.
         events: where crashes and abandoned work are told.
         max_runs: how many runs that nothing inside of a run began may be under way at once; None for any number.
+        store: where paused runs are kept; None for this process's memory.
     """
 
     def __init__(
@@ -64,6 +72,7 @@ class Runs:
         start: Callable[[Record, int], object],
         events: EventStream,
         max_runs: int | None = None,
+        store: PauseStore | None = None,
     ) -> None:
         self.events = events
         self._prefix = prefix
@@ -71,7 +80,7 @@ class Runs:
         self._numbers = count(1)
         self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
         self._admission = Admission(max_runs, lambda record: start(record, record.epoch))
-        self._tokens = Tokens()
+        self._tokens = Tokens() if store is None else StoredPauses(store)
         self.hung = Hung(events)
         self.slots = SlotsOfTools()
 
@@ -85,16 +94,23 @@ class Runs:
         run_id = f"{self._prefix}-{next(self._numbers)}"
         return Record(run_id, agent, input, options, _scope(options.timeout), self, cell)
 
-    def go_on(self, agent: Agent[object], token: str, answer: Answer, options: ResumeOptions) -> Record:
+    def go_on(
+        self,
+        agent: Agent[object],
+        token: str,
+        answer: Answer,
+        options: ResumeOptions,
+        cell_of: Callable[[Agent[object]], ActorCell],
+    ) -> Record:
         """Feed an answer to a paused run, and make the record with which it goes on; `launch` starts it."""
         self._watchdog.be_awake()  # before the token is used up: a run that cannot be watched does not go on
-        paused = self._tokens.take(token)
-        try:
+
+        def read(saved: SavedRun) -> Record:
+            return load(saved, agent, options.deps, _scope(None), self, cell_of(agent), adopt=options.adopt)
+
+        with self._tokens.claimed(token, read) as paused:
             feed_answer(paused, agent, answer, options)
-        except BaseException:
-            self._tokens.give_back(token, paused)
-            raise
-        return paused.continued(_scope(options.timeout), options.deps)
+            return paused.continued(_scope(options.timeout), options.deps)
 
     def launch(self, record: Record) -> None:
         """Start a run that was prepared."""
@@ -122,6 +138,7 @@ class Runs:
         if isinstance(outcome, Incomplete):
             self._park(record, outcome, epoch)
         else:
+            self._tokens.over(record)
             record.end(outcome, "complete", epoch=epoch)
 
     def pause(self, record: Record, step: AwaitApproval | AwaitInput, epoch: int) -> None:
@@ -151,19 +168,34 @@ class Runs:
         self._park(record, told, epoch)
 
     def _park(self, record: Record, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
-        token = "" if record.is_inner else self._tokens.issue(record)
-        if not record.end(replace(outcome, token=token), outcome.status, epoch=epoch):
+        token = "" if record.is_inner else self._keep(record, outcome, epoch)
+        ended = record.end(replace(outcome, token=token), outcome.status, epoch=epoch)
+        if token and not ended:
             self._tokens.revoke(token)
+
+    def _keep(self, record: Record, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> str:
+        record.begin_step(epoch, "keeping what it needs to go on")
+        issue = self._tokens.issue_for_limit if isinstance(outcome, Incomplete) else self._tokens.issue
+        return issue(record)
 
     def fail(self, record: Record, error: BaseException, epoch: int) -> None:
         """End the run with an error; a limit gets a token with which the run goes on."""
-        token = self._tokens.issue_for_limit(record) if _can_be_raised(record, error) else ""
+        token = self._token_for(record, error) if _can_be_raised(record, error) else ""
+        if not token and not record.is_inner:
+            self._tokens.over(record)
         if isinstance(error, RunError):
             error.run_id = record.run_id
             error.token = token
         ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
         if token and not ended:
             self._tokens.revoke(token)
+
+    def _token_for(self, record: Record, limit: BaseException) -> str:
+        try:
+            return self._tokens.issue_for_limit(record)
+        except StoreError as error:  # what ended the run is the limit, and its caller must hear of that one
+            limit.add_note(f"It has no token: {error}")
+            return ""
 
     def crashed(self, record: Record, cause: BaseException, epoch: int) -> None:
         """Fail the agent, and let the run go on from its record once that is dealt with; too many failures end the run."""
@@ -274,6 +306,8 @@ class Runs:
         """End a run from outside; its driver, if it is at work, is waited for no longer."""
         if not record.end(error, phase, overdue=overdue):
             return False
+        if record.revision:  # it is in a store, which nobody who ends a run waits for
+            aside(partial(self._tokens.over, record))
         for failure in record.scope.cancel():
             log.error("a function that on_cancel was given failed", exc_info=failure)
         return True

@@ -17,6 +17,7 @@ from understudy.messaging import DEFAULT_CAPACITY, Mailbox
 from understudy.orchestration import Agent
 from understudy.orchestration.supervision import OneForOne
 from understudy.orchestration.supervisors import Child, Supervisor
+from understudy.storing import PauseStore
 from understudy.system_events import DeadLetter, SystemEvent
 
 from .actor import Actor
@@ -32,6 +33,7 @@ from .record import Record
 from .ref import ActorRef, SupervisorRef
 from .runs import Runs
 from .shell import forget_shells
+from .stores import open_store
 from .subscriptions import Subscription
 
 if TYPE_CHECKING:
@@ -51,20 +53,26 @@ class ActorSystem:
 
     Args:
         name: names the system in addresses and errors.
+        store: where paused runs are kept: "sqlite:///shop.db" (a file, made if it is not there; opened now, which blocks
+            for up to 5 s if it is locked), an object like `PauseStore`, or "memory:" or None for this process only.
         max_runs: how many runs may be under way at once, paused ones not counted; more wait, without a thread, for a
             place. Runs that are begun inside of runs or actors are always admitted. None for any number.
 
     Raises:
-        ValueError: the name is empty, or `max_runs` is below 1.
+        ValueError: the name is empty, `store` names no store, or `max_runs` is below 1.
+        StoreError: the store cannot be opened.
     """
 
-    def __init__(self, name: str = "understudy", *, max_runs: int | None = None) -> None:
+    def __init__(
+        self, name: str = "understudy", *, store: str | PauseStore | None = None, max_runs: int | None = None
+    ) -> None:
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"a system's name must be a string that is not empty, got {name!r}")
         if max_runs is not None and not (isinstance(max_runs, int) and max_runs >= 1):
             raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
         self.name = name
         self._max_runs = max_runs
+        self._store = open_store(store)
         self._cancels = False
         """Whether every run in flight is cancelled; set before they are looked for, so that none is missed."""
         self._events = EventStream(name)
@@ -73,8 +81,9 @@ class ActorSystem:
         _systems.add(self)
 
     def _new_runs(self) -> Runs:
-        # Ids are unique over processes without a random number per run.
-        return Runs(f"{self.name}-{secrets.token_hex(4)}", self._start_run, self._events, self._max_runs)
+        # Ids are unique over processes without a random number per run; over those of all times, if a store has them all.
+        unique = secrets.token_hex(4 if self._store is None else 8)
+        return Runs(f"{self.name}-{unique}", self._start_run, self._events, self._max_runs, self._store)
 
     def leave_to_parent(self) -> None:
         """Make anew, in a forked child, what holds a lock, a thread or a run; what was spawned before is the parent's."""
@@ -91,7 +100,7 @@ class ActorSystem:
     def prepare_again(self, agent: Agent[object], token: str, answer: Answer, options: ResumeOptions) -> Record:
         """Use up a token and make the record with which its run goes on; nothing happens before `launch`."""
         self._directory.refuse_if_closed()
-        return self._runs.go_on(agent, token, answer, options)
+        return self._runs.go_on(agent, token, answer, options, self._directory.cell_of)
 
     def cell_of(self, agent: Agent[object]) -> ActorCell:
         """Return the actor that stands for an agent here; one that only runs gets its own at its first run."""

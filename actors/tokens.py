@@ -5,11 +5,15 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from understudy.errors import TokenUsed, UnknownToken
 
 if TYPE_CHECKING:
+    from understudy.orchestration.saved import SavedRun
+
     from .record import Record
 
 REMEMBERED = 10_000  # Used tokens that are told apart from unknown ones; the oldest are forgotten first.
@@ -43,13 +47,26 @@ class Tokens:
                 self._paused.pop(oldest, None)
         return token
 
-    def take(self, token: str) -> Record:
-        """Return the paused run and use the token up.
+    @contextmanager
+    def claimed(self, token: str, load: Callable[[SavedRun], Record]) -> Generator[Record]:
+        """Yield the paused run and use the token up; if the block raises, the token stands.
+
+        Args:
+            token: what the caller brought.
+            load: not needed: the run is as it was, and no text.
 
         Raises:
             TokenUsed: someone was first.
             UnknownToken: no run waits in this process under this token.
         """
+        record = self._take(token)
+        try:
+            yield record
+        except BaseException:
+            self._give_back(token, record)
+            raise
+
+    def _take(self, token: str) -> Record:
         with self._lock:
             record = self._paused.pop(token, None)
             self._limits.pop(token, None)
@@ -66,8 +83,7 @@ class Tokens:
             "without a store, a token is valid only in the process that made it"
         )
 
-    def give_back(self, token: str, record: Record) -> None:
-        """Undo `take`: the answer did not fit, and the token still stands."""
+    def _give_back(self, token: str, record: Record) -> None:
         with self._lock:
             self._used.pop(token, None)
             self._paused[token] = record
@@ -77,6 +93,9 @@ class Tokens:
         with self._lock:
             self._paused.pop(token, None)
             self._limits.pop(token, None)
+
+    def over(self, record: Record) -> None:
+        """Do nothing about a run that is over: nothing of it is kept."""
 
     def __len__(self) -> int:
         return len(self._paused)

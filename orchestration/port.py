@@ -35,6 +35,7 @@ class ResumeOptions:
     system: object = None
     max_iterations: int | None = None
     max_turns: int | None = None
+    adopt: bool = False
 
 
 class RunKeywords(TypedDict, total=False):
@@ -55,6 +56,7 @@ class ResumeKeywords(TypedDict, total=False):
     timeout: float | None
     max_iterations: int | None
     max_turns: int | None
+    adopt: bool
 
 
 Answer = str | Decision | Mapping[str, PauseAnswer] | None

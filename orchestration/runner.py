@@ -127,24 +127,37 @@ class Runner(Generic[T_co]):
         system: object = None,
         max_iterations: int | None = None,
         max_turns: int | None = None,
+        adopt: bool = False,
     ) -> Outcome[T_co]:
-        """Go on with a run that waits, in the process it paused in. Blocks like `run`.
+        """Go on with a run that waits; with a store, in any process that has the store. Blocks like `run`.
+
+        Whatever this raises before the run goes on, the token still stands, unless it was used.
 
         Args:
             token: what the outcome or the error carried; it works once.
             answer: the text for a question; a decision for all waiting calls, or decisions by call id.
             deps: as for `run`; they are never saved, so they are given again.
             timeout: seconds from now on; None for no limit.
-            system: where the run paused, if it was not the default system.
+            system: one with the store that has the run; without a store, where the run paused. The default system
+                otherwise.
             max_iterations: a higher limit, counted from the run's beginning.
             max_turns: a higher limit, counted from the run's beginning.
+            adopt: go on even if the run was stored with another definition of this agent.
 
         Raises:
             UnknownToken: no run waits here under this token.
             TokenUsed: the token was used before.
+            SpecChanged: the run was stored with another definition, and `adopt` is false.
+            StoreError: the store failed.
             TypeError: the answer is not of the kind the run waits for.
+            ValueError: the run is another agent's, or a limit would be lowered.
         """
         options = ResumeOptions(
-            deps=deps, timeout=timeout, system=system, max_iterations=max_iterations, max_turns=max_turns
+            deps=deps,
+            timeout=timeout,
+            system=system,
+            max_iterations=max_iterations,
+            max_turns=max_turns,
+            adopt=adopt,
         )
         return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))

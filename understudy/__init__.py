@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         SupervisorRef,
         Timer,
         collect,
+        configure,
         first,
     )
     from understudy.ancestry import carry
@@ -163,6 +164,7 @@ else:
             "SupervisorRef",
             "Timer",
             "collect",
+            "configure",
             "first",
         ),
         "understudy.ancestry": ("carry",),
@@ -476,6 +478,7 @@ __all__ = [
     "calls",
     "carry",
     "collect",
+    "configure",
     "current_scope",
     "first",
     "load_spec",

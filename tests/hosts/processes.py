@@ -16,11 +16,12 @@ WAIT = 25.0
 
 
 @contextmanager
-def started(*arguments: str, keep: Sequence[int] = ()) -> Generator[subprocess.Popen[str]]:
+def started(*arguments: str, keep: Sequence[int] = (), stdin: int | None = None) -> Generator[subprocess.Popen[str]]:
     """Run `python ARGUMENTS`, in a group of its own that is killed at the end; `keep` names files that it inherits."""
     process = subprocess.Popen(
         [sys.executable, *arguments],
         cwd=ROOT,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

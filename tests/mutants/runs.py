@@ -13,6 +13,8 @@ WATCHDOG = "actors/watchdog.py"
 WAITING = "actors/waiting.py"
 AWAITED = "actors/awaited.py"
 TOKENS = "actors/tokens.py"
+STORED = "actors/storedpauses.py"
+SQLITE = "actors/sqlite_store.py"
 
 TEST_RUNS = "tests/actors/test_runs.py"
 TEST_TOOLS = "tests/actors/test_tool_calls.py"
@@ -20,6 +22,8 @@ TEST_WATCHDOG = "tests/actors/test_watchdog.py"
 TEST_CIRCLES = "tests/actors/test_circles.py"
 TEST_WAITING = "tests/actors/test_waiting.py"
 TEST_PAUSES = "tests/actors/test_pauses.py"
+TEST_STORED = "tests/actors/test_stored_pauses.py"
+TEST_STORES = "tests/actors/test_stores.py"
 
 MUTANTS = (
     # --- who drives a run
@@ -182,9 +186,59 @@ MUTANTS = (
     ),
     Mutant(
         "an answer that does not fit uses the token up",
-        RUNS,
-        "self._tokens.give_back(token, paused)",
+        TOKENS,
+        "self._give_back(token, record)",
         "pass",
         (f"{TEST_PAUSES}::test_an_answer_of_the_wrong_kind_is_refused_and_the_token_stands",),
+    ),
+    # --- tokens of stored runs
+    Mutant(
+        "two who bring a stored token both go on",
+        STORED,
+        "if not self._ask(what, lambda: self._store.take(",
+        "if None is self._ask(what, lambda: self._store.take(",
+        (f"{TEST_STORED}::test_of_two_who_bring_one_token_one_goes_on",),
+    ),
+    Mutant(
+        "the secret of a stored token does not matter",
+        STORED,
+        "return same and self.revision == kept.revision",
+        "return self.revision == kept.revision",
+        (f"{TEST_STORED}::test_a_token_that_is_not_quite_right_is_unknown",),
+    ),
+    Mutant(
+        "the token of an earlier pause is no used one",
+        STORED,
+        "return self.revision < kept.revision",
+        "return False",
+        (f"{TEST_STORED}::test_each_pause_of_a_run_has_a_token_and_only_the_last_one_works",),
+    ),
+    Mutant(
+        "a run that ended while it was stored waits for ever",
+        RUNS,
+        "outcome.status, epoch=epoch):\n            self._tokens.revoke(token)",
+        "outcome.status, epoch=epoch):\n            pass",
+        (f"{TEST_STORED}::test_a_run_that_ends_while_it_is_stored_leaves_no_run_that_waits",),
+    ),
+    Mutant(
+        "a cancelled run leaves its text in the store",
+        RUNS,
+        "aside(partial(self._tokens.over, record))",
+        "pass",
+        (f"{TEST_STORED}::test_a_run_under_way_has_its_text_in_the_store_until_it_is_cancelled",),
+    ),
+    Mutant(
+        "SQLite takes a run that does not wait",
+        SQLITE,
+        "revision = :revision AND state = 'waiting'",
+        "revision = :revision",
+        (f"{TEST_STORES}::test_a_run_is_taken_once_and_its_text_is_kept",),
+    ),
+    Mutant(
+        "SQLite replaces a run that waits",
+        SQLITE,
+        "WHERE state != 'waiting' AND revision",
+        "WHERE revision",
+        (f"{TEST_STORES}::test_a_run_that_waits_is_not_replaced",),
     ),
 )

@@ -69,3 +69,17 @@ def test_errors_and_messages_load_nothing_heavy(tmp_path: Path) -> None:
     code = "import understudy as us; us.RateLimited, us.ModelTurn, us.Outcome, us.SessionState, us.ScriptedModel"
 
     assert from_elsewhere(loaded_by(code, tmp_path)) == set()
+
+
+RUN_AND_PAUSE = """
+import understudy as us
+agent = us.Agent("clerk", model=us.ScriptedModel([us.says("__ask_user__: Which?")]))
+print(agent.run("Refund").token and "paused")
+"""
+
+
+def test_a_run_that_pauses_without_a_store_loads_no_database(tmp_path: Path) -> None:
+    loaded = loaded_by(RUN_AND_PAUSE, tmp_path)
+
+    assert "paused" in loaded
+    assert loaded & {"sqlite3", "pydantic"} == set()

@@ -1,0 +1,421 @@
+"""Runs that pause into a store, and go on from it in any system that has the store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually, finished, results_of
+from tests.support.stores import DictStore
+from understudy.actors.storedpauses import KEPT_LIMITS
+from understudy.testing import ScriptedModel, calls, says
+
+
+@us.tool(approval=True)
+def refund(order: str, cents: int) -> str:
+    """Pay money back."""
+    return f"paid {cents} for {order}"
+
+
+def look(order: str) -> str:
+    return f"order {order}"
+
+
+def note(ctx: us.ToolContext, word: str) -> str:
+    ctx.session["word"] = word
+    return str(ctx.deps)
+
+
+TOOLS: tuple[us.ToolLike, ...] = (refund, look, note)
+
+
+def clerk(*turns: us.ModelTurn | Exception, max_iterations: int = 10, prompt: str = "Be brief.") -> us.Agent:
+    """Make an agent as a process does: of the same definition, and with what its model says from now on."""
+    model = ScriptedModel(turns)
+    return us.Agent("clerk", model=model, system_prompt=prompt, tools=TOOLS, max_iterations=max_iterations)
+
+
+ASKS = calls("refund", order="7", cents=1200)
+
+
+@pytest.fixture
+def store() -> DictStore:
+    return DictStore()
+
+
+@pytest.fixture
+def system(store: DictStore) -> Generator[us.ActorSystem]:
+    with us.ActorSystem("first", store=store) as made:
+        yield made
+
+
+@pytest.fixture
+def other(store: DictStore) -> Generator[us.ActorSystem]:
+    """A system as another process may have it, with the same store."""
+    with us.ActorSystem("second", store=store) as made:
+        yield made
+
+
+def paused(outcome: us.Outcome) -> us.NeedsApproval:
+    assert isinstance(outcome, us.NeedsApproval), outcome
+    return outcome
+
+
+def asked(outcome: us.Outcome) -> us.NeedsInput:
+    assert isinstance(outcome, us.NeedsInput), outcome
+    return outcome
+
+
+# --- from one system to another
+
+
+def test_a_run_goes_on_in_another_system_with_the_agent_that_is_there(
+    system: us.ActorSystem, other: us.ActorSystem
+) -> None:
+    waiting = paused(clerk(calls("look", order="7"), ASKS).run("Refund order 7", system=system))
+
+    outcome = finished(clerk(says("Done.")).resume(waiting.token, us.Approve(), system=other))
+
+    assert (outcome.text, outcome.run_id, outcome.iterations) == ("Done.", waiting.run_id, 2)
+    assert [result.content for result in results_of(outcome)] == ["order 7", "paid 1200 for 7"]
+
+
+def test_a_run_goes_on_after_its_system_stopped(store: DictStore) -> None:
+    with us.ActorSystem("first", store=store) as first:
+        waiting = asked(clerk(says("__ask_user__: Which order?")).run("Refund", system=first))
+
+    with us.ActorSystem("first", store=store) as again:
+        assert clerk(says("Seven.")).resume(waiting.token, "7", system=again).text == "Seven."
+
+
+def test_a_file_is_a_store(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    with us.ActorSystem("first", store=url) as first:
+        waiting = paused(clerk(ASKS).run("Refund", system=first))
+
+    with us.ActorSystem("second", store=url) as second:
+        outcome = clerk(says("Done.")).resume(waiting.token, us.Approve(), system=second)
+
+    assert finished(outcome).text == "Done."
+
+
+def test_a_reference_resumes_from_the_store_of_its_system(system: us.ActorSystem, other: us.ActorSystem) -> None:
+    token = paused(clerk(ASKS).run("Refund", system=system)).token
+
+    assert other.spawn(clerk(says("Done."))).resume(token, us.Approve()).text == "Done."
+
+
+def test_each_pause_of_a_run_has_a_token_and_only_the_last_one_works(
+    system: us.ActorSystem, other: us.ActorSystem
+) -> None:
+    first = asked(clerk(says("__ask_user__: Which?")).run("Refund", system=system))
+    second = asked(clerk(says("__ask_user__: Sure?")).resume(first.token, "7", system=other))
+
+    with pytest.raises(us.TokenUsed):
+        clerk().resume(first.token, "8", system=system)
+    assert clerk(says("Done.")).resume(second.token, "yes", system=system).text == "Done."
+    for token in (first.token, second.token):
+        with pytest.raises(us.TokenUsed):
+            clerk().resume(token, "8", system=other)
+
+
+def test_a_hundred_runs_wait_at_once_and_each_goes_on_once(system: us.ActorSystem, other: us.ActorSystem) -> None:
+    waiting = [paused(clerk(calls("refund", order=str(n), cents=n)).run("Refund", system=system)) for n in range(100)]
+
+    outcomes = [clerk(says("ok")).resume(one.token, us.Approve(), system=other) for one in reversed(waiting)]
+
+    assert [results_of(one)[0].content for one in reversed(outcomes)] == [f"paid {n} for {n}" for n in range(100)]
+
+
+def test_of_two_who_bring_one_token_one_goes_on(
+    store: DictStore, system: us.ActorSystem, other: us.ActorSystem
+) -> None:
+    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    both_have_read, ended = threading.Barrier(2), list[object]()
+    store.on_call = lambda method: both_have_read.wait(WAIT) if method == "take" else None
+
+    def resume(where: us.ActorSystem) -> None:
+        try:
+            ended.append(clerk(says("Done.")).resume(token, us.Approve(), system=where).text)
+        except us.TokenUsed as error:
+            ended.append(type(error))
+
+    threads = [threading.Thread(target=resume, args=(where,)) for where in (system, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+
+    assert sorted(ended, key=str) == [us.TokenUsed, "Done."]
+
+
+# --- what is carried over
+
+
+def test_session_user_and_conversation_are_carried_over_and_deps_are_given_again(
+    system: us.ActorSystem, other: us.ActorSystem
+) -> None:
+    session = us.SessionState({"customer": "ada"})
+    turns = (calls("note", word="a"), says("__ask_user__: Go on?"))
+    waiting = asked(clerk(*turns).run("Note", session=session, user_id="u-1", deps="first", system=system))
+    assert dict(session) == {"customer": "ada", "word": "a"}
+
+    outcome = clerk(calls("note", word="b"), says("ok")).resume(waiting.token, "yes", deps="second", system=other)
+
+    assert [result.content for result in results_of(outcome)] == ["first", "second"]
+    assert outcome.session == {"customer": "ada", "word": "b"}
+    assert dict(session) == {"customer": "ada", "word": "a"}  # whoever goes on may have no such object
+
+
+def test_status_and_events_of_a_run_that_paused_into_a_store(system: us.ActorSystem) -> None:
+    handle = clerk(ASKS).submit("Refund", system=system)
+
+    token = paused(handle.result(WAIT)).token
+
+    last = list(handle.events())[-1]
+    assert isinstance(last, us.RunFinished)
+    assert isinstance(last.outcome, us.NeedsApproval)
+    assert last.outcome.token == token
+    assert (handle.status().phase, handle.status().iterations) == ("needs_approval", 1)
+
+
+# --- what is refused, and leaves the token as it is
+
+
+def test_an_answer_of_the_wrong_kind_leaves_the_token(system: us.ActorSystem, other: us.ActorSystem) -> None:
+    token = paused(clerk(ASKS).run("Refund", system=system)).token
+
+    with pytest.raises(TypeError, match=r"pass Approve\(\)"):
+        clerk().resume(token, "yes", system=other)
+    with pytest.raises(us.ProtocolViolation, match="nobody"):
+        clerk().resume(token, {"nobody": us.Approve()}, system=other)
+    with pytest.raises(ValueError, match="can only be raised"):
+        clerk().resume(token, us.Approve(), max_iterations=1, system=other)
+
+    assert clerk(says("Done.")).resume(token, us.Approve(), system=other).text == "Done."
+
+
+def test_another_agent_leaves_the_token(system: us.ActorSystem, other: us.ActorSystem) -> None:
+    token = paused(clerk(ASKS).run("Refund", system=system)).token
+
+    with pytest.raises(ValueError, match="belongs to agent 'clerk', not to 'auditor'"):
+        clerk().replace(id="auditor").resume(token, us.Approve(), system=other)
+
+    assert clerk(says("Done.")).resume(token, us.Approve(), system=other).text == "Done."
+
+
+def test_another_definition_is_refused_unless_it_is_to_be_adopted(
+    system: us.ActorSystem, other: us.ActorSystem
+) -> None:
+    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    changed = clerk(says("Done."), prompt="Be kind.")
+
+    with pytest.raises(us.SpecChanged, match="adopt=True"):
+        changed.resume(token, us.Approve(), system=other)
+
+    assert changed.resume(token, us.Approve(), system=other, adopt=True).text == "Done."
+
+
+@pytest.mark.parametrize("change", ["nonce", "revision", "run", "form", "surrogate"])
+def test_a_token_that_is_not_quite_right_is_unknown(change: str, system: us.ActorSystem) -> None:
+    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    run_id, revision, nonce = token.rsplit(".", 2)
+    wrong = {
+        "nonce": f"{run_id}.{revision}.{nonce[::-1]}x",
+        "revision": f"{run_id}.2.{nonce}",
+        "run": f"{run_id}0.{revision}.{nonce}",
+        "form": f"{run_id}.{'9' * 5000}.{nonce}",
+        "surrogate": f"\ud800{token}",
+    }[change]
+
+    with pytest.raises(us.UnknownToken, match="no run waits under this token in DictStore"):
+        clerk().resume(wrong, us.Approve(), system=system)
+    assert clerk(says("Done.")).resume(token, us.Approve(), system=system).text == "Done."
+
+
+def test_a_system_without_a_store_says_that_one_makes_tokens_last(system: us.ActorSystem) -> None:
+    token = paused(clerk(ASKS).run("Refund", system=system)).token
+
+    with us.ActorSystem("memory") as memory, pytest.raises(us.UnknownToken, match="without a store"):
+        clerk().resume(token, us.Approve(), system=memory)
+
+
+# --- limits
+
+
+def test_a_limit_has_a_token_that_works_elsewhere(
+    store: DictStore, system: us.ActorSystem, other: us.ActorSystem
+) -> None:
+    with pytest.raises(us.MaxIterationsExceeded) as caught:
+        clerk(*[calls("look", order="7")] * 2, max_iterations=1).run("Look", system=system)
+
+    assert store.keeps[caught.value.run_id] == KEPT_LIMITS
+    with pytest.raises(us.MaxIterationsExceeded) as again:
+        clerk().resume(caught.value.token, system=other)
+    outcome = finished(clerk(says("Seen.")).resume(again.value.token, max_iterations=2, system=other))
+    assert (outcome.text, outcome.iterations) == ("Seen.", 2)
+
+
+def test_a_run_that_waits_for_a_person_is_never_forgotten(store: DictStore, system: us.ActorSystem) -> None:
+    waiting = paused(clerk(ASKS).run("Refund", system=system))
+
+    assert store.keeps == {waiting.run_id: None}
+
+
+# --- what the store is left with
+
+
+def test_a_run_that_is_over_leaves_no_text_behind(store: DictStore, system: us.ActorSystem) -> None:
+    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    clerk(says("Done.")).resume(token, us.Approve(), system=system)
+    failing = asked(clerk(says("__ask_user__: Which?")).run("Refund", system=system)).token
+    with pytest.raises(us.RateLimited):
+        clerk(us.RateLimited("slow down")).resume(failing, "7", system=system)
+
+    assert [(run.state, run.payload) for run in store.runs.values()] == [("over", "")] * 2
+
+
+def test_a_run_under_way_has_its_text_in_the_store_until_it_is_cancelled(
+    store: DictStore, system: us.ActorSystem
+) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def think(_: us.ModelRequest) -> us.ModelTurn:
+        entered.set()
+        leave.wait(WAIT)
+        return says("late")
+
+    waiting = paused(clerk(ASKS).run("Refund", system=system))
+    ended: list[BaseException] = []
+
+    def resume() -> None:
+        try:
+            slow.resume(waiting.token, us.Approve(), system=system)
+        except us.RunCancelled as error:
+            ended.append(error)
+
+    slow = clerk()
+    with slow.override(model=us.FunctionModel(think)):
+        thread = threading.Thread(target=resume)
+        thread.start()
+        assert entered.wait(WAIT)
+        under_way = store.runs[waiting.run_id]
+        system.stop(0.0)
+        thread.join(WAIT)
+        leave.set()
+
+    assert (under_way.state, under_way.payload != "") == ("taken", True)
+    assert len(ended) == 1
+    eventually(lambda: store.runs[waiting.run_id].state == "over", "the entry is closed")
+
+
+def test_a_run_that_ends_while_it_is_stored_leaves_no_run_that_waits(store: DictStore, system: us.ActorSystem) -> None:
+    storing, ended = threading.Event(), threading.Event()
+
+    def hold(method: str) -> None:
+        if method == "put":
+            storing.set()
+            ended.wait(WAIT)
+
+    store.on_call = hold
+    handle = clerk(ASKS).submit("Refund", system=system)
+    assert storing.wait(WAIT)
+    assert handle.status().doing == "keeping what it needs to go on"
+    handle.cancel()  # does not wait for the store
+    ended.set()
+
+    with pytest.raises(us.RunCancelled):
+        handle.result(WAIT)
+    eventually(lambda: [run.state for run in store.runs.values()] == ["over"], "the entry is closed")
+
+
+# --- what cannot be stored
+
+
+def break_down(_: str) -> None:
+    raise ConnectionError("the disk is away")
+
+
+def test_a_pause_that_cannot_be_stored_ends_the_run_with_what_the_store_said(
+    store: DictStore, system: us.ActorSystem
+) -> None:
+    store.on_call = break_down
+
+    with pytest.raises(
+        us.StoreError, match=r"run first-\w+-1 pauses.* in DictStore: ConnectionError: the disk is away"
+    ):
+        clerk(ASKS).run("Refund", system=system)
+
+
+def test_a_limit_that_cannot_be_stored_is_raised_all_the_same_without_a_token(
+    store: DictStore, system: us.ActorSystem
+) -> None:
+    store.on_call = break_down
+
+    with pytest.raises(us.MaxIterationsExceeded) as caught:
+        clerk(calls("look", order="7"), max_iterations=0).run("Look", system=system)
+
+    assert caught.value.token == ""
+    assert "It has no token" in caught.value.__notes__[0]
+    assert "the disk is away" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("broken", ["get", "take"])
+def test_a_store_that_fails_on_resume_leaves_the_token(broken: str, store: DictStore, system: us.ActorSystem) -> None:
+    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    store.on_call = lambda method: break_down(method) if method == broken else None
+
+    with pytest.raises(us.StoreError, match="the disk is away"):
+        clerk().resume(token, us.Approve(), system=system)
+
+    store.on_call = lambda _: None
+    assert clerk(says("Done.")).resume(token, us.Approve(), system=system).text == "Done."
+
+
+def test_a_store_that_cannot_close_an_entry_does_not_spoil_the_outcome(
+    store: DictStore, system: us.ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    store.on_call = lambda method: break_down(method) if method == "close" else None
+
+    assert clerk(says("Done.")).resume(token, us.Approve(), system=system).text == "Done."
+
+    assert "could not be closed in DictStore" in caplog.text
+
+
+def test_a_session_that_json_cannot_carry_ends_the_run_at_its_pause(system: us.ActorSystem) -> None:
+    def connect(ctx: us.ToolContext) -> str:
+        ctx.session["db"] = object()  # type: ignore[assignment]  # the mistake under test
+        return "connected"
+
+    agent = us.Agent("clerk", model=ScriptedModel([calls("connect"), says("__ask_user__: Go on?")]), tools=[connect])
+
+    with pytest.raises(us.StoreError, match=r"session\['db'\] is of type object, which JSON cannot carry"):
+        agent.run("Connect", system=system)
+
+
+def test_what_a_store_has_and_nobody_can_read_is_told(store: DictStore, system: us.ActorSystem) -> None:
+    waiting = paused(clerk(ASKS).run("Refund", system=system))
+    broken = us.PausedRun(run_id=waiting.run_id, revision=1, nonce=waiting.token.rsplit(".", 1)[1], payload="{}")
+    store.runs[waiting.run_id] = broken
+
+    with pytest.raises(us.StoreError, match=f"has of run {waiting.run_id} cannot be read: not a saved run"):
+        clerk().resume(waiting.token, us.Approve(), system=system)
+
+
+def test_a_store_that_has_another_run_under_this_id_keeps_it(store: DictStore, system: us.ActorSystem) -> None:
+    def put_first(method: str) -> None:
+        store.on_call = lambda _: None
+        (run_id,) = [run.run_id for run in system.health().runs]
+        store.put(us.PausedRun(run_id=run_id, revision=1, nonce="n", payload="theirs"), keep=None)
+
+    store.on_call = put_first
+
+    with pytest.raises(us.StoreError, match="it has this run already"):
+        clerk(ASKS).run("Refund", system=system)
+
+    assert [run.payload for run in store.runs.values()] == ["theirs"]
