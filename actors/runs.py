@@ -112,6 +112,10 @@ class Runs:
             feed_answer(paused, agent, answer, options)
             return paused.continued(_scope(options.timeout), options.deps)
 
+    def runner_of(self, token: str) -> str:
+        """Return the id of the runner whose run waits under a token."""
+        return self._tokens.runner_of(token)
+
     def launch(self, record: Record) -> None:
         """Start a run that was prepared."""
         record.started_in = copy_context()

@@ -118,6 +118,10 @@ class StoredPauses:
         if not self._ask(what, lambda: self._store.take(found.run_id, found.revision)):
             raise self._used()
 
+    def runner_of(self, token: str) -> str:
+        """Return the id of the runner whose run waits under a token, which stands."""
+        return self._read(*self._find(token)).runner_id
+
     def _find(self, text: str) -> tuple[Token, str]:
         token = Token.parse(text)
         kept = None

@@ -106,6 +106,16 @@ class ActorSystem:
         """Return the actor that stands for an agent here; one that only runs gets its own at its first run."""
         return self._directory.cell_of(agent)
 
+    def runner_of(self, token: str) -> str:
+        """Return the id of the runner whose run waits under a token, which is not used up; blocks for the store, if there is one.
+
+        Raises:
+            UnknownToken: no run waits here under this token.
+            TokenUsed: someone was first.
+            StoreError: the store failed.
+        """
+        return self._runs.runner_of(token)
+
     def launch(self, record: Record) -> None:
         """Start a run that was prepared; returns at once."""
         self._runs.launch(record)

@@ -75,10 +75,19 @@ class Tokens:
                 if len(self._used) > REMEMBERED:
                     self._used.popitem(last=False)
                 return record
-            used = token in self._used
-        if used:
-            raise TokenUsed("this token has been used; the outcome of the run it resumed carries the next one")
-        raise UnknownToken(
+        raise self._refusal(token)
+
+    def runner_of(self, token: str) -> str:
+        """Return the id of the runner whose run waits under a token, which stands."""
+        record = self._paused.get(token)
+        if record is None:
+            raise self._refusal(token)
+        return record.agent.id
+
+    def _refusal(self, token: str) -> TokenUsed | UnknownToken:
+        if token in self._used:
+            return TokenUsed("this token has been used; the outcome of the run it resumed carries the next one")
+        return UnknownToken(
             "no run waits here under this token: it was made by another process or another system, or was mistyped; "
             "without a store, a token is valid only in the process that made it"
         )

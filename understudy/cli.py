@@ -1,4 +1,4 @@
-"""The command line: `understudy run FILE.yaml ID INPUT`."""
+"""The command line: `understudy run FILE.yaml ID INPUT` and `understudy resume TOKEN FILE.yaml`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import NoReturn, TextIO
 
-from understudy.errors import SpecError
+from understudy.actors import ActorSystem
+from understudy.errors import UnderstudyError
 from understudy.events import RunFailed, RunFinished
 from understudy.models import ModelName
 from understudy.orchestration import Agent
@@ -18,6 +19,7 @@ from understudy.outcomes import Outcome
 from understudy.providers import Rehearsal
 from understudy.specs import LoadedSpec, SpecLoader, load_tool_file
 
+from . import resuming
 from .report import INTERRUPTED, USAGE, CallLog, UsageMistake, as_json, for_people, status_of
 from .terminal import Progress, Quiet, progress_on
 
@@ -52,7 +54,7 @@ exit status:
   0    the run is complete
   1    the run failed: the provider, a tool that ends the run, a limit, a bug
   2    the command line, the spec or a file of tools is wrong; nothing was run
-  3    the run waits for a person, for an answer or an approval
+  3    the run waits for a person, for an answer or an approval; with --store, the token for it is printed
   130  interrupted; the run was cancelled
 """
 
@@ -68,10 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = _parser().parse_args(given)
         # What tools print is not the answer, and must not come between a program and its JSON.
         with contextlib.redirect_stdout(sys.stderr):
-            ended = _run(arguments, log)
+            ended = resuming.without_vain_token(arguments.do(arguments, log), arguments)
     except SystemExit as ending:  # argparse printed its help or version
         return ending.code if isinstance(ending.code, int) else USAGE
-    except (UsageMistake, SpecError, KeyboardInterrupt) as error:
+    except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
         ended = error
     return _tell(ended, log, out, json="--json" in given)
 
@@ -81,23 +83,29 @@ def _run(arguments: argparse.Namespace, log: CallLog) -> Outcome[object] | BaseE
     agent = loaded.agent(arguments.id)
     _check_tools(agent)
     text = _read_input(arguments.input)
+    system = resuming.system_of(arguments)
     with contextlib.ExitStack() as stack:
-        if arguments.rehearse:
-            for one in loaded.agents.values():
-                stack.enter_context(one.override(model=Rehearsal()))
-            if not arguments.json:
-                _print(f"rehearsal: the tools really run, a stand-in answers for {_model_name(agent)}", sys.stderr)
+        stack.enter_context(_models_of(loaded, agent, arguments))
         progress = Quiet() if arguments.json else progress_on(sys.stderr)
         stack.callback(progress.close)
-        return _watch(agent, text, arguments.timeout, log, progress)
+        return _watch(agent, text, arguments.timeout, system, log, progress)
+
+
+def _resume(arguments: argparse.Namespace, log: CallLog) -> Outcome[object] | BaseException:
+    system = resuming.system_of(arguments)
+    loaded = _load(arguments.file, arguments.tools)
+    agent = loaded.agent(resuming.agent_id(arguments, system))
+    _check_tools(agent)
+    with _models_of(loaded, agent, arguments):
+        return resuming.go_on(agent, arguments, system, log)
 
 
 def _watch(
-    agent: Agent, text: str, timeout: float | None, log: CallLog, progress: Progress
+    agent: Agent, text: str, timeout: float | None, system: ActorSystem, log: CallLog, progress: Progress
 ) -> Outcome[object] | BaseException:
     handle = None
     try:
-        handle = agent.submit(text, timeout=timeout)
+        handle = agent.submit(text, timeout=timeout, system=system)
         for event in handle.events():
             log.see(event)
             progress.see(event)
@@ -113,6 +121,18 @@ def _watch(
             handle.cancel()
         return KeyboardInterrupt("the run was cancelled")
     return handle.result()
+
+
+@contextlib.contextmanager
+def _models_of(loaded: LoadedSpec, agent: Agent, arguments: argparse.Namespace) -> Generator[None]:
+    """Let the models of the spec be played by those that the options name."""
+    with contextlib.ExitStack() as stack:
+        if arguments.rehearse:
+            for one in loaded.agents.values():
+                stack.enter_context(one.override(model=Rehearsal()))
+            if not arguments.json:
+                _print(f"rehearsal: the tools really run, a stand-in answers for {_model_name(agent)}", sys.stderr)
+        yield
 
 
 def _load(file: str, tool_files: Sequence[str]) -> LoadedSpec:
@@ -207,6 +227,23 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("file", metavar="FILE.yaml", help="the spec")
     run.add_argument("id", metavar="ID", help="which of its agents")
     run.add_argument("input", metavar="INPUT", help="what the user says; - reads standard input")
+    run.set_defaults(do=_run)
+    _add_options(run)
+    resume = commands.add_parser(
+        "resume",
+        help="go on with a run that waits",
+        description=resuming.ABOUT,
+        epilog=EXITS,
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    resuming.add_arguments(resume)
+    resume.set_defaults(do=_resume)
+    _add_options(resume)
+    return parser
+
+
+def _add_options(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--tools",
         metavar="FILE.py",
@@ -217,7 +254,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--rehearse", action="store_true", help="let a stand-in play every model; needs no key or network")
     run.add_argument("--json", action="store_true", help="print one JSON object, also for errors, and no progress")
     run.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="end the run after this time")
-    return parser
+    resuming.add_store(run)
 
 
 def _seconds(text: str) -> float:

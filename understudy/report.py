@@ -11,6 +11,7 @@ from understudy.errors import (
     AuthenticationError,
     MaxIterationsExceeded,
     RunCancelled,
+    RunError,
     RunTimedOut,
     SpecError,
     UnderstudyError,
@@ -102,6 +103,8 @@ def _outcome_report(outcome: Outcome[object]) -> Report:
             "total_tokens": usage.total_tokens,
         },
     }
+    if not isinstance(outcome, Complete) and outcome.token:
+        report["token"] = outcome.token
     match outcome:
         case NeedsInput(question=question):
             report["question"] = question
@@ -116,7 +119,11 @@ def _outcome_report(outcome: Outcome[object]) -> Report:
 
 def _error_report(error: BaseException) -> Report:
     kind = "cancelled" if status_of(error) == INTERRUPTED else "error"
-    return {"outcome": kind, "text": None, "error": {"type": type(error).__name__, "message": explain(error)}}
+    told: Report = {"type": type(error).__name__, "message": explain(error)}
+    report: Report = {"outcome": kind, "text": None, "error": told}
+    if isinstance(error, RunError) and error.token:
+        report["token"] = error.token
+    return report
 
 
 def for_people(ended: Outcome[object] | BaseException) -> tuple[str, str]:
@@ -126,16 +133,23 @@ def for_people(ended: Outcome[object] | BaseException) -> tuple[str, str]:
             return "", f"understudy: {explain(ended)}"
         case Complete(text=text):
             return text, ""
-        case NeedsInput(question=question):
-            return "", f"understudy: the run waits for an answer to: {question}\n{GO_ON}"
-        case NeedsApproval(calls=calls):
+        case NeedsInput(question=question, token=token):
+            return "", f"understudy: the run waits for an answer to: {question}\n{go_on(token, '--answer TEXT')}"
+        case NeedsApproval(calls=calls, token=token):
             waiting = "\n".join([f"  {shown_call(call)}" for call in calls])
-            return "", f"understudy: the run waits for a person to approve:\n{waiting}\n{GO_ON}"
+            how = go_on(token, "--approve, or --reject REASON")
+            return "", f"understudy: the run waits for a person to approve:\n{waiting}\n{how}"
         case Incomplete(completion_reason=reason, last_text=text):
             return text, f"understudy: the run stopped before its end: {reason}"
 
 
-GO_ON = "The command line cannot answer yet; a program can, with agent.resume(outcome.token, …)."
+NO_TOKEN = "It ends here; with --store sqlite:///FILE.db it could be answered later."
+
+
+def go_on(token: str, options: str) -> str:
+    """Return how to go on with a run that waits."""
+    return f"Go on with: understudy resume {token} FILE.yaml {options}" if token else NO_TOKEN
+
 
 HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (AuthenticationError, "keys are read from the environment only; --rehearse runs the agent without one"),
@@ -153,6 +167,8 @@ def explain(error: BaseException) -> str:
     if not isinstance(error, UnderstudyError | UsageMistake):
         name = f"{type(error).__module__}.{name}".removeprefix("builtins.")
     hints = [f"\n  {hint}" for kind, hint in HINTS if isinstance(error, kind)]
+    if isinstance(error, MaxIterationsExceeded) and error.token:
+        hints.append(f"\n  {go_on(error.token, '--max-iterations N')}")
     return f"{name}{error}{''.join(hints)}"
 
 
