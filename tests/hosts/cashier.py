@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import count
 
 import understudy as us
 from understudy.testing import FunctionModel
@@ -46,7 +47,9 @@ def approve(token: str) -> str:
         return type(error).__name__
 
 
-if __name__ == "__main__":  # URL, then a line `pause ORDER LEDGER` or `approve TOKEN` at a time from standard input
+if (
+    __name__ == "__main__"
+):  # URL, then lines `pause ORDER LEDGER`, `approve TOKEN …` or `work LEDGER` from standard input
     us.configure(store=sys.argv[1])
     print("ready", flush=True)
     for line in sys.stdin:
@@ -55,5 +58,10 @@ if __name__ == "__main__":  # URL, then a line `pause ORDER LEDGER` or `approve 
                 print(pause(order, ledger), flush=True)
             case ["approve", *tokens]:
                 print(*[approve(token) for token in tokens], sep=", ", flush=True)
+            case ["work", ledger]:  # until it is killed
+                for number in count():
+                    token = pause(str(number), ledger)
+                    print(token, flush=True)
+                    approve(token)
             case _:
                 raise ValueError(line)

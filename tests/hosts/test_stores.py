@@ -125,6 +125,29 @@ def test_a_run_whose_process_is_killed_when_it_went_on_is_kept_as_taken(tmp_path
     assert paid(tmp_path / "ledger") == ["7"]
 
 
+@pytest.mark.parametrize("after", [1, 2, 5, 11])
+def test_a_process_that_is_killed_at_work_spoils_nothing_and_nothing_runs_twice(after: int, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    with till(tmp_path) as first:
+        first.say("work", str(ledger))
+        tokens = [first.hear() for _ in range(after)]
+        first.kill()  # while it approves of the last one, or pauses the next
+        assert first.process.stdout is not None
+        tokens += first.process.stdout.read().split()
+
+    with till(tmp_path) as second:
+        said = second.approve(*tokens).split(", ")
+        third = second.pause("third", ledger)
+        assert second.approve(third) == "paid for third"
+
+    *finished, last = said  # only the last one may have been left, or be on its way
+    assert finished == ["TokenUsed"] * len(finished)
+    assert last in ("TokenUsed", f"paid for {len(finished)}")
+    orders = paid(ledger)
+    assert len(orders) == len(set(orders))
+    assert set(orders) >= {str(number) for number in range(len(finished))} | {"third"}
+
+
 # --- the default system
 
 
