@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
-from tests.support.waiting_runs import through_text, tokens_of
+from tests.support.waiting_runs import tokens_of
 from understudy.testing import ScriptedModel, calls, says
 
 ASK = "__ask_user__: "
@@ -411,27 +412,27 @@ def team() -> us.Agent:
     return us.Agent("lead", model=Scripted(both, says("Done.")), sub_agents=[left, right])
 
 
-def test_a_run_with_sub_agents_goes_on_in_another_system_with_definitions_made_anew() -> None:
-    first, second, third = team(), team(), team()
-    with us.ActorSystem("one") as one, us.ActorSystem("two") as two, us.ActorSystem("three") as three:
-        both = asked(first.run("go", system=one))
-        token = through_text(both.token, one, second, two)
-        rest = waiting(second.resume(token, {both.pauses[0].id: "yes"}, system=two))
-        token = through_text(rest.token, two, third, three)
-        outcome = finished(third.resume(token, us.Approve(), system=three))
+def test_a_run_with_sub_agents_goes_on_in_another_system_with_definitions_made_anew(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    with us.ActorSystem("one", store=store) as one:
+        both = asked(team().run("go", system=one))
+    with us.ActorSystem("two", store=store) as two:
+        rest = waiting(team().resume(both.token, {both.pauses[0].id: "yes"}, system=two))
+    with us.ActorSystem("three", store=store) as three:
+        outcome = finished(team().resume(rest.token, us.Approve(), system=three))
 
     assert [pause.path for pause in both.pauses] == [("lead", "left", "checker"), ("lead", "right")]
     assert [pause.path for pause in rest.pauses] == [("lead", "right")]
     assert contents(outcome) == ["l", "r"]
 
 
-def test_a_run_is_refused_when_the_definition_of_a_sub_agent_has_changed() -> None:
+def test_a_run_is_refused_when_the_definition_of_a_sub_agent_has_changed(tmp_path: Path) -> None:
     lead = team()
-    with us.ActorSystem("one") as one:
+    with us.ActorSystem("one", store=f"sqlite:///{tmp_path / 'runs.db'}") as one:
         paused = asked(lead.run("go", system=one))
         left, right = lead.sub_agents
         assert isinstance(left.runner, us.Agent)
         changed = lead.replace(sub_agents=[left.runner.replace(system_prompt="Be brief."), right])
 
         with pytest.raises(us.SpecChanged, match="'lead'"):
-            through_text(paused.token, one, changed, one)
+            changed.resume(paused.token, "yes", system=one)
