@@ -12,6 +12,7 @@ from understudy.errors import (
     AgentCrashed,
     AgentDown,
     RunTimedOut,
+    ToolError,
     UnderstudyError,
     in_words,
 )
@@ -97,7 +98,11 @@ class Driver:
             # Nothing is begun that nobody has time for, whoever notices first.
             if deadline is not None and time.monotonic() >= deadline:
                 raise timed_out(record)
-            step = record.next_step(epoch)
+            try:
+                step = record.next_step(epoch)
+            except ToolError as error:  # the agent heard of it when the tool raised, and does not fail once more
+                error.__cause__ = record.raised.get(error.call_id)
+                return self._runs.fail(record, error, epoch)
             match step:
                 case CallModel(request=request):
                     self._call_model(request)

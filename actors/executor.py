@@ -11,7 +11,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from understudy.errors import RunError, RunTimedOut, had_its_retries, in_words
+from understudy.errors import Retry, RunError, RunTimedOut, had_its_retries, in_words
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.orchestration.delegation import SubAgent
 from understudy.scope import Scope, enter_scope, leave_scope
@@ -60,6 +60,10 @@ def execute(order: RunTool) -> Executed:
         return _attempts(order.tool, _attempt_of(order), order.scope)
     except BadArguments as error:
         return error_result(call, "bad_arguments", str(error)), None
+    except Retry as wish:
+        if order.overdue:
+            return timeout_result(call, order.tool.timeout), None
+        return error_result(call, "retry", wish.reason), None
     except CallFailed as failure:
         if order.overdue:
             return timeout_result(call, order.tool.timeout), None
@@ -73,6 +77,8 @@ def execute(order: RunTool) -> Executed:
         if fails_agent(order.record.agent, error):
             order.record.cell.count_failure()
             order.record.cell.fail(error)
+        if order.record.agent.run_spec.raises(call.name):
+            order.record.raised[call.id] = error
         return error_result(call, "raised", f"{call.name} failed: {in_words(error)}"), None
     finally:
         leave_scope(token)
@@ -102,7 +108,7 @@ def _attempts(tool: Tool[..., object], attempt: Callable[[], Executed], scope: S
     for made in range(tool.retries + 1):
         try:
             return attempt()
-        except (RunError, BadArguments):
+        except (RunError, BadArguments, Retry):
             raise
         except Exception as error:
             if made == tool.retries or scope.cancelled or _is_final(error):

@@ -80,6 +80,7 @@ class Record:
         "machine",
         "options",
         "phase",
+        "raised",
         "reply",
         "revision",
         "run_id",
@@ -144,6 +145,8 @@ class Record:
         """Call id -> how many attempts timed out."""
         self.revision = 0
         """Which pause it went on from, if a store has it; 0 for none."""
+        self.raised: dict[str, BaseException] = {}
+        """Call id -> what the tool raised, of tools whose errors end the run."""
         given = options.session
         self.session = SessionOverlay(given.snapshot() if isinstance(given, SessionState) else dict(given or {}))
         self.reply: Reply[Outcome[object]] = Reply()

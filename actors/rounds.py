@@ -11,8 +11,9 @@ from math import inf
 from typing import TYPE_CHECKING, cast
 
 from understudy.ancestry import current_ancestry
-from understudy.errors import ToolTimeout, ToolUnavailable, UnderstudyError
+from understudy.errors import RunCancelled, ToolTimeout, ToolUnavailable, UnderstudyError
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
+from understudy.orchestration.toolerrors import failure_of
 from understudy.tools import Tool
 
 from .awaited import Awaited, Merged
@@ -62,7 +63,7 @@ class Round:
                     waits.enter_context(graph.waiting(current_ancestry(), every, self._refuse))
                 for call in self._calls:
                     self._await(call)
-                    self._tell(call)  # whose thread may not have come to it yet, and the run goes on
+                    self._over(call)  # whose thread may not have come to it yet, and the run goes on
         except BaseException:
             self._give_up()
             raise
@@ -72,8 +73,18 @@ class Round:
 
     def _start(self, call: Call) -> None:
         self._record.story.note(call.order.call)
-        call.reply.when_done(lambda: self._tell(call))
+        call.reply.when_done(lambda: self._over(call))
         call.begin()
+
+    def _over(self, call: Call) -> None:
+        """Tell of a call that is done. If its result ends the run, nobody waits for the others any more."""
+        self._tell(call)
+        result, _ = call.executed()
+        if failure_of(self._record.agent.run_spec, result) is None:
+            return
+        for other in self._calls:
+            if other is not call:
+                other.give_up(RunCancelled(f"{result.name} failed, and that ends the run"))
 
     def _await(self, call: Call) -> None:
         while not call.reply.wait(self._until_next_look(call)):
@@ -240,7 +251,8 @@ class Call:
         if isinstance(error, ToolTimeout):
             return timeout_result(call, self.order.tool.timeout), None
         kind: ToolErrorKind = "unavailable" if isinstance(error, ToolUnavailable) else "not_run"
-        return error_result(call, kind, f"{call.name} did not run: {error}"), None
+        what = "did not run to its end" if self.order.thread else "did not run"
+        return error_result(call, kind, f"{call.name} {what}: {error}"), None
 
 
 class _Open:

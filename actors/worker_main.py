@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Any, cast
 
 from understudy.ancestry import Link, enter_ancestry, leave_ancestry
-from understudy.errors import RunError, had_its_retries, in_words
+from understudy.errors import Retry, RunError, had_its_retries, in_words
 from understudy.isolation import Place
 from understudy.messages import JsonObject, JsonValue
 from understudy.permits import Permit
@@ -102,6 +102,8 @@ def _answer(call: dict[str, Any]) -> bytes:
         return encode(_carry_out(call))
     except BadArguments as error:
         return _failure(str(error), kind="bad_arguments")
+    except Retry as wish:
+        return _failure(wish.reason, kind="retry")
     except NotSendable as error:
         return _failure(str(error), kind="raised")
     except BaseException as error:

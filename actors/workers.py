@@ -17,6 +17,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from understudy.errors import Retry
 from understudy.messages import JsonObject, JsonValue, ToolResult
 from understudy.permits import Permit
 from understudy.session import SessionOverlay
@@ -312,6 +313,8 @@ def _executed(order: RunTool, reply: dict[str, Any]) -> Executed:
     call = order.call
     if reply.get("error") == "bad_arguments":
         raise BadArguments(reply["words"])
+    if reply.get("error") == "retry":
+        raise Retry(reply["words"])
     if "error" in reply:
         if reply["trace"]:
             log.warning("tool %s failed in its process:\n%s", call.name, reply["trace"])

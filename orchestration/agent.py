@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 from understudy.asking import ask_user
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
+from understudy.tooloptions import OnToolError, checked_on_error
 from understudy.tools import Tool, ToolLike
 
 from .checks import (
@@ -48,6 +49,7 @@ class AgentChanges(TypedDict, total=False):
     max_iterations: int
     max_turns: int
     restart_on: Iterable[type[Exception]]
+    on_tool_error: OnToolError
 
 
 class Agent(Runner[T_co]):
@@ -70,6 +72,9 @@ class Agent(Runner[T_co]):
         restart_on: errors of the model or a tool after which the agent is restarted, as after a failure of its own: its
             model lets go of its connections, and the step that the model failed in is done again. Of a tool, the result
             is the error as ever.
+        on_tool_error: what becomes of a tool call that fails, times out, is malformed or cannot be made: `"result"`, an error
+            that the model reads, or `"raise"`, which ends the run with `ToolError` and cancels the turn's other calls. A
+            tool's own `on_error` goes before. What a tool says with `Retry`, and a person's no, are for the model always.
 
     Raises:
         ValueError: the model string is unknown, two tools have one name, or a number is out of range.
@@ -87,6 +92,7 @@ class Agent(Runner[T_co]):
     max_iterations: int
     max_turns: int
     restart_on: tuple[type[Exception], ...]
+    on_tool_error: OnToolError
 
     def __init__(
         self: Agent[str],
@@ -101,6 +107,7 @@ class Agent(Runner[T_co]):
         max_iterations: int = DEFAULT_MAX_ITERATIONS,
         max_turns: int = DEFAULT_MAX_TURNS,
         restart_on: Iterable[type[Exception]] = (),
+        on_tool_error: OnToolError = "result",
     ) -> None:
         given = checked_settings(id, settings)
         made = checked_tools(id, tools, given, checked_sub_agents(id, sub_agents))
@@ -115,6 +122,7 @@ class Agent(Runner[T_co]):
             "max_iterations": checked_count(id, "max_iterations", max_iterations, 0),
             "max_turns": checked_count(id, "max_turns", max_turns, 1),
             "restart_on": checked_errors(id, restart_on),
+            "on_tool_error": checked_on_error(f"agent {id!r}: on_tool_error", on_tool_error),
             "_run_spec": None,
             "_overrides": [],
             "tools_by_name": {tool.name: tool for tool in made},
@@ -176,6 +184,8 @@ class Agent(Runner[T_co]):
             settings=self.settings,
             max_iterations=self.max_iterations,
             max_turns=self.max_turns,
+            on_tool_error=self.on_tool_error,
+            tool_errors={t.name: t.on_error for t in self.tools if t.on_error is not None},
         )
 
     _overrides: list[Model]

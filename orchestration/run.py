@@ -20,6 +20,7 @@ from .rounds import take_decisions, take_results
 from .spec import RunSpec
 from .state import PausedChild, Phase, Round, RunState
 from .steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done, InvalidCall, Resolution, Step
+from .toolerrors import end_if_failed
 from .transcript import Transcript
 from .turns import ask_to_continue, take_turn
 
@@ -66,7 +67,8 @@ class AgentRun:
 
         Raises:
             MaxIterationsExceeded: a limit is reached; `extend` raises it.
-            ToolError: an invalid call was resolved with `FailRun`, or its retries are used up.
+            ToolError: an invalid call was resolved with `FailRun`, or its retries are used up; or a call failed, and the
+                spec says that this ends the run.
             RunCancelled: an invalid call was resolved with `StopRun`.
             BadReply: the model's last turn was cut off or blocked and holds no answer.
         """
@@ -170,7 +172,9 @@ class AgentRun:
         """
         round_ = self._admitted_round("tool results")
         take_results(round_, list(results))
-        self._close_if_complete(round_)
+        end_if_failed(self._spec, self._state)
+        if self._state.round is not None:
+            self._close_if_complete(round_)
 
     def decisions(self, decisions: Mapping[str, Decision]) -> None:
         """Take a person's decisions about waiting calls, by call id; some or all of them.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from understudy.messages import Settings, ToolSpec
+from understudy.tooloptions import OnToolError
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -48,6 +49,10 @@ class RunSpec:
     continue_message: str = DEFAULT_CONTINUE_MESSAGE
     max_invalid_retries: int = DEFAULT_MAX_INVALID_RETRIES
     """How often a run may answer an invalid call with `RetryTurn`."""
+    on_tool_error: OnToolError = "result"
+    """Whether a call that fails is a result for the model, or ends the run; no part of the fingerprint."""
+    tool_errors: Mapping[str, OnToolError] = field(default_factory=dict[str, OnToolError])
+    """Tool name -> the same, for tools that say it for themselves."""
 
     @classmethod
     def of(cls, agent: Agent[object]) -> RunSpec:
@@ -76,10 +81,14 @@ class RunSpec:
             return frozenset([tool.name for tool in self.tools])
         return frozenset([choice])
 
+    def raises(self, tool: str) -> bool:
+        """Whether a failing call of `tool` ends the run; there may be no such tool."""
+        return self.tool_errors.get(tool, self.on_tool_error) == "raise"
+
     def fingerprint(self) -> str:
         """Return a short digest of the definition; equal specs have equal ones in every process.
 
-        Limits are left out: a saved run keeps those it began with, and they may be raised.
+        Limits are left out: a saved run keeps those it began with, and they may be raised. So is what becomes of errors.
         """
         tools = [(t.name, t.description, t.schema, self.approvals.get(t.name, False)) for t in self.tools]
         usual = Settings()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from understudy.errors import BadReply, RunCancelled, ToolError, UnderstudyError
+from understudy.errors import BadReply, RunCancelled, ToolError, ToolTimeout, ToolUnavailable, UnderstudyError
 from understudy.messages import Message, ToolCall, ToolResult, Usage
 from understudy.outcomes import Approve, Pause, Reject
 
@@ -64,19 +64,23 @@ class Round:
         return Message("user", tuple([self.results[call.id] for call in self.calls]))
 
 
+FailureKind: TypeAlias = Literal["tool", "tool_timeout", "tool_unavailable", "cancelled", "bad_reply"]
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a run failed for good, in a form that can be saved."""
 
-    kind: Literal["tool", "cancelled", "bad_reply"]
+    kind: FailureKind
     message: str
     tool: str = ""
     call_id: str = ""
 
     def to_error(self) -> UnderstudyError:
         """Make the error that `next_step` raises; a new one each time, for tracebacks grow."""
-        if self.kind == "tool":
-            return ToolError(self.message, tool=self.tool, call_id=self.call_id)
+        of_tools = {"tool": ToolError, "tool_timeout": ToolTimeout, "tool_unavailable": ToolUnavailable}
+        if self.kind in of_tools:
+            return of_tools[self.kind](self.message, tool=self.tool, call_id=self.call_id)
         return RunCancelled(self.message) if self.kind == "cancelled" else BadReply(self.message)
 
 

@@ -97,4 +97,4 @@ class StopRun:
 
 
 Resolution: TypeAlias = RetryTurn | RepairCall | SkipCall | FailRun | StopRun
-"""What to do with an invalid call. Without one, the model gets the reason as an error result."""
+"""What to do with an invalid call. Without one, the model gets the reason as an error result, or the run ends, as the spec says."""

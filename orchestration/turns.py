@@ -11,6 +11,7 @@ from .calls import calls_of, find_invalid, open_round, repair, repaired, unrun_r
 from .spec import RunSpec
 from .state import Failure, RunState
 from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun
+from .toolerrors import resolved
 
 ASK_USER = "__ask_user__:"  # A text that begins so is a question to a person, not an answer.
 
@@ -35,6 +36,7 @@ def take_turn(
     calls = calls_of(parts)
     invalid = find_invalid(allowed, calls, problems) if calls else ()
     _check_resolutions(allowed, invalid, resolutions)
+    resolutions = resolved(spec, invalid, resolutions)
     state.turns = number
     state.usage = state.usage + turn.usage  # a sum has no raw counts
     state.finish_reason = turn.raw_finish_reason

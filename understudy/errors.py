@@ -28,6 +28,8 @@
     └── StoreError                      a store could not keep or return what it was asked for
 
 Every argument but the message has a default, so each error survives `copy` and `pickle`.
+
+`Retry` stands outside of the tree: it is no error of understudy's but a word of a tool's to the model, and no run raises it.
 """
 
 from __future__ import annotations
@@ -106,8 +108,31 @@ class BadReply(ProviderError):
     """The response is not what the API promises: not JSON, cut off, too large, or of another shape."""
 
 
+class Retry(Exception):
+    """Raised by a tool to have the model try again: the model reads the reason, as the tool wrote it, as an error result.
+
+    It is no failure: `retries` of the tool are not used up by it, `restart_on` does not hear of it, and it ends no run. What
+    the call changed in the session is dropped.
+
+    Args:
+        reason: what the model should do otherwise, in words that it can use.
+    """
+
+    def __init__(self, reason: str) -> None:
+        if not isinstance(reason, str) or not reason.strip():
+            raise TypeError(f"Retry takes the reason that the model is to read, got {reason!r}")
+        super().__init__(reason)
+
+    @property
+    def reason(self) -> str:
+        """What the model reads."""
+        return str(self.args[0]) if self.args else type(self).__name__  # a subclass may have its own `__init__`
+
+
 class ToolError(UnderstudyError):
-    """A tool call failed and was not turned into a result for the model.
+    """A tool call failed and was not turned into a result for the model: the agent or tool says that this ends the run.
+
+    `__cause__` is what the tool raised, where it ran in this process.
 
     Attributes:
         tool: the tool's name.
@@ -121,11 +146,14 @@ class ToolError(UnderstudyError):
 
 
 class ToolTimeout(ToolError):
-    """A tool did not return within its timeout. Today no run raises it: the model reads that the call timed out."""
+    """A tool did not return within its timeout, and that ends the run; otherwise the model reads that the call timed out."""
 
 
 class ToolUnavailable(ToolError):
-    """No slot is left for the tool: calls that never returned hold them all. Today no run raises it: the model reads so."""
+    """No slot is left for the tool: calls that never returned hold them all; or no thread is there for the call.
+
+    It ends a run only if the agent or tool says so; otherwise the model reads it.
+    """
 
 
 class RunError(UnderstudyError):

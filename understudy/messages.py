@@ -82,6 +82,8 @@ class ToolCall:
 ToolErrorKind: TypeAlias = Literal[
     "",
     "raised",
+    "retry",
+    "too_large",
     "timed_out",
     "unavailable",
     "unknown_tool",

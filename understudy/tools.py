@@ -25,6 +25,7 @@ from understudy.isolation import Isolation, Place, check_can_travel, check_isola
 from understudy.messages import ToolCall, ToolSpec
 from understudy.session import RunContext
 from understudy.signatures import signature_of
+from understudy.tooloptions import OnToolError, checked_on_error, checked_parallel
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +51,7 @@ class Tool(Generic[P, R_co]):
         isolation: where calls run: `"thread"`, `"process"` or `"caller"`.
         memory_limit: bytes of address space that the process of a call may take; None for no limit.
         max_parallel: how many calls may run at once in a system; None for any number.
+        on_error: whether a call that fails is a result for the model or ends the run; None for what the agent says.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Tool(Generic[P, R_co]):
         isolation: Isolation = "thread",
         memory_limit: int | None = None,
         max_parallel: int | None = None,
+        on_error: OnToolError | None = None,
     ) -> None:
         if not callable(function):
             raise TypeError(f"a tool is made from a function, got {function!r}")
@@ -90,7 +93,8 @@ class Tool(Generic[P, R_co]):
         self.approval = approval
         self.isolation: Isolation = isolation
         self.memory_limit = memory_limit
-        self.max_parallel = _checked_parallel(self.name, max_parallel)
+        self.max_parallel = checked_parallel(f"tool {self.name!r}: max_parallel", max_parallel)
+        self.on_error = None if on_error is None else checked_on_error(f"tool {self.name!r}: on_error", on_error)
         self._function = function
         self._description = description
         self._spec: ToolSpec | None = None
@@ -178,6 +182,7 @@ class Tool(Generic[P, R_co]):
             isolation=self.isolation,
             memory_limit=self.memory_limit,
             max_parallel=self.max_parallel,
+            on_error=self.on_error,
         )
 
     def __reduce__(self) -> str | tuple[object, ...]:
@@ -197,14 +202,6 @@ def _find(module: str, qualname: str) -> object:
     return found
 
 
-def _checked_parallel(name: str, given: int | None) -> int | None:
-    if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
-        raise TypeError(f"tool {name!r}: max_parallel must be a whole number or None, got {given!r}")
-    if given is not None and given < 1:
-        raise ValueError(f"tool {name!r}: max_parallel must be at least 1, got {given}")
-    return given
-
-
 ToolLike: TypeAlias = "Tool[..., object] | Callable[..., object]"
 
 
@@ -222,6 +219,7 @@ def tool(
     isolation: Isolation = "thread",
     memory_limit: int | None = None,
     max_parallel: int | None = None,
+    on_error: OnToolError | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -236,6 +234,7 @@ def tool(
     isolation: Isolation = "thread",
     memory_limit: int | None = None,
     max_parallel: int | None = None,
+    on_error: OnToolError | None = None,
 ) -> object:
     """Make a tool of a typed function: `@tool`, or `@tool(timeout=10, approval=True)`.
 
@@ -258,6 +257,8 @@ def tool(
         max_parallel: how many calls may run at once in a system; more wait without a thread, and their time begins when
             they do. A call that was given up counts until it comes back; when such calls are all that may run, others are
             answered at once with an error. None for any number.
+        on_error: what becomes of a call that fails: `"result"`, an error that the model reads, or `"raise"`, which ends the
+            run. None for what the agent's `on_tool_error` says.
 
     Raises:
         TypeError: a parameter has no annotation, or cannot be passed by name; no other process could find the function.
@@ -274,6 +275,7 @@ def tool(
         isolation=isolation,
         memory_limit=memory_limit,
         max_parallel=max_parallel,
+        on_error=on_error,
     )
     return make if function is None else make(function)
 

@@ -93,6 +93,11 @@ def raises() -> str:
     raise LookupError("no such order")
 
 
+@us.tool(isolation="process", retries=2)
+def wants_it_otherwise() -> str:
+    raise us.Retry("with a dash, please")
+
+
 @us.tool(isolation="process")
 def leaves() -> str:
     sys.exit(4)

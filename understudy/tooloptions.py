@@ -1,0 +1,37 @@
+"""Options of tools that more than tools take, and how they are checked. `where` begins the messages."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+OnToolError: TypeAlias = Literal["result", "raise"]
+"""A call that fails is an error result for the model; it ends the run."""
+
+
+def checked_on_error(where: str, given: OnToolError) -> OnToolError:
+    """Return what becomes of errors.
+
+    Raises:
+        ValueError: it is neither word.
+    """
+    if given not in get_args(OnToolError):
+        raise ValueError(f"{where} must be 'result' or 'raise', got {given!r}")
+    return given
+
+
+def checked_parallel(where: str, given: int | None) -> int | None:
+    """Return how many calls may run at once.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: it is below 1.
+    """
+    return None if given is None else _whole_number(where, given, "")
+
+
+def _whole_number(where: str, given: object, what: str) -> int:
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise TypeError(f"{where} must be a whole number{what} or None, got {given!r}")
+    if given < 1:
+        raise ValueError(f"{where} must be at least 1, got {given}")
+    return given
