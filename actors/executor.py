@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import json
 import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -19,6 +17,7 @@ from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
 
 from .orders import Executed, RunTool
+from .rendering import TooLarge, rendered
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
@@ -60,6 +59,8 @@ def execute(order: RunTool) -> Executed:
         return _attempts(order.tool, _attempt_of(order), order.scope)
     except BadArguments as error:
         return error_result(call, "bad_arguments", str(error)), None
+    except TooLarge as error:
+        return error_result(call, "too_large", f"{call.name} returned too much: {error}"), None
     except Retry as wish:
         if order.overdue:
             return timeout_result(call, order.tool.timeout), None
@@ -108,7 +109,7 @@ def _attempts(tool: Tool[..., object], attempt: Callable[[], Executed], scope: S
     for made in range(tool.retries + 1):
         try:
             return attempt()
-        except (RunError, BadArguments, Retry):
+        except (RunError, BadArguments, Retry, TooLarge):
             raise
         except Exception as error:
             if made == tool.retries or scope.cancelled or _is_final(error):
@@ -134,7 +135,8 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
         overlay = SessionOverlay(record.session)
         arguments = {**arguments, named: _context(order, overlay, scope)}
     value = awaited(tool(**arguments), scope)
-    return ToolResult(call.id, render(value), name=call.name), overlay
+    made = rendered(value)
+    return ToolResult(call.id, made.content, name=call.name, parts=made.parts), overlay
 
 
 def awaited(value: object, scope: Scope) -> object:
@@ -179,29 +181,6 @@ def _run_async(coroutine: Coroutine[Any, Any, object], scope: Scope) -> object:
             remove()
 
     return asyncio.run(guarded())
-
-
-def render(value: object) -> str:
-    """Return what the model reads of a tool's value: text as it is, anything else as JSON."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bool, int, float)) or value is None:
-        return json.dumps(value)
-    dump = getattr(value, "model_dump_json", None)
-    if callable(dump):  # a pydantic model
-        return str(dump())
-    return json.dumps(value, default=_plain, ensure_ascii=False)
-
-
-def _plain(value: object) -> object:
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return dump(mode="json")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, (set, frozenset)):
-        return sorted(cast("set[object]", value), key=repr)
-    return str(value)
 
 
 def fails_agent(agent: Agent[object], error: BaseException) -> bool:

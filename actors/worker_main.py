@@ -29,7 +29,8 @@ from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
 
 from .channel import Channel, Garbled, NotSendable, encode
-from .executor import awaited, render
+from .executor import awaited
+from .rendering import TooLarge, rendered
 
 BEGUN = encode({"begun": True})
 MAX_WORDS = 100_000  # Characters of an error's message and traceback; more says no more.
@@ -102,6 +103,8 @@ def _answer(call: dict[str, Any]) -> bytes:
         return encode(_carry_out(call))
     except BadArguments as error:
         return _failure(str(error), kind="bad_arguments")
+    except TooLarge as error:
+        return _failure(str(error), kind="too_large")
     except Retry as wish:
         return _failure(wish.reason, kind="retry")
     except NotSendable as error:
@@ -135,7 +138,7 @@ def _carry_out(call: dict[str, Any]) -> JsonObject:
             arguments[tool.signature.context_parameter] = _context(call, overlay, scope)
         value = awaited(tool(**arguments), scope)
         removed: list[JsonValue] = [*sorted(overlay.removed)]
-        return {"content": render(value), "changes": overlay.changes, "removed": removed}
+        return {**rendered(value).to_json(), "changes": overlay.changes, "removed": removed}
     finally:
         leave_scope(token)
         leave_ancestry(chain)

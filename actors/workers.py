@@ -26,6 +26,7 @@ from .channel import Channel, Garbled, NotSendable, encode
 from .clockwork import Alarm, ring_at
 from .executor import CallFailed
 from .orders import Executed
+from .rendering import Rendered, TooLarge
 from .reply import log
 
 if TYPE_CHECKING:
@@ -315,6 +316,8 @@ def _executed(order: RunTool, reply: dict[str, Any]) -> Executed:
         raise BadArguments(reply["words"])
     if reply.get("error") == "retry":
         raise Retry(reply["words"])
+    if reply.get("error") == "too_large":
+        raise TooLarge(reply["words"])
     if "error" in reply:
         if reply["trace"]:
             log.warning("tool %s failed in its process:\n%s", call.name, reply["trace"])
@@ -322,7 +325,8 @@ def _executed(order: RunTool, reply: dict[str, Any]) -> Executed:
     overlay = SessionOverlay(order.record.session)
     overlay.changes.update(reply["changes"])
     overlay.removed |= frozenset(reply["removed"])
-    return ToolResult(call.id, reply["content"], name=call.name), overlay
+    made = Rendered.from_json(reply)
+    return ToolResult(call.id, made.content, name=call.name, parts=made.parts), overlay
 
 
 def _end_in_words(status: int) -> str:

@@ -185,7 +185,7 @@ class Agent(Runner[T_co]):
             max_iterations=self.max_iterations,
             max_turns=self.max_turns,
             on_tool_error=self.on_tool_error,
-            tool_errors={t.name: t.on_error for t in self.tools if t.on_error is not None},
+            tool_errors={t.name: said for t in self.tools if (said := t.on_error) is not None},
         )
 
     _overrides: list[Model]

@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 
+from understudy.media import Media
 from understudy.messages import (
     FilePart,
     FinishReason,
@@ -26,6 +27,7 @@ from understudy.messages import (
 )
 
 from .reader import WrongShape, arguments, as_object, as_text, count, inner, items, sendable, text, total
+from .resultparts import split
 from .settings import lay_over, refuse
 
 DIALECT = "anthropic"
@@ -38,6 +40,9 @@ REASONS: dict[str, FinishReason] = {
     "model_context_window_exceeded": "length",
     "refusal": "blocked",
 }
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+PDF = "application/pdf"
+MAX_IMAGE = 5 * 2**20  # Characters of base64; a longer image makes the API refuse the request.
 UNFIT_FOR_ID = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic API, Messages: ids of tool calls hold nothing else.
 
 
@@ -124,12 +129,21 @@ def _user(message: Message) -> list[JsonValue]:
 
 
 def _result(result: ToolResult) -> JsonObject:
+    words, parts = split(result, _takes)
+    blocks: list[JsonValue] = [_content(part, DIALECT) for part in (TextPart(words), *parts) if part != TextPart("")]
     block: dict[str, JsonValue] = {
         "type": "tool_result",
         "tool_use_id": _fitting(result.call_id),
-        "content": result.content,
+        "content": blocks if parts else words,
     }
     return {**block, "is_error": True} if result.is_error else block
+
+
+def _takes(part: Media) -> bool:
+    """Anthropic API, Vision and PDF support: what a result may hold beside text, by type and size."""
+    if part.url:
+        return isinstance(part, ImagePart) or part.media_type in (*IMAGES, PDF)
+    return part.media_type == PDF or (part.media_type in IMAGES and len(part.data) <= MAX_IMAGE)
 
 
 def _content(part: Part, dialect: str) -> JsonObject | None:

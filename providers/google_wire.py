@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from understudy.media import Media
 from understudy.messages import (
     FilePart,
     FinishReason,
@@ -24,6 +25,7 @@ from understudy.messages import (
 )
 
 from .reader import WrongShape, arguments, as_object, as_text, count, inner, is_object, items, sendable, text, total
+from .resultparts import introduced, split
 from .settings import lay_over, refuse
 
 DIALECT = "google"
@@ -46,6 +48,8 @@ RUNNABLE = ("", "STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED", "OTHER", "FUN
 
 `FUNCTION_CALL` is not Google's: compatible servers have been seen to send it.
 """
+IMAGES = ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif")
+MEDIA = ("application/pdf", "audio/", "video/")
 UNSIGNED = "skip_thought_signature_validator"
 """Gemini API, Thought signatures, FAQs: what to send for a call that another model made, from Gemini 3 on."""
 
@@ -118,17 +122,30 @@ def _calling(settings: Settings, has_tools: bool) -> JsonObject:
 
 
 def _user(message: Message, calls: dict[str, ToolCall], echoed: set[str]) -> list[JsonValue]:
-    results: list[JsonValue] = [_result(result, calls, echoed) for result in message.tool_results]
-    others = (_content(part, message.dialect) for part in message.parts)
+    results: list[JsonValue] = []
+    shown: list[Part] = []
+    for result in message.tool_results:
+        words, parts = split(result, _takes)
+        results.append(_result(result, words, calls, echoed))
+        shown += (TextPart(introduced(result)), *parts) if parts else ()
+    others = [_content(part, DIALECT) for part in shown] + [_content(part, message.dialect) for part in message.parts]
     return results + [part for part in others if part]
 
 
-def _result(result: ToolResult, calls: dict[str, ToolCall], echoed: set[str]) -> JsonObject:
+def _takes(part: Media) -> bool:
+    """Gemini API, Image, document, audio and video understanding: what may stand beside text, by type.
+
+    Beside the results and not in them, which only Gemini 3 reads (Function calling, Multimodal function responses).
+    """
+    return part.media_type in IMAGES or part.media_type.startswith(MEDIA)
+
+
+def _result(result: ToolResult, words: str, calls: dict[str, ToolCall], echoed: set[str]) -> JsonObject:
     """Gemini API, Function calling: results are paired by name and order; an id goes back only where one came."""
     name = result.name or (calls[result.call_id].name if result.call_id in calls else "")
     if not name:
         raise ValueError(f"google: the result of call {result.call_id!r} must bear the tool's name")
-    response: JsonObject = {"error" if result.is_error else "result": result.content}
+    response: JsonObject = {"error" if result.is_error else "result": words}
     given: dict[str, JsonValue] = {"id": result.call_id} if result.call_id in echoed else {}
     return {"functionResponse": {**given, "name": name, "response": response}}
 

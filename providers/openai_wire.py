@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from understudy.media import Media
 from understudy.messages import (
     FilePart,
     FinishReason,
@@ -37,6 +38,7 @@ from .reader import (
     text,
     written,
 )
+from .resultparts import introduced, split
 from .settings import lay_over, refuse
 
 DIALECT = "openai"
@@ -46,6 +48,7 @@ ECHOED = "reasoning_content"
 DeepSeek API, Thinking mode, Tool calls: within a tool loop the reasoning must be sent back; OpenAI knows no such field.
 """
 REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "blocked"}
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
@@ -109,11 +112,18 @@ def _settings(settings: Settings, has_tools: bool, official: bool) -> dict[str, 
 
 
 def _user(message: Message) -> list[JsonValue]:
-    """Results first: each call of a turn must be answered directly after it."""
-    sent: list[JsonValue] = [
-        {"role": "tool", "tool_call_id": result.call_id, "content": result.content} for result in message.tool_results
-    ]
-    content = [
+    """Results first: each call of a turn must be answered directly after it, and in text alone.
+
+    OpenAI API, Chat completions: what a tool returned beside text goes into a user's message after all of them.
+    """
+    sent: list[JsonValue] = []
+    content: list[JsonObject] = []
+    for result in message.tool_results:
+        words, parts = split(result, _takes)
+        sent.append({"role": "tool", "tool_call_id": result.call_id, "content": words})
+        shown = (TextPart(introduced(result)), *parts) if parts else ()
+        content += [part for part in (_content(p, DIALECT) for p in shown) if part]
+    content += [
         part for part in (_content(p, message.dialect) for p in message.parts if type(p) is not ToolResult) if part
     ]
     if len(content) == 1 and set(content[0]) == {"type", "text"}:
@@ -123,6 +133,13 @@ def _user(message: Message) -> list[JsonValue]:
     elif not sent:
         sent.append({"role": "user", "content": ""})
     return sent
+
+
+def _takes(part: Media) -> bool:
+    """OpenAI API, Images and vision, File inputs, Audio: what a user's message may hold beside text, by type."""
+    if part.url:
+        return isinstance(part, ImagePart) or part.media_type in IMAGES
+    return part.media_type in (*IMAGES, "application/pdf", *AUDIO)
 
 
 def _content(part: Part, dialect: str) -> JsonObject | None:

@@ -39,6 +39,22 @@ class ImagePart:
     url: str = ""
     kind: Literal["image"] = "image"
 
+    @classmethod
+    def from_bytes(cls, data: bytes, media_type: str | None = None) -> ImagePart:
+        """Make a picture of the bytes of an image file: `ImagePart.from_bytes(Path("a.png").read_bytes())`.
+
+        Args:
+            data: the file's content.
+            media_type: such as `image/png`; without it the first bytes tell, for PNG, JPEG, GIF and WebP.
+
+        Raises:
+            TypeError: `data` is no bytes.
+            ValueError: it is empty, of a type that the bytes do not tell, or `media_type` is none of an image.
+        """
+        from understudy.media import encoded, image_type
+
+        return cls(encoded(data), image_type(data) if media_type is None else image_type(data, media_type))
+
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
@@ -49,6 +65,23 @@ class FilePart:
     url: str = ""
     name: str = ""
     kind: Literal["file"] = "file"
+
+    @classmethod
+    def from_bytes(cls, data: bytes, media_type: str, *, name: str = "") -> FilePart:
+        """Make a document of a file's bytes.
+
+        Args:
+            data: the file's content.
+            media_type: such as `application/pdf`.
+            name: what the model is told that it is called.
+
+        Raises:
+            TypeError: `data` is no bytes.
+            ValueError: it is empty, or `media_type` is none.
+        """
+        from understudy.media import checked_type, encoded
+
+        return cls(encoded(data), checked_type(media_type), name=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +140,8 @@ class ToolResult:
     """Why it is an error; empty when it is none, or when a hand-made result does not say."""
     name: str = ""
     """The tool's name; the machine fills it in."""
+    parts: tuple[ImagePart | FilePart, ...] = ()
+    """Pictures and documents that the model gets beside `content`, in order; what its API cannot take is said in words."""
     kind: Literal["tool_result"] = "tool_result"
 
 

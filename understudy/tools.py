@@ -94,7 +94,9 @@ class Tool(Generic[P, R_co]):
         self.isolation: Isolation = isolation
         self.memory_limit = memory_limit
         self.max_parallel = checked_parallel(f"tool {self.name!r}: max_parallel", max_parallel)
-        self.on_error = None if on_error is None else checked_on_error(f"tool {self.name!r}: on_error", on_error)
+        self.on_error: OnToolError | None = (
+            None if on_error is None else checked_on_error(f"tool {self.name!r}: on_error", on_error)
+        )
         self._function = function
         self._description = description
         self._spec: ToolSpec | None = None

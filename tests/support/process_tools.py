@@ -131,6 +131,20 @@ def returns_megabytes(count: int) -> str:
 
 
 @us.tool(isolation="process")
+def photographs() -> list[object]:
+    return [
+        "Two things:",
+        us.ImagePart("QQ=="),
+        us.FilePart("QQ==", "application/pdf", "https://x.test/a.pdf", "a.pdf"),
+    ]
+
+
+@us.tool(isolation="process")
+def returns_much_media() -> us.ImagePart:
+    return us.ImagePart("A" * (11 * 2**20))
+
+
+@us.tool(isolation="process")
 def babbles() -> str:
     for descriptor in (1, 2):
         line = b"\0\0\0\0\0\0\0\2{}" * 1000 + b"\n"

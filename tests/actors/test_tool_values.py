@@ -1,0 +1,133 @@
+"""What tools return: text, JSON, models, pictures and documents, in this process and in workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pydantic
+import pytest
+
+import understudy as us
+from tests.support import process_tools
+from tests.support.scripts import finished, results_of
+from understudy.actors.rendering import MAX_MEDIA
+from understudy.testing import ScriptedModel, calls, says
+
+STARTS = 60.0  # Seconds for an interpreter on a busy machine.
+PHOTO = us.ImagePart("QQ==")
+PAPER = us.FilePart("QQ==", "application/pdf", name="a.pdf")
+
+
+class Verdict(pydantic.BaseModel):
+    label: str
+
+
+def result_for(value: object) -> us.ToolResult:
+    """Have a tool return a value, and return its result."""
+
+    def look() -> object:
+        return value
+
+    agent = us.Agent("clerk", model=ScriptedModel([calls("look"), says("ok")]), tools=[look])
+    return results_of(agent.run("go"))[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "content", "parts"),
+    [
+        (PHOTO, "image of type image/png, 1 bytes", (PHOTO,)),
+        (PAPER, "file 'a.pdf' of type application/pdf, 1 bytes", (PAPER,)),
+        (
+            [PHOTO, PAPER],
+            "image of type image/png, 1 bytes; file 'a.pdf' of type application/pdf, 1 bytes",
+            (PHOTO, PAPER),
+        ),
+        (["Before:", PHOTO, us.TextPart("After:"), PAPER], "Before:\nAfter:", (PHOTO, PAPER)),
+        (("Seen:", PHOTO, {"units": 7}, Verdict(label="ham")), 'Seen:\n{"units": 7}\n{"label":"ham"}', (PHOTO,)),
+        (us.TextPart("Words."), "Words.", ()),
+        ([us.TextPart("One."), "Two."], "One.\nTwo.", ()),
+        (["One.", "Two."], '["One.", "Two."]', ()),
+        ([], "[]", ()),
+        (Verdict(label="ham"), '{"label":"ham"}', ()),
+    ],
+)
+def test_a_value_is_text_and_the_parts_beside_it(value: object, content: str, parts: tuple[Any, ...]) -> None:
+    result = result_for(value)
+
+    assert (result.content, result.parts, result.is_error) == (content, parts, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "words"),
+    [
+        ({"photo": PHOTO}, "raised", "returned by itself, or in a list or tuple"),
+        (us.ImagePart(), "raised", "an image needs data or a url"),
+        (us.ImagePart("?"), "raised", "must be base64"),
+        (
+            us.ImagePart("A" * (MAX_MEDIA + 4)),
+            "too_large",
+            "look returned too much: its images and files have 10,485,764",
+        ),
+        ([us.FilePart("A" * (MAX_MEDIA // 2 + 4), "application/zip")] * 2, "too_large", "at most 10,485,760"),
+    ],
+)
+def test_what_no_model_could_be_sent_is_the_call_s_own_error(value: object, kind: str, words: str) -> None:
+    result = result_for(value)
+
+    assert (result.error_kind, result.parts) == (kind, ())
+    assert words in result.content
+
+
+def test_a_value_that_is_too_large_is_not_tried_again() -> None:
+    attempts: list[int] = []
+
+    @us.tool(retries=3)
+    def look() -> us.ImagePart:
+        attempts.append(1)
+        return us.ImagePart("A" * (MAX_MEDIA + 4))
+
+    us.Agent("clerk", model=ScriptedModel([calls("look"), says("ok")]), tools=[look]).run("go")
+
+    assert attempts == [1]
+
+
+def test_they_come_back_from_a_process() -> None:
+    agent = us.Agent(
+        "clerk",
+        model=ScriptedModel([calls("photographs") + calls("returns_much_media"), says("ok")]),
+        tools=process_tools.ALL,
+    )
+
+    photo, much = results_of(agent.run("go", timeout=STARTS))
+
+    assert photo.content == "Two things:"
+    assert photo.parts == (PHOTO, us.FilePart("QQ==", "application/pdf", "https://x.test/a.pdf", "a.pdf"))
+    assert much.error_kind == "too_large"
+
+
+def test_they_are_saved_with_a_run_that_waits() -> None:
+    def look() -> us.ImagePart:
+        return PHOTO
+
+    agent = us.Agent("clerk", model="rehearsal", tools=[look])
+    spec = us.RunSpec.of(agent)
+    run = us.AgentRun(spec, "go")
+    run.next_step()
+    run.model_response(us.ModelTurn((us.ToolCall("a", "look"), us.ToolCall("b", "look"))))
+    run.next_step()
+    run.tool_results([us.ToolResult("a", "seen", parts=(PHOTO, PAPER))])
+
+    again = us.AgentRun.from_json(run.to_json(), spec)
+    again.tool_results([us.ToolResult("b", "seen")])
+
+    assert [result.parts for result in again.messages[-1].tool_results] == [(PHOTO, PAPER), ()]
+
+
+def test_the_next_model_call_gets_them() -> None:
+    def look() -> us.ImagePart:
+        return PHOTO
+
+    model = ScriptedModel([calls("look"), says("A cat.")])
+    assert finished(us.Agent("clerk", model=model, tools=[look]).run("go")).text == "A cat."
+
+    assert model.requests[1].tool_results[0].parts == (PHOTO,)
