@@ -9,6 +9,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
+from understudy.artifacts import cut
 from understudy.errors import Retry, RunError, RunTimedOut, had_its_retries, in_words
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.orchestration.delegation import SubAgent
@@ -17,11 +18,12 @@ from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
 
 from .orders import Executed, RunTool
-from .rendering import TooLarge, rendered
+from .rendering import TooLarge, rendered, result_of
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
 
+MAX_WORDS = 20_000  # Characters of an error that the model reads; more says no more.
 RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
 
 
@@ -135,8 +137,7 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
         overlay = SessionOverlay(record.session)
         arguments = {**arguments, named: _context(order, overlay, scope)}
     value = awaited(tool(**arguments), scope)
-    made = rendered(value)
-    return ToolResult(call.id, made.content, name=call.name, parts=made.parts), overlay
+    return result_of(call, tool, rendered(value), record), overlay
 
 
 def awaited(value: object, scope: Scope) -> object:
@@ -157,6 +158,7 @@ def _context(order: RunTool, overlay: SessionOverlay, scope: Scope) -> ToolConte
         call_id=order.call.id,
         arguments=order.call.arguments,
         scope=scope,
+        artifacts=record.artifacts,
         user_id=record.options.user_id,
         conversation_id=record.options.conversation_id,
     )
@@ -195,7 +197,9 @@ def may_repeat(tool: Tool[..., object], timed_out: int, scope: Scope) -> bool:
 
 
 def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResult:
-    """Make the result of a call that has no value."""
+    """Make the result of a call that has no value; what an error says at great length is cut."""
+    if len(content) > MAX_WORDS:
+        content = cut(content, MAX_WORDS, "")
     return ToolResult(call.id, content, is_error=True, error_kind=kind, name=call.name)
 
 

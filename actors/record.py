@@ -15,6 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from understudy.ancestry import Ancestry, Link, enter_ancestry
+from understudy.artifacts import Artifacts
 from understudy.handles import RunPhase, RunStatus
 from understudy.messages import ModelTurn, Part, ToolResult, join_text
 from understudy.orchestration.run import AgentRun
@@ -65,6 +66,7 @@ class Record:
     __slots__ = (
         "agent",
         "ancestry",
+        "artifacts",
         "attempts",
         "cell",
         "crashes",
@@ -149,6 +151,8 @@ class Record:
         """Call id -> what the tool raised, of tools whose errors end the run."""
         given = options.session
         self.session = SessionOverlay(given.snapshot() if isinstance(given, SessionState) else dict(given or {}))
+        self.artifacts = Artifacts()
+        """What tools returned that was too long for the model."""
         self.reply: Reply[Outcome[object]] = Reply()
         self.story = Story(run_id)
 
@@ -326,6 +330,7 @@ class Record:
         options = replace(self.options, session=session, deps=deps)
         record = Record(self.run_id, self.agent, self.input, options, scope, self.runs, self.cell, self.machine)
         record.revision = self.revision
+        record.artifacts = self.artifacts
         return record
 
     def status(self) -> RunStatus:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+from understudy.artifacts import cut, read_artifact
 from understudy.media import Media, check_media, described, text_of
-from understudy.messages import FilePart, ImagePart, JsonObject, JsonValue, TextPart
+from understudy.messages import FilePart, ImagePart, JsonObject, JsonValue, TextPart, ToolCall, ToolResult
+from understudy.tooloptions import MAX_RESULT
+from understudy.tools import Tool
+
+if TYPE_CHECKING:
+    from .record import Record
 
 MAX_MEDIA = (
     10 * 2**20
 )  # Characters of base64 in one result: Gemini takes 20 MB in a request, and a history holds several.
+
+READER = read_artifact.name
 
 
 class TooLarge(Exception):
@@ -53,16 +61,16 @@ def rendered(value: object) -> Rendered:
     Raises:
         TypeError: something has no JSON, or a part has what is no text.
         ValueError: a part can be sent to nobody.
-        TooLarge: there is more than `MAX_MEDIA` of them.
+        TooLarge: there is more than `MAX_MEDIA` of them, or more text than `MAX_RESULT`.
     """
     items = cast("Sequence[object]", value) if _is_mixed(value) else (value,)
     parts = tuple([item for item in items if isinstance(item, (ImagePart, FilePart))])
-    if not parts:
-        return Rendered("\n".join([_words(item) for item in items]))
     _check(parts)
-    words = [_words(item) for item in items if not isinstance(item, (ImagePart, FilePart))]
-    # Never empty: people and programs read it too, and an API may refuse a result without text.
-    return Rendered("\n".join(words) or "; ".join([described(part) for part in parts]), parts)
+    content = "\n".join([_words(item) for item in items if not isinstance(item, (ImagePart, FilePart))])
+    if len(content) > MAX_RESULT:
+        raise TooLarge(f"its text has {len(content):,} characters; at most {MAX_RESULT:,} go into a result")
+    # Never empty beside parts: people and programs read it too, and an API may refuse a result without text.
+    return Rendered(content or "; ".join([described(part) for part in parts]), parts)
 
 
 def _is_mixed(value: object) -> bool:
@@ -81,12 +89,23 @@ def _check(parts: Sequence[Media]) -> None:
         check_media(part)
 
 
-def check_texts(parts: Sequence[Media], limit: int) -> None:
-    """Refuse a document whose text is longer than a result's may be.
+def result_of(call: ToolCall, tool: Tool[..., object], made: Rendered, record: Record) -> ToolResult:
+    """Return the result of a call; of a text that is too long for the model the run keeps the whole.
 
     Raises:
-        TooLarge: it is.
+        TooLarge: a document holds more text than the model may get.
     """
+    content, limit = made.content, tool.max_result
+    if limit is not None:
+        _check_texts(made.parts, limit)
+        if len(content) > limit:
+            artifact = record.artifacts.add(call.name, call.id, content)
+            reader = f"; {READER} reads more of it" if READER in record.agent.tools_by_name else ""
+            content = cut(content, limit, f"; the whole is {artifact.id}{reader}")
+    return ToolResult(call.id, content, name=call.name, parts=made.parts)
+
+
+def _check_texts(parts: Sequence[Media], limit: int) -> None:
     for part in parts:
         text = text_of(part)
         if text is not None and len(text) > limit:

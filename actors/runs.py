@@ -138,7 +138,7 @@ class Runs:
 
     def complete(self, record: Record, outcome: Complete[str] | Incomplete, epoch: int) -> None:
         """End the run with its outcome."""
-        stamp(outcome, record.run_id, dict(record.session))
+        stamp(outcome, record.run_id, dict(record.session), record.artifacts.snapshot())
         if isinstance(outcome, Incomplete):
             self._park(record, outcome, epoch)
         else:
@@ -168,6 +168,7 @@ class Runs:
             messages=machine.new_messages,
             session=dict(record.session),
             pauses=pauses,
+            artifacts=record.artifacts.snapshot(),
         )
         self._park(record, told, epoch)
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from understudy.errors import Retry
-from understudy.messages import JsonObject, JsonValue, ToolResult
+from understudy.messages import JsonObject, JsonValue
 from understudy.permits import Permit
 from understudy.session import SessionOverlay
 
@@ -26,7 +26,7 @@ from .channel import Channel, Garbled, NotSendable, encode
 from .clockwork import Alarm, ring_at
 from .executor import CallFailed
 from .orders import Executed
-from .rendering import Rendered, TooLarge
+from .rendering import Rendered, TooLarge, result_of
 from .reply import log
 
 if TYPE_CHECKING:
@@ -325,8 +325,7 @@ def _executed(order: RunTool, reply: dict[str, Any]) -> Executed:
     overlay = SessionOverlay(order.record.session)
     overlay.changes.update(reply["changes"])
     overlay.removed |= frozenset(reply["removed"])
-    made = Rendered.from_json(reply)
-    return ToolResult(call.id, made.content, name=call.name, parts=made.parts), overlay
+    return result_of(call, order.tool, Rendered.from_json(reply), order.record), overlay
 
 
 def _end_in_words(status: int) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         first,
     )
     from understudy.ancestry import carry
+    from understudy.artifacts import Artifact, read_artifact
     from understudy.asking import ask_user
     from understudy.errors import (
         ActorError,
@@ -170,6 +171,10 @@ else:
         ),
         "understudy.ancestry": ("carry",),
         "understudy.asking": ("ask_user",),
+        "understudy.artifacts": (
+            "Artifact",
+            "read_artifact",
+        ),
         "understudy.errors": (
             "ActorError",
             "AgentCrashed",
@@ -363,6 +368,7 @@ __all__ = [
     "AgentRun",
     "Anthropic",
     "Approve",
+    "Artifact",
     "AuthenticationError",
     "AwaitApproval",
     "AwaitInput",
@@ -486,6 +492,7 @@ __all__ = [
     "first",
     "load_spec",
     "load_spec_text",
+    "read_artifact",
     "says",
     "tool",
 ]

@@ -12,6 +12,8 @@ from understudy.messages import JsonObject, JsonValue, Message, ToolCall, Usage
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from understudy.artifacts import Artifact
+
     T_co = TypeVar("T_co", covariant=True, default=str)
 else:
     from typing import TypeVar
@@ -56,6 +58,8 @@ class Ending:
     """The session's values as the run left them."""
     tasks: Mapping[str, TaskResult] = field(default_factory=dict[str, "TaskResult"])
     """Of a workflow: what became of each task, by name."""
+    artifacts: Mapping[str, Artifact] = field(default_factory=dict[str, "Artifact"])
+    """What tools returned that was too long for the model, whole, by id; the oldest are missing if it is very much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,13 +143,20 @@ class Incomplete(_Unfinished):
     status: Literal["incomplete"] = "incomplete"
 
 
-def stamp(outcome: Complete[T_co] | Incomplete, run_id: str, session: Mapping[str, JsonValue]) -> None:
+def stamp(
+    outcome: Complete[T_co] | Incomplete,
+    run_id: str,
+    session: Mapping[str, JsonValue],
+    artifacts: Mapping[str, Artifact],
+) -> None:
     """Fill in what only the runtime knows, in an outcome that a machine has just made and nobody else has seen.
 
     A frozen value is copied otherwise, which costs as much as a tenth of a short run.
     """
     object.__setattr__(outcome, "run_id", run_id)
     object.__setattr__(outcome, "session", session)
+    if artifacts:
+        object.__setattr__(outcome, "artifacts", artifacts)
 
 
 # `Union`, because an alias that is subscripted must keep its parameter at run time too.

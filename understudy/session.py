@@ -11,6 +11,7 @@ from understudy.messages import JsonObject, JsonValue
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from understudy.artifacts import Artifact
     from understudy.scope import Scope
 
     Deps = TypeVar("Deps", default=object)
@@ -172,11 +173,13 @@ class ToolContext(Generic[Deps]):
         scope: the deadline and the cancellation of the call.
         user_id: whose run it is.
         conversation_id: which conversation the run belongs to, if the caller said.
+        artifacts: what tools of this run returned that was too long for the model, by id; empty in a worker process.
     """
 
     __slots__ = (
         "agent_id",
         "arguments",
+        "artifacts",
         "call_id",
         "conversation_id",
         "deps",
@@ -200,8 +203,10 @@ class ToolContext(Generic[Deps]):
         scope: Scope,
         user_id: str = "default",
         conversation_id: str | None = None,
+        artifacts: Mapping[str, Artifact] | None = None,
     ) -> None:
         self.deps = deps
+        self.artifacts: Mapping[str, Artifact] = {} if artifacts is None else artifacts
         self.conversation_id = conversation_id
         self.session = session
         self.run_id = run_id

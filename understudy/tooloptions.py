@@ -7,6 +7,13 @@ from typing import Literal, TypeAlias, get_args
 OnToolError: TypeAlias = Literal["result", "raise"]
 """A call that fails is an error result for the model; it ends the run."""
 
+DEFAULT_MAX_RESULT = (
+    50_000  # Characters, some 12,000 tokens: a model that reads 200,000 has room for a dozen such results.
+)
+MAX_RESULT = (
+    8 * 2**20
+)  # Characters, at most 32 MiB in UTF-8: what goes from process to process; more is a file, no result.
+
 
 def checked_on_error(where: str, given: OnToolError) -> OnToolError:
     """Return what becomes of errors.
@@ -26,12 +33,24 @@ def checked_parallel(where: str, given: int | None) -> int | None:
         TypeError: it is no whole number.
         ValueError: it is below 1.
     """
-    return None if given is None else _whole_number(where, given, "")
+    return None if given is None else _whole_number(where, given)
 
 
-def _whole_number(where: str, given: object, what: str) -> int:
+def checked_max_result(where: str, given: int | None) -> int | None:
+    """Return how many characters of a result the model gets.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: it is below 1, or more than any result may have.
+    """
+    if given is not None and _whole_number(where, given) > MAX_RESULT:
+        raise ValueError(f"{where} must be at most {MAX_RESULT:,}, got {given:,}")
+    return given
+
+
+def _whole_number(where: str, given: object) -> int:
     if not isinstance(given, int) or isinstance(given, bool):
-        raise TypeError(f"{where} must be a whole number{what} or None, got {given!r}")
+        raise TypeError(f"{where} must be a whole number or None, got {given!r}")
     if given < 1:
         raise ValueError(f"{where} must be at least 1, got {given}")
     return given

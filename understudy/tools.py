@@ -25,7 +25,13 @@ from understudy.isolation import Isolation, Place, check_can_travel, check_isola
 from understudy.messages import ToolCall, ToolSpec
 from understudy.session import RunContext
 from understudy.signatures import signature_of
-from understudy.tooloptions import OnToolError, checked_on_error, checked_parallel
+from understudy.tooloptions import (
+    DEFAULT_MAX_RESULT,
+    OnToolError,
+    checked_max_result,
+    checked_on_error,
+    checked_parallel,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,6 +58,7 @@ class Tool(Generic[P, R_co]):
         memory_limit: bytes of address space that the process of a call may take; None for no limit.
         max_parallel: how many calls may run at once in a system; None for any number.
         on_error: whether a call that fails is a result for the model or ends the run; None for what the agent says.
+        max_result: characters of a result that the model gets; None for no limit but that of all results.
     """
 
     def __init__(
@@ -68,6 +75,7 @@ class Tool(Generic[P, R_co]):
         memory_limit: int | None = None,
         max_parallel: int | None = None,
         on_error: OnToolError | None = None,
+        max_result: int | None = DEFAULT_MAX_RESULT,
     ) -> None:
         if not callable(function):
             raise TypeError(f"a tool is made from a function, got {function!r}")
@@ -97,6 +105,7 @@ class Tool(Generic[P, R_co]):
         self.on_error: OnToolError | None = (
             None if on_error is None else checked_on_error(f"tool {self.name!r}: on_error", on_error)
         )
+        self.max_result = checked_max_result(f"tool {self.name!r}: max_result", max_result)
         self._function = function
         self._description = description
         self._spec: ToolSpec | None = None
@@ -185,6 +194,7 @@ class Tool(Generic[P, R_co]):
             memory_limit=self.memory_limit,
             max_parallel=self.max_parallel,
             on_error=self.on_error,
+            max_result=self.max_result,
         )
 
     def __reduce__(self) -> str | tuple[object, ...]:
@@ -222,6 +232,7 @@ def tool(
     memory_limit: int | None = None,
     max_parallel: int | None = None,
     on_error: OnToolError | None = None,
+    max_result: int | None = DEFAULT_MAX_RESULT,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -237,6 +248,7 @@ def tool(
     memory_limit: int | None = None,
     max_parallel: int | None = None,
     on_error: OnToolError | None = None,
+    max_result: int | None = DEFAULT_MAX_RESULT,
 ) -> object:
     """Make a tool of a typed function: `@tool`, or `@tool(timeout=10, approval=True)`.
 
@@ -261,6 +273,8 @@ def tool(
             answered at once with an error. None for any number.
         on_error: what becomes of a call that fails: `"result"`, an error that the model reads, or `"raise"`, which ends the
             run. None for what the agent's `on_tool_error` says.
+        max_result: characters of a text that the model gets of a result; of a longer one it gets head and tail, and the whole
+            is kept as an `Artifact` of the run. None to cut nothing. More than 8 Mi characters are an error either way.
 
     Raises:
         TypeError: a parameter has no annotation, or cannot be passed by name; no other process could find the function.
@@ -278,6 +292,7 @@ def tool(
         memory_limit=memory_limit,
         max_parallel=max_parallel,
         on_error=on_error,
+        max_result=max_result,
     )
     return make if function is None else make(function)
 

@@ -131,6 +131,12 @@ def returns_megabytes(count: int) -> str:
 
 
 @us.tool(isolation="process")
+def remembers_megabytes(ctx: us.ToolContext, count: int) -> str:
+    ctx.session["much"] = "x" * (count * 2**20)
+    return "done"
+
+
+@us.tool(isolation="process")
 def photographs() -> list[object]:
     return [
         "Two things:",
