@@ -18,6 +18,7 @@ from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
 
 from .orders import Executed, RunTool
+from .progress import Reporter
 from .rendering import TooLarge, rendered, result_of
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def _context(order: RunTool, overlay: SessionOverlay, scope: Scope) -> ToolConte
         arguments=order.call.arguments,
         scope=scope,
         artifacts=record.artifacts,
+        report=Reporter(order.report, scope),
         user_id=record.options.user_id,
         conversation_id=record.options.conversation_id,
     )

@@ -17,6 +17,7 @@ from understudy.session import SessionOverlay
 from understudy.tools import Tool
 
 from .aside import aside
+from .progress import Report
 from .reply import Reply, log
 from .slots import Slots
 
@@ -95,6 +96,10 @@ class RunTool:
     def doing(self) -> str:
         """What is being done, in words."""
         return f"running tool {self.call.name}"
+
+    def report(self, text: str, done: float | None, total: float | None) -> None:
+        """Tell those who watch the run how far the call is."""
+        self.record.story.note(Report(self.call, text, done, total))
 
     def cancel(self) -> None:
         """Tell the tool that it should stop: its scope is cancelled, and an async tool's task with it."""

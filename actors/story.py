@@ -13,6 +13,7 @@ from understudy.events import (
     RunFinished,
     TextDelta,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
     TurnFinished,
     TurnStarted,
@@ -20,9 +21,11 @@ from understudy.events import (
 from understudy.messages import ModelTurn, ToolCall, ToolResult
 from understudy.outcomes import Outcome
 
+from .progress import Report
+
 TurnBegan: TypeAlias = int
 Finished: TypeAlias = tuple[ToolCall, ToolResult]
-Fact: TypeAlias = "TurnBegan | tuple[int, ModelTurn] | ToolCall | Finished | Outcome[object] | BaseException"
+Fact: TypeAlias = "TurnBegan | tuple[int, ModelTurn] | ToolCall | Report | Finished | Outcome[object] | BaseException"
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
 
@@ -64,12 +67,16 @@ class Story:
             self._listeners += (news,)
         try:
             position, seq = 0, 0
+            under_way: set[str] = set()
             while True:
                 while position < len(self._facts):
-                    for event in _tell(self._facts[position], self.run_id, seq):
+                    fact = self._facts[position]
+                    position += 1
+                    if _is_late(fact, under_way):
+                        continue
+                    for event in _tell(fact, self.run_id, seq):
                         seq += 1
                         yield event
-                    position += 1
                 if self._ended and position == len(self._facts):
                     return
                 news.get()
@@ -78,12 +85,33 @@ class Story:
                 self._listeners = tuple([each for each in self._listeners if each is not news])
 
 
+def _is_late(fact: Fact, under_way: set[str]) -> bool:
+    """Whether a fact is a report of a call that has its result: it was given up, and does not know it yet.
+
+    Args:
+        fact: what was noted next.
+        under_way: ids of the calls that have begun and not ended; kept up to date here.
+    """
+    match fact:
+        case ToolCall(id=call_id):
+            under_way.add(call_id)
+        case (ToolCall(id=call_id), _):
+            under_way.discard(call_id)
+        case Report(call=call):
+            return call.id not in under_way
+        case _:
+            pass
+    return False
+
+
 def _tell(fact: Fact, run_id: str, seq: int) -> Iterator[Event]:
     match fact:
         case int():
             yield TurnStarted(turn=fact, run_id=run_id, seq=seq)
         case ToolCall():
             yield ToolStarted(call=fact, run_id=run_id, seq=seq)
+        case Report(call, text, done, total):
+            yield ToolProgress(call=call, text=text, done=done, total=total, run_id=run_id, seq=seq)
         case (int() as turn, ModelTurn() as response):
             if response.text:
                 yield TextDelta(text=response.text, run_id=run_id, seq=seq)

@@ -28,8 +28,9 @@ from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
 
-from .channel import Channel, Garbled, NotSendable, encode
+from .channel import PROGRESS, Channel, Garbled, NotSendable, encode
 from .executor import awaited
+from .progress import Reporter
 from .rendering import TooLarge, rendered
 
 BEGUN = encode({"begun": True})
@@ -50,10 +51,36 @@ def main() -> None:
     while True:
         call = calls.get()
         channel.send(BEGUN)  # whatever comes now is the call's doing
-        reply = _answer(call)
+        reports = Line(channel)
+        reply = _answer(call, reports)
         if os.getpid() != myself:
             os._exit(1)  # a child that a tool forked and let come back here: the call is not its to answer
+        reports.shut()
         channel.send(reply)
+
+
+class Line:
+    """The way on which a call tells how far it is, from any thread of the tool's, until it is shut."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+        """Guards the line, so that nothing is told between a call's reply and the next call."""
+        self._open = True
+        self._owner = os.getpid()
+
+    def tell(self, text: str, done: float | None, total: float | None) -> None:
+        """Send a report; nothing from a child that a tool forked."""
+        if os.getpid() != self._owner:
+            return
+        with self._lock, contextlib.suppress(OSError):  # the parent is gone, and the listener ends us
+            if self._open:
+                self._channel.send(encode({PROGRESS: [text, done, total]}))
+
+    def shut(self) -> None:
+        """Send nothing from now on."""
+        with self._lock:
+            self._open = False
 
 
 def _die_with_parent(lifeline: int) -> None:
@@ -95,12 +122,12 @@ def _settle_in(hello: dict[str, Any]) -> None:
 # --- one call
 
 
-def _answer(call: dict[str, Any]) -> bytes:
+def _answer(call: dict[str, Any], line: Line) -> bytes:
     """Make a call and return the reply's bytes; whatever the tool raises is in it."""
     from understudy.schemas import BadArguments
 
     try:
-        return encode(_carry_out(call))
+        return encode(_carry_out(call, line))
     except BadArguments as error:
         return _failure(str(error), kind="bad_arguments")
     except TooLarge as error:
@@ -124,7 +151,7 @@ def _failure(words: str, *, kind: str, again: bool = False, trace: str = "", spe
     return encode({"error": kind, "words": words[:MAX_WORDS], "again": again, "trace": trace, "spent": spent})
 
 
-def _carry_out(call: dict[str, Any]) -> JsonObject:
+def _carry_out(call: dict[str, Any], line: Line) -> JsonObject:
     from understudy.schemas import check_arguments
 
     found = _find(Place(**call["place"]))
@@ -135,7 +162,7 @@ def _carry_out(call: dict[str, Any]) -> JsonObject:
         arguments = check_arguments(tool.signature, call["tool"], call["arguments"])
         overlay = SessionOverlay(call["session"])
         if tool.signature.context_parameter is not None:
-            arguments[tool.signature.context_parameter] = _context(call, overlay, scope)
+            arguments[tool.signature.context_parameter] = _context(call, overlay, scope, line)
         value = awaited(tool(**arguments), scope)
         removed: list[JsonValue] = [*sorted(overlay.removed)]
         return {**rendered(value).to_json(), "changes": overlay.changes, "removed": removed}
@@ -169,9 +196,15 @@ def _run_file(name: str, file: str) -> None:
         raise
 
 
-def _context(call: dict[str, Any], overlay: SessionOverlay, scope: Scope) -> ToolContext[object]:
+def _context(call: dict[str, Any], overlay: SessionOverlay, scope: Scope, line: Line) -> ToolContext[object]:
     return ToolContext(
-        deps=NoDeps(), session=overlay, tool_name=call["tool"], arguments=call["arguments"], scope=scope, **call["run"]
+        deps=NoDeps(),
+        session=overlay,
+        tool_name=call["tool"],
+        arguments=call["arguments"],
+        scope=scope,
+        report=Reporter(line.tell, scope),
+        **call["run"],
     )
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -22,7 +23,7 @@ from understudy.messages import JsonObject, JsonValue
 from understudy.permits import Permit
 from understudy.session import SessionOverlay
 
-from .channel import Channel, Garbled, NotSendable, encode
+from .channel import PROGRESS, Channel, Garbled, NotSendable, encode
 from .clockwork import Alarm, ring_at
 from .executor import CallFailed
 from .orders import Executed
@@ -81,8 +82,12 @@ class Worker:
         with self._lock:
             self._user = user
 
-    def ask(self, request: bytes) -> dict[str, Any] | None:
+    def ask(self, request: bytes, hear: Callable[[object], object]) -> dict[str, Any] | None:
         """Send a call and wait for the reply; None when the process has ended, or was killed.
+
+        Args:
+            request: the call.
+            hear: called with each report of how far it is.
 
         Raises:
             NotBegun: the process had ended while it waited for a call.
@@ -95,7 +100,11 @@ class Worker:
             begun = False
         if waited and not begun:
             raise NotBegun
-        return cast("dict[str, Any] | None", self._channel.receive()) if begun else None
+        reply = self._channel.receive() if begun else None
+        while reply is not None and PROGRESS in reply:
+            hear(reply[PROGRESS])
+            reply = self._channel.receive()
+        return cast("dict[str, Any] | None", reply)
 
     def abort(self, user: object) -> None:
         """Kill the worker and what it started, if it is still `user`'s. Does not wait."""
@@ -276,7 +285,7 @@ def _ask(worker: Worker, order: RunTool, request: bytes) -> dict[str, Any] | Non
     worker.lend_to(order)
     forget = order.scope.on_cancel(partial(worker.abort, order))
     try:
-        return worker.ask(request)
+        return worker.ask(request, partial(_hear, order))
     finally:
         forget()
         worker.lend_to(None)
@@ -284,6 +293,14 @@ def _ask(worker: Worker, order: RunTool, request: bytes) -> dict[str, Any] | Non
 
 def _as_json(permit: Permit) -> JsonObject:
     return {"by": permit.by, "allow": permit.allow, "deny": permit.deny}
+
+
+def _hear(order: RunTool, report: object) -> None:
+    match report:
+        case [str(text), int() | float() | None as done, int() | float() | None as total]:
+            order.report(text, done, total)
+        case _:
+            raise Garbled("what came is no report of progress")
 
 
 def _request(order: RunTool) -> JsonObject:

@@ -49,6 +49,17 @@ class ToolStarted(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolProgress(_Event):
+    """A tool says how far a call is, with `ctx.progress(…)`. Between the call's `ToolStarted` and `ToolFinished`."""
+
+    call: ToolCall
+    text: str
+    done: float | None = None
+    """How much is done, in the tool's own unit, if it said so."""
+    total: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFinished(_Event):
     """A tool call has its result."""
 
@@ -70,4 +81,6 @@ class RunFailed(_Event):
     error: BaseException
 
 
-Event: TypeAlias = TurnStarted | TurnFinished | TextDelta | ToolStarted | ToolFinished | RunFinished | RunFailed
+Event: TypeAlias = (
+    TurnStarted | TurnFinished | TextDelta | ToolStarted | ToolProgress | ToolFinished | RunFinished | RunFailed
+)

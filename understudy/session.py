@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from math import isfinite
 from typing import TYPE_CHECKING, Generic
 
 from understudy.messages import JsonObject, JsonValue
@@ -177,6 +178,7 @@ class ToolContext(Generic[Deps]):
     """
 
     __slots__ = (
+        "_report",
         "agent_id",
         "arguments",
         "artifacts",
@@ -204,7 +206,9 @@ class ToolContext(Generic[Deps]):
         user_id: str = "default",
         conversation_id: str | None = None,
         artifacts: Mapping[str, Artifact] | None = None,
+        report: Callable[[str, float | None, float | None], object] | None = None,
     ) -> None:
+        self._report = report
         self.deps = deps
         self.artifacts: Mapping[str, Artifact] = {} if artifacts is None else artifacts
         self.conversation_id = conversation_id
@@ -216,3 +220,30 @@ class ToolContext(Generic[Deps]):
         self.arguments = arguments
         self.scope = scope
         self.user_id = user_id
+
+    def progress(self, text: str = "", done: float | None = None, total: float | None = None) -> None:
+        """Tell whoever watches the run how far this call is: a `ToolProgress` event. From any thread; does not wait.
+
+        It may be called as often as one likes: of more than a hundred reports fewer and fewer are told. After the call's end
+        nothing is.
+
+        Args:
+            text: what is being done; 200 characters of it are told.
+            done: how much is done, in any unit.
+            total: how much there is to do.
+
+        Raises:
+            TypeError: the text is no text, or a number is none.
+            ValueError: a number is not finite.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"progress: text must be a string, got {text!r}")
+        for name, number in (("done", done), ("total", total)):
+            if number is None:
+                continue
+            if not isinstance(number, (int, float)) or isinstance(number, bool):
+                raise TypeError(f"progress: {name} must be a number or None, got {number!r}")
+            if not isfinite(number):
+                raise ValueError(f"progress: {name} must be finite, got {number!r}")
+        if self._report is not None:
+            self._report(text, done, total)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from understudy.events import Event, ToolFinished, ToolStarted, TurnStarted
+from understudy.events import Event, ToolFinished, ToolProgress, ToolStarted, TurnStarted
 from understudy.messages import ToolCall
 
 from .report import one_line, shown_call
@@ -60,6 +60,18 @@ class _Stopwatch:
         return now - self._began.pop(call.id, now)
 
 
+def shown_progress(event: ToolProgress) -> str:
+    """Return on one line how far a call is: its text, and how much of how much."""
+    share = "" if event.done is None else _number(event.done)
+    if event.total is not None:
+        share = f"{share or '?'} of {_number(event.total)}"
+    return one_line(" ".join([words for words in (event.text, share) if words]))
+
+
+def _number(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.2f}".rstrip("0").rstrip(".")
+
+
 class Plain:
     """One line for each thing that begins or ends."""
 
@@ -68,13 +80,15 @@ class Plain:
         self._watch = _Stopwatch(clock)
 
     def see(self, event: Event) -> None:
-        """Print a line for a turn, a call or a result."""
+        """Print a line for a turn, a call, how far it is, or a result."""
         match event:
             case TurnStarted(turn=turn):
                 self._line(f"turn {turn}: asking the model")
             case ToolStarted(call=call):
                 self._watch.start(call)
                 self._line(f"  call {shown_call(call)}")
+            case ToolProgress(call=call):
+                self._line(f"  {call.name}: {shown_progress(event)}")
             case ToolFinished(call=call, result=result):
                 verb = "failed" if result.is_error else "gave"
                 taken = self._watch.stop(call)
@@ -103,16 +117,21 @@ class Live:
         self._watch = _Stopwatch(clock)
         self._turn = 0
         self._open: list[ToolCall] = []
+        self._reached: dict[str, str] = {}
+        """How far the calls are that said so, by their ids."""
 
     def see(self, event: Event) -> None:
-        """Show a turn, a call or a result."""
+        """Show a turn, a call, how far it is, or a result."""
         match event:
             case TurnStarted(turn=turn):
                 self._turn = turn
             case ToolStarted(call=call):
                 self._watch.start(call)
                 self._open.append(call)
+            case ToolProgress(call=call):
+                self._reached[call.id] = shown_progress(event)
             case ToolFinished(call=call):
+                self._reached.pop(call.id, None)
                 self._open = [one for one in self._open if one.id != call.id]
                 self._console.print(self._ended(event), no_wrap=True, overflow="ellipsis", crop=True)
             case _:
@@ -126,8 +145,12 @@ class Live:
     def _doing(self) -> RenderableType:
         from rich.text import Text  # text as it is: what a tool or model says is no markup
 
-        calls = ", ".join([call.name for call in self._open])
+        calls = ", ".join([self._named(call) for call in self._open])
         return Text(f"turn {self._turn}: {'running ' + one_line(calls) if calls else 'asking the model'}", "dim")
+
+    def _named(self, call: ToolCall) -> str:
+        reached = self._reached.get(call.id)
+        return call.name if reached is None else f"{call.name} ({reached})"
 
     def _ended(self, event: ToolFinished) -> RenderableType:
         from rich.text import Text

@@ -260,7 +260,7 @@ def test_a_call_whose_process_died_is_tried_again_as_often_as_the_tool_says(tmp_
 def test_a_worker_is_ended_whatever_fails_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[workers.Worker] = []
 
-    def fail(worker: workers.Worker, request: bytes) -> None:
+    def fail(worker: workers.Worker, request: bytes, hear: object) -> None:
         asked.append(worker)
         raise MemoryError
 

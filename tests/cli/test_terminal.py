@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from understudy import RunFinished, ToolCall, ToolFinished, ToolResult, ToolStarted, TurnStarted
+from understudy import RunFinished, ToolCall, ToolFinished, ToolProgress, ToolResult, ToolStarted, TurnStarted
 from understudy.events import Event
 from understudy.outcomes import Complete
 from understudy.terminal import Live, Plain, progress_on
@@ -20,6 +20,9 @@ EVENTS: list[Event] = [
     TurnStarted(turn=1),
     ToolStarted(call=LOOK),
     ToolStarted(call=BOOM),
+    ToolProgress(call=LOOK, text="[b]reading\nshelves", done=3, total=1200),
+    ToolProgress(call=LOOK, text="", done=0.25),
+    ToolProgress(call=BOOM, text="", total=2.5),
     ToolFinished(call=LOOK, result=ToolResult("c1", "[red]7\nof 9")),
     ToolFinished(call=BOOM, result=ToolResult("c2", "boom failed: \x1b[2J", is_error=True)),
     TurnStarted(turn=2),
@@ -49,6 +52,9 @@ def test_in_a_pipe_each_thing_that_happens_has_a_line() -> None:
         "turn 1: asking the model",
         "  call look(sku='[bold]A-113')",
         "  call boom()",
+        "  look: [b]reading",
+        "  look: 0.25",
+        "  boom: ? of 2.5",
         "  look gave, after 1.00 s: [red]7",
         "  boom failed, after 1.00 s: boom failed: �[2J",
         "turn 2: asking the model",

@@ -85,6 +85,20 @@ def use_deps(ctx: us.ToolContext) -> str:
     return str(ctx.deps.db)  # type: ignore[attr-defined]  # what the test is about
 
 
+@us.tool(isolation="process")
+def counts_up(ctx: us.ToolContext, to: int) -> str:
+    """Report each number, and by the context of the call before, which is over."""
+    for over in _contexts:
+        over.progress("too late")
+    _contexts.append(ctx)
+    for number in range(to):
+        ctx.progress(f"number {number}", number, to)
+    return "counted"
+
+
+_contexts: list[us.ToolContext] = []
+
+
 # --- failures
 
 
