@@ -46,6 +46,7 @@ class ActorCell(Cell):
     """
 
     __slots__ = (
+        "__weakref__",
         "_gone",
         "_life",
         "_policy",

@@ -169,7 +169,7 @@ class Driver:
         """Run the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
         record, epoch = self._record, self._epoch
         tool = record.agent.tools_by_name[call.name]
-        order = RunTool(record, tool, call, deadline_of(tool), self._runs.slots.of(tool))
+        order = RunTool(record, tool, call, deadline_of(tool), self._runs.slots.of(tool, record))
         if order.slots is not None and not order.slots.take_now(order):
             return self._run_together((call,))
         try:

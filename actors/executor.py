@@ -17,6 +17,7 @@ from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
 
+from .homes import call_tool
 from .orders import Executed, RunTool
 from .progress import Reporter
 from .rendering import TooLarge, rendered, result_of
@@ -137,7 +138,7 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
     if named is not None:
         overlay = SessionOverlay(record.session)
         arguments = {**arguments, named: _context(order, overlay, scope)}
-    value = awaited(tool(**arguments), scope)
+    value = awaited(call_tool(order, arguments), scope)
     return result_of(call, tool, rendered(value), record), overlay
 
 

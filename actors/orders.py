@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 import traceback
-import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
@@ -134,25 +132,6 @@ class RunTool:
 
 
 ToolSlots: TypeAlias = Slots[RunTool]
-
-
-class SlotsOfTools:
-    """The slots of the tools of one system, shared by all its runs. Safe to use from any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        """Guards the table, so that each tool has one set of slots."""
-        self._slots: weakref.WeakKeyDictionary[Tool[..., object], ToolSlots] = weakref.WeakKeyDictionary()
-
-    def of(self, tool: Tool[..., object]) -> ToolSlots | None:
-        """Return the slots of a tool; None for one that does not say `max_parallel`."""
-        if tool.max_parallel is None:
-            return None
-        with self._lock:
-            slots = self._slots.get(tool)
-            if slots is None:
-                slots = self._slots[tool] = Slots(tool.max_parallel)
-            return slots
 
 
 class Attempt(Reply[object]):

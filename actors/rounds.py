@@ -42,7 +42,7 @@ class Round:
         self._record = record
         self._tell = _Teller(record.story)
         self._calls = [
-            Call(runs, RunTool(record, tool, call, deadline, runs.slots.of(tool)))
+            Call(runs, RunTool(record, tool, call, deadline, runs.slots.of(tool, record)))
             for call, tool, deadline in zip(calls, tools, due, strict=True)
         ]
 
@@ -158,7 +158,11 @@ class Call:
 
     def _unavailable(self) -> None:
         self._in_line = False
-        self._fail("all slots that max_parallel allows are held by calls that never came back")
+        tool = self.order.tool
+        if tool.toolset is None:
+            self._fail("all slots that max_parallel allows are held by calls that never came back")
+        else:
+            self._fail(f"its toolset, {tool.toolset.cls.__name__}, is held by a call that never came back")
 
     def _fail(self, why: str) -> None:
         call = self.order.call

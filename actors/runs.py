@@ -35,8 +35,9 @@ from .aside import aside
 from .driver import Driver
 from .eventstream import EventStream
 from .executor import fails_agent, may_repeat, timeout_result
+from .homes import SlotsOfTools
 from .hung import Hung
-from .orders import GRACE, RunTool, SlotsOfTools
+from .orders import GRACE, RunTool
 from .reasons import cancelled, model_timeout, timed_out
 from .record import Record
 from .reply import log

@@ -10,7 +10,8 @@ from understudy.asking import ask_user
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
 from understudy.tooloptions import OnToolError, checked_on_error
-from understudy.tools import Tool, ToolLike
+from understudy.tools import Tool
+from understudy.toolsets import ToolSource
 
 from .checks import (
     SystemPrompt,
@@ -43,7 +44,7 @@ class AgentChanges(TypedDict, total=False):
     model: ModelLike
     system_prompt: SystemPrompt
     description: str
-    tools: Iterable[ToolLike]
+    tools: Iterable[ToolSource]
     sub_agents: Iterable[SubAgentLike]
     settings: Settings
     max_iterations: int
@@ -64,7 +65,7 @@ class Agent(Runner[T_co]):
         model: `"PROVIDER:MODEL"`, or a model object.
         system_prompt: instructions, or a function of the run's context that returns them, called once a run.
         description: what the agent is for; other agents read it.
-        tools: functions or tools the model may call; names must differ.
+        tools: functions, tools or toolsets the model may call; names must differ.
         sub_agents: agents that the model may hand tasks to, as it calls tools; a `SubAgent` says more about one.
         settings: how the model should answer.
         max_iterations: rounds of tool calls a run may execute.
@@ -101,7 +102,7 @@ class Agent(Runner[T_co]):
         model: ModelLike,
         system_prompt: SystemPrompt = "",
         description: str = "",
-        tools: Iterable[ToolLike] = (),
+        tools: Iterable[ToolSource] = (),
         sub_agents: Iterable[SubAgentLike] = (),
         settings: Settings | None = None,
         max_iterations: int = DEFAULT_MAX_ITERATIONS,

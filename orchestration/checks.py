@@ -12,7 +12,8 @@ from understudy.errors import RunError
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
 from understudy.session import RunContext
-from understudy.tools import Tool, ToolLike, as_tool
+from understudy.tools import Tool
+from understudy.toolsets import ToolSource, tools_in
 
 SystemPrompt = str | Callable[[RunContext], str]
 ID = re.compile(r"\S(.{0,126}\S)?")  # Ids stand in logs, addresses and specs: no edges of white space, one line.
@@ -63,17 +64,19 @@ def checked_settings(id: str, settings: Settings | None) -> Settings:
 
 
 def checked_tools(
-    id: str, tools: Iterable[ToolLike], settings: Settings, sub_agents: Sequence[Tool[..., object]] = ()
+    id: str, tools: Iterable[ToolSource], settings: Settings, sub_agents: Sequence[Tool[..., object]] = ()
 ) -> tuple[Tool[..., object], ...]:
     """Return tools, sub-agents last, of different names that the settings fit."""
     if isinstance(tools, (str, Tool)) or not isinstance(tools, Iterable):
-        raise TypeError(f"agent {id!r}: tools must be a list of functions or tools, got {tools!r}")
-    made = (*[as_tool(given) for given in tools], *sub_agents)
+        raise TypeError(f"agent {id!r}: tools must be a list of functions, tools or toolsets, got {tools!r}")
+    made = (*[tool for given in tools for tool in tools_in(given)], *sub_agents)
     names = [tool.name for tool in made]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         ways = "tool(name=…), SubAgent(…, name=…)" if sub_agents else "tool(name=…)"
-        raise ValueError(f"agent {id!r}: two tools are named {twice[0]!r}; give one another name: {ways}")
+        raise ValueError(
+            f"agent {id!r}: two tools are named {twice[0]!r}; give one another name: {ways}, or the prefix of a toolset"
+        )
     if settings.tool_choice not in ("auto", "none", "required", *names):
         raise ValueError(f"agent {id!r}: tool_choice {settings.tool_choice!r} is no tool of it")
     if settings.tool_choice == "required" and not names:

@@ -8,6 +8,7 @@ from typing import cast
 
 from understudy.errors import SpecError
 from understudy.tools import Tool, ToolLike
+from understudy.toolsets import is_toolset
 
 from .problems import did_you_mean, listed
 from .toolfiles import load_tool_file
@@ -86,6 +87,8 @@ def named_tool(name: str, given: ToolLike) -> Tool[..., object]:
     Raises:
         TypeError: `given` is no function, or its signature is not that of a tool.
     """
+    if is_toolset(given):
+        raise TypeError(f"{name!r} is a toolset, and specs name tools one by one; register those of an object of it")
     if isinstance(given, Tool):
         return cast("Tool[..., object]", given)  # narrowing loses the parameter
     return Tool(given, name=name)

@@ -154,6 +154,7 @@ if TYPE_CHECKING:
         WorkOverdue,
     )
     from understudy.tools import Tool, ToolLike, tool
+    from understudy.toolsets import Toolset
 else:
     _HOMES = {
         "understudy.actors": (
@@ -334,6 +335,7 @@ else:
             "ToolLike",
             "tool",
         ),
+        "understudy.toolsets": ("Toolset",),
     }
     _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -477,6 +479,7 @@ __all__ = [
     "ToolStarted",
     "ToolTimeout",
     "ToolUnavailable",
+    "Toolset",
     "TurnFinished",
     "TurnStarted",
     "UnderstudyError",

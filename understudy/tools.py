@@ -12,6 +12,7 @@ import inspect
 import re
 from collections.abc import Callable
 from typing import (
+    TYPE_CHECKING,
     Concatenate,
     Generic,
     ParamSpec,
@@ -32,6 +33,9 @@ from understudy.tooloptions import (
     checked_on_error,
     checked_parallel,
 )
+
+if TYPE_CHECKING:
+    from understudy.toolsets import Origin
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,6 +63,7 @@ class Tool(Generic[P, R_co]):
         max_parallel: how many calls may run at once in a system; None for any number.
         on_error: whether a call that fails is a result for the model or ends the run; None for what the agent says.
         max_result: characters of a result that the model gets; None for no limit but that of all results.
+        toolset: where the object of a toolset's tool comes from; None for any other tool.
     """
 
     def __init__(
@@ -109,6 +114,7 @@ class Tool(Generic[P, R_co]):
         self._function = function
         self._description = description
         self._spec: ToolSpec | None = None
+        self.toolset: Origin | None = None
         self.signature = signature_of(function, self.name)
         self.__qualname__: str = getattr(function, "__qualname__", self.name)
         functools.update_wrapper(self, function, updated=())
@@ -136,6 +142,11 @@ class Tool(Generic[P, R_co]):
     def is_bound(self) -> bool:
         """Whether this is the tool of an instance."""
         return inspect.ismethod(self._function)
+
+    @property
+    def instance(self) -> object:
+        """The instance whose tool this is; None for a function, and for a method that has none yet."""
+        return self._function.__self__ if inspect.ismethod(self._function) else None
 
     @property
     def place(self) -> Place:
@@ -181,10 +192,23 @@ class Tool(Generic[P, R_co]):
         """Return the tool of one instance, with the same options: the approval that a method needs goes with it."""
         if instance is None:
             return cast("Tool[..., object]", self)
-        method: Callable[..., object] = self._function.__get__(instance, owner)
+        return self._copy(self._function.__get__(instance, owner), self.name)
+
+    def of_toolset(self, origin: Origin, name: str) -> Tool[..., object]:
+        """Return this method as a tool of a toolset's, whose object each call gets from the runtime.
+
+        Raises:
+            ValueError: no provider would take the name.
+        """
+        function = self._function.__func__ if inspect.ismethod(self._function) else self._function
+        made = self._copy(function, name)
+        made.toolset = origin
+        return made
+
+    def _copy(self, function: Callable[..., object], name: str) -> Tool[..., object]:
         return Tool(
-            method,
-            name=self.name,
+            function,
+            name=name,
             description=self._description,
             timeout=self.timeout,
             retries=self.retries,
@@ -306,7 +330,7 @@ def as_tool(given: ToolLike) -> Tool[..., object]:
     """
     # narrowing loses the parameter
     made = cast("Tool[..., object]", given) if isinstance(given, Tool) else Tool(given)
-    if made.signature.receiver is not None and not made.is_bound:
+    if made.signature.receiver is not None and not made.is_bound and made.toolset is None:
         raise TypeError(f"tool {made.name!r} is a method; list it as one of an instance: tools=[thing.{made.name}]")
     if made.isolation == "process":
         _ = made.place  # what no worker could find is refused here
