@@ -101,7 +101,7 @@ class Driver:
             try:
                 step = record.next_step(epoch)
             except ToolError as error:  # the agent heard of it when the tool raised, and does not fail once more
-                error.__cause__ = record.raised.get(error.call_id)
+                error.__cause__ = record.raised.pop(error.call_id, None)
                 return self._runs.fail(record, error, epoch)
             match step:
                 case CallModel(request=request):

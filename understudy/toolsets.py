@@ -33,6 +33,9 @@ class Toolset:
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
+        for name, value in vars(cls).items():
+            if isinstance(getattr(value, "__func__", None), Tool):  # a class method, or a static one
+                raise TypeError(f"toolset {cls.__name__}: tool {name!r} is one of the class, and not of its objects")
         for name, made in _tools_in(cls).items():
             where = f"toolset {cls.__name__}: tool {name!r}"
             if made.signature.receiver is None:

@@ -186,6 +186,17 @@ def test_a_tool_without_its_object_is_refused_when_its_class_is_made() -> None:
                 return "seen"
 
 
+def test_a_tool_of_the_class_itself_is_refused_when_its_class_is_made() -> None:
+    @us.tool
+    def look(cls: int = 0) -> str:
+        return "seen"
+
+    kinds: list[Any] = [classmethod, staticmethod]
+    for kind in kinds:
+        with pytest.raises(TypeError, match="toolset Common: tool 'look' is one of the class, and not of its objects"):
+            type("Common", (us.Toolset,), {"look": kind(look)})
+
+
 def test_a_method_cannot_run_in_a_process() -> None:
     with pytest.raises(TypeError, match="is a method; isolation='process' needs a function"):
 
