@@ -21,6 +21,7 @@ VOCABULARY = [f"understudy.{module}" for module in LAYERS[-1].split(" : ")]
 PURE = {
     "__future__",
     "abc",
+    "base64",
     "collections",
     "contextlib",
     "copy",
