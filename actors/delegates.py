@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from understudy.ancestry import MAX_HOPS, check_permits, next_hops, too_many_hops
 from understudy.errors import CircularAgentCall, RunError, UnfinishedRun
-from understudy.messages import ToolResult
 from understudy.orchestration import Agent
 from understudy.orchestration.port import RunOptions
 from understudy.outcomes import Complete, Incomplete, Outcome
@@ -16,9 +15,9 @@ from understudy.scope import Scope
 from understudy.session import SessionOverlay
 
 from .current import current_system
-from .executor import render
 from .orders import Executed, Paused, RunTool
 from .record import Record
+from .rendering import rendered, result_of
 from .saving import load, saved_run
 from .waiting import graph
 
@@ -107,7 +106,7 @@ def _executed(order: RunTool, child: Record, outcome: Outcome[object]) -> Execut
     call = order.call
     match outcome:
         case Complete(output=output):
-            return ToolResult(call.id, render(output), name=call.name), _changes(order.record, child)
+            return result_of(call, order.tool, rendered(output), order.record), _changes(order.record, child)
         case Incomplete(completion_reason=why, last_text=text):
             raise UnfinishedRun(
                 f"agent {child.agent.id!r} stopped, as {why}; it said last: {text}", run_id=child.run_id

@@ -80,7 +80,7 @@ class Round:
         """Tell of a call that is done. If its result ends the run, nobody waits for the others any more."""
         self._tell(call)
         result, _ = call.executed()
-        if failure_of(self._record.agent.run_spec, result) is None:
+        if not isinstance(result, ToolResult) or failure_of(self._record.agent.run_spec, result) is None:
             return
         for other in self._calls:
             if other is not call:
