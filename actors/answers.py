@@ -31,7 +31,11 @@ def feed_answer(record: Record, agent: Agent[object], answer: Answer, options: R
         given = _sorted(machine, answer)
     except (TypeError, ProtocolViolation) as error:
         raise type(error)(f"run {record.run_id}: {error}") from None
-    machine.extend(max_iterations=options.max_iterations, max_turns=options.max_turns)
+    machine.extend(
+        max_iterations=options.max_iterations,
+        max_turns=options.max_turns,
+        max_continues=options.max_continues,
+    )
     if given:
         machine.respond(given)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING, assert_never
 
@@ -22,11 +22,13 @@ from understudy.orchestration.steps import AwaitApproval, AwaitInput, CallModel,
 from understudy.scope import Scope, enter_scope, leave_scope
 
 from .executor import execute, fails_agent
+from .moments import Moments
 from .orders import GRACE, RunTool
 from .reasons import DEFAULT_MODEL_TIMEOUT, model_failure, model_timeout, timed_out
 from .record import Record, Stale
 from .rounds import Round, deadline_of
 from .shell import hand_over, lend
+from .verdicts import about_turn
 
 if TYPE_CHECKING:
     from .runs import Runs
@@ -41,12 +43,13 @@ class Driver:
         returned: whether its thread came back, which a driver that was taken over may never do.
     """
 
-    __slots__ = ("_epoch", "_record", "_runs", "returned")
+    __slots__ = ("_epoch", "_moments", "_record", "_runs", "returned")
 
     def __init__(self, runs: Runs, record: Record, epoch: int) -> None:
         self._runs = runs
         self._record = record
         self._epoch = epoch
+        self._moments = Moments(record, epoch) if record.agent.callbacks else None
         self.returned = False
 
     def begin(self, *, last: bool) -> None:
@@ -84,12 +87,22 @@ class Driver:
         except UnderstudyError as error:
             if fails_agent(record.agent, error):
                 self._runs.crashed(record, error, epoch)
-            else:
+            elif self._moments is None:
                 self._runs.fail(record, error, epoch)
+            else:
+                self._fail_watched(self._moments, error)
         except BaseException as cause:
             self._runs.crashed(record, cause, epoch)
         finally:
             self.returned = True
+
+    def _fail_watched(self, moments: Moments, error: UnderstudyError) -> None:
+        """Fail the run, unless a callback has a text for it to end with."""
+        with contextlib.suppress(Stale):
+            if moments.replaced(error):
+                self._drive_to_end()
+            else:
+                self._runs.fail(self._record, error, self._epoch)
 
     def _drive(self) -> None:
         record, epoch = self._record, self._epoch
@@ -98,6 +111,8 @@ class Driver:
             # Nothing is begun that nobody has time for, whoever notices first.
             if deadline is not None and time.monotonic() >= deadline:
                 raise timed_out(record)
+            if self._moments is not None:
+                self._moments.settle_calls()
             try:
                 step = record.next_step(epoch)
             except ToolError as error:  # the agent heard of it when the tool raised, and does not fail once more
@@ -113,6 +128,8 @@ class Driver:
                 case AwaitApproval() | AwaitInput():
                     return self._runs.pause(record, step, epoch)
                 case Done(outcome=outcome):
+                    if self._moments is not None:
+                        self._moments.finish(outcome)
                     return self._runs.complete(record, outcome, epoch)
                 case _:
                     assert_never(step)
@@ -121,13 +138,16 @@ class Driver:
 
     def _call_model(self, request: ModelRequest) -> None:
         record, epoch = self._record, self._epoch
+        if self._moments is not None and record.unfed is None and self._moments.before_model_call(request):
+            return
         scope = Scope(time.monotonic() + DEFAULT_MODEL_TIMEOUT, time.monotonic, parent=record.scope)
         assert scope.deadline is not None
         record.begin_step(epoch, f"waiting for the model, turn {request.turn}", scope.deadline + GRACE)
         record.story.note(request.turn)
         if record.unfed is None:
             record.unfed = self._ask_model(request, scope)
-        record.take_turn(epoch, record.unfed, self._approvals(record.unfed))
+        if self._moments is None or not self._moments.after_model_call(record.unfed):
+            record.take_turn(epoch, record.unfed, about_turn(record, epoch, record.unfed))
 
     def _ask_model(self, request: ModelRequest, scope: Scope) -> ModelTurn:
         token = enter_scope(scope)
@@ -151,17 +171,6 @@ class Driver:
 
             return resolve(model)
         return model
-
-    def _approvals(self, turn: ModelTurn) -> Mapping[int, bool] | None:
-        """Ask the tools' own rules which calls need a person; position of the call -> whether."""
-        if None not in self._record.agent.run_spec.approvals.values():
-            return None
-        verdicts: dict[int, bool] = {}
-        for position, call in enumerate(turn.tool_calls):
-            tool = self._record.agent.tools_by_name.get(call.name)
-            if tool is not None and callable(tool.approval):
-                verdicts[position] = bool(tool.approval(call, self._record.context))
-        return verdicts
 
     # --- tools
 

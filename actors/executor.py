@@ -97,14 +97,22 @@ def _attempt_of(order: RunTool) -> Callable[[], Executed]:
         from .workers import run_in_process
 
         return partial(run_in_process, order)
-    from understudy.schemas import check_arguments
-
+    arguments = _checked_arguments(order)
     if isinstance(tool, SubAgent):
         from .delegates import delegate
 
-        task = check_arguments(tool.signature, tool.name, order.call.arguments)["input"]
-        return partial(delegate, order, tool, str(task))
-    return partial(_attempt, order, check_arguments(tool.signature, tool.name, order.call.arguments), order.scope)
+        return partial(delegate, order, tool, str(arguments["input"]))
+    return partial(_attempt, order, arguments, order.scope)
+
+
+def _checked_arguments(order: RunTool) -> dict[str, object]:
+    """Return the arguments as the tool takes them: as its driver has checked them, unless others took their place."""
+    from understudy.schemas import check_arguments
+
+    tool, given = order.tool, order.call.arguments
+    # Taken out: an attempt that hangs may still hold what is in them, and another one begins with its own.
+    checked = order.record.checked.pop(id(given), None)
+    return check_arguments(tool.signature, tool.name, given) if checked is None else checked[1]
 
 
 def _attempts(tool: Tool[..., object], attempt: Callable[[], Executed], scope: Scope) -> Executed:

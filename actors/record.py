@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from understudy.ancestry import Ancestry, Link, enter_ancestry
 from understudy.artifacts import Artifacts
 from understudy.handles import RunPhase, RunStatus
-from understudy.messages import ModelTurn, Part, ToolResult, join_text
+from understudy.messages import JsonObject, ModelTurn, Part, ToolResult, join_text
 from understudy.orchestration.run import AgentRun
 from understudy.outcomes import Outcome
 from understudy.scope import Scope, enter_scope
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from .errands import Errands
     from .orders import RunTool
     from .runs import Runs
+    from .verdicts import AboutTurn
+
+T = TypeVar("T")
 
 _NO_CONTEXT = contextvars.Context()
 
@@ -67,8 +70,10 @@ class Record:
         "agent",
         "ancestry",
         "artifacts",
+        "answered",
         "attempts",
         "cell",
+        "checked",
         "crashes",
         "detach",
         "doing",
@@ -90,10 +95,12 @@ class Record:
         "scope",
         "session",
         "started_in",
+        "step_check",
         "step_deadline",
         "step_order",
         "step_since",
         "story",
+        "told_error",
         "unfed",
     )
 
@@ -129,6 +136,8 @@ class Record:
         """When the step in hand began, on the monotonic clock."""
         self.step_order: RunTool | None = None
         """The tool call that the driver runs on its own thread."""
+        self.step_check: Hashable = None
+        """The question of `answered` that the driver looks into, if the time of that is limited."""
         self.driver: Driver | None = None
         """Who drives the run now."""
         self.started_in: contextvars.Context = _NO_CONTEXT
@@ -143,6 +152,12 @@ class Record:
         """What its drivers failed of, one after another."""
         self.unfed: ModelTurn | None = None
         """A turn that was paid for and not fed yet; the next driver does not ask for it again."""
+        self.answered: dict[Hashable, object] = {}
+        """Question -> what code of the user's said to it, until that was fed; the next driver does not ask again."""
+        self.checked: dict[int, tuple[JsonObject, dict[str, object]]] = {}
+        """Identity of a call's arguments -> those of the last turn, as the model gave them and as the tool takes them."""
+        self.told_error = False
+        """Whether callbacks were told the error with which the run ends."""
         self.attempts: dict[str, int] = {}
         """Call id -> how many attempts timed out."""
         self.revision = 0
@@ -159,15 +174,23 @@ class Record:
     @property
     def context(self) -> RunContext:
         """What code of the user's that decides about the run gets to see of it; made for those who ask."""
+        return self.context_with(self.session)
+
+    def context_with(self, session: SessionOverlay) -> RunContext:
+        """Return the context with a view of its own of the session."""
+        state = None if self.machine is None else self.machine.state
         return RunContext(
             run_id=self.run_id,
             agent_id=self.agent.id,
             input=self.input if isinstance(self.input, str) else join_text(self.input),
-            session=self.session,
+            session=session,
             deps=self.options.deps,
             scope=self.scope,
             user_id=self.options.user_id,
             conversation_id=self.options.conversation_id,
+            turns=0 if state is None else state.turns,
+            iterations=0 if state is None else state.iterations,
+            continues=0 if state is None else state.continues,
         )
 
     def enter(self, hops: int) -> None:
@@ -195,24 +218,53 @@ class Record:
             assert self.machine is not None
             return self.machine.next_step()
 
-    def begin_step(self, epoch: int, doing: str, deadline: float = inf, order: RunTool | None = None) -> None:
+    def begin_step(
+        self,
+        epoch: int,
+        doing: str,
+        deadline: float = inf,
+        order: RunTool | None = None,
+        check: Hashable = None,
+    ) -> None:
         """Say what the driver is about to do, and until when."""
         with self.lock:
             self._check(epoch)
             self.doing = doing
             self.step_since = time.monotonic()
             self.step_order = order
+            self.step_check = check
             self.step_deadline = deadline
 
-    def take_turn(self, epoch: int, turn: ModelTurn, approvals: Mapping[int, bool] | None) -> None:
+    def note_answer(
+        self, epoch: int, question: Hashable, answer: object, session: SessionOverlay | None = None
+    ) -> None:
+        """Keep what code of the user's said to a question until it is fed, and commit what it wrote to the session."""
+        with self.lock:
+            self._check(epoch)
+            if session is not None:
+                session.commit()
+            self.answered[question] = answer
+
+    def feed(self, epoch: int, do: Callable[[AgentRun], T]) -> T:
+        """Have `do` feed the machine what the answers to the questions so far come to; they are forgotten then."""
+        with self.lock:
+            self._check(epoch)
+            self.step_deadline = inf
+            assert self.machine is not None
+            fed = do(self.machine)
+            self.answered.clear()
+            return fed
+
+    def take_turn(self, epoch: int, turn: ModelTurn, about: AboutTurn) -> None:
         """Feed the model's turn, and note the calls that have their result already."""
         with self.lock:
             self._check(epoch)
             self.step_deadline = inf
             machine = self.machine
             assert machine is not None
-            machine.model_response(turn, approvals=approvals)
+            machine.model_response(turn, **about)
             self.unfed = None
+            self.answered.clear()
             self.story.note((machine.state.turns, turn))
             round_ = machine.state.round
             if round_ is not None and round_.results:
@@ -260,6 +312,7 @@ class Record:
         self.driver = None
         self.step_deadline = inf
         self.step_order = None
+        self.step_check = None
         return self.epoch
 
     def give_to(self, driver: Driver, epoch: int) -> bool:

@@ -37,6 +37,7 @@ from .eventstream import EventStream
 from .executor import fails_agent, may_repeat, timeout_result
 from .homes import SlotsOfTools
 from .hung import Hung
+from .moments import Moments, tell_of_error
 from .orders import GRACE, RunTool
 from .reasons import cancelled, model_timeout, timed_out
 from .record import Record
@@ -171,6 +172,9 @@ class Runs:
             pauses=pauses,
             artifacts=record.artifacts.snapshot(),
         )
+        if record.agent.callbacks:
+            Moments(record, epoch).tell(told)
+            told = replace(told, session=dict(record.session))
         self._park(record, told, epoch)
 
     def _park(self, record: Record, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
@@ -195,6 +199,8 @@ class Runs:
         ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
         if token and not ended:
             self._tokens.revoke(token)
+        if ended:
+            tell_of_error(record, error)
 
     def _token_for(self, record: Record, limit: BaseException) -> str:
         try:
@@ -272,7 +278,8 @@ class Runs:
     def _step_overdue(self, record: Record) -> None:
         order = record.step_order
         if order is None:
-            self._abandon(record, model_timeout(record), "failed", overdue=time.monotonic())
+            if not self._gave_check_up(record):
+                self._abandon(record, model_timeout(record), "failed", overdue=time.monotonic())
             return
         now = time.monotonic()
         with record.lock:
@@ -287,6 +294,22 @@ class Runs:
             order.warn()
         else:
             self._take_step_away(record, order, again)
+
+    def _gave_check_up(self, record: Record) -> bool:
+        """Leave a driver to a validator that does not return, and have another one hold the arguments to be bad."""
+        with record.lock:
+            question = record.step_check
+            if question is None or record.step_deadline > time.monotonic():
+                return question is not None
+            hanging, doing, since = record.driver, record.doing, record.step_since
+            epoch = record.take_over(record.epoch)
+            if epoch is None:
+                return True
+            record.answered[question] = f"{doing} did not end in time"
+        if hanging is not None:
+            self.hung.abandon(hanging, record, doing, since)
+        self.drive(record, epoch)
+        return True
 
     def _take_step_away(self, record: Record, order: RunTool, again: bool) -> None:
         """Leave a driver to the call that it hangs in, and have another one go on, or make the call again."""
@@ -316,6 +339,7 @@ class Runs:
             aside(partial(self._tokens.over, record))
         for failure in record.scope.cancel():
             log.error("a function that on_cancel was given failed", exc_info=failure)
+        tell_of_error(record, error)
         return True
 
 

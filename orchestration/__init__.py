@@ -2,6 +2,8 @@
 
 from .agent import Agent
 from .delegation import SubAgent, SubAgentLike
+from .rules import InvalidCallRule
+from .rulings import Ruling
 from .run import AgentRun
 from .runner import Runner
 from .spec import RunSpec
@@ -14,6 +16,7 @@ from .steps import (
     FailRun,
     InvalidCall,
     RepairCall,
+    Resolution,
     RetryTurn,
     SkipCall,
     StopRun,
@@ -33,11 +36,14 @@ __all__ = [
     "Done",
     "FailRun",
     "InvalidCall",
+    "InvalidCallRule",
     "OneForAll",
     "OneForOne",
     "RepairCall",
+    "Resolution",
     "RestForOne",
     "RetryTurn",
+    "Ruling",
     "RunSpec",
     "Runner",
     "SkipCall",

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from understudy.asking import ask_user
+from understudy.callbacks import AgentCallback
+from understudy.criteria import Criterion
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
 from understudy.tooloptions import OnToolError, checked_on_error
@@ -25,8 +27,24 @@ from .checks import (
     checked_tools,
 )
 from .delegation import SubAgent, SubAgentLike, checked_sub_agents
+from .rules import (
+    InvalidCallRule,
+    are_completion_rules,
+    cap_of,
+    checked_callbacks,
+    checked_criteria,
+    checked_invalid_call_rule,
+    checked_message,
+)
 from .runner import Runner
-from .spec import DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_TURNS, RunSpec
+from .spec import (
+    DEFAULT_CONTINUE_MESSAGE,
+    DEFAULT_MAX_CONTINUES,
+    DEFAULT_MAX_INVALID_RETRIES,
+    DEFAULT_MAX_ITERATIONS,
+    DEFAULT_MAX_TURNS,
+    RunSpec,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -51,6 +69,12 @@ class AgentChanges(TypedDict, total=False):
     max_turns: int
     restart_on: Iterable[type[Exception]]
     on_tool_error: OnToolError
+    callbacks: Iterable[AgentCallback]
+    criteria: Iterable[Criterion]
+    continue_message: str
+    max_continues: int
+    on_invalid_call: InvalidCallRule
+    max_invalid_retries: int
 
 
 class Agent(Runner[T_co]):
@@ -76,6 +100,14 @@ class Agent(Runner[T_co]):
         on_tool_error: what becomes of a tool call that fails, times out, is malformed or cannot be made: `"result"`, an error
             that the model reads, or `"raise"`, which ends the run with `ToolError` and cancels the turn's other calls. A
             tool's own `on_error` goes before. What a tool says with `Retry`, and a person's no, are for the model always.
+        callbacks: asked at the moments of a run, in order; see `AgentCallback`.
+        criteria: one of them must be met by a text for it to end the run, asked in order; see `Criterion`. Without
+            any, the first text does.
+        continue_message: what the model is told after a text that meets no criterion.
+        max_continues: how often a run tells it so; then the outcome is `Incomplete`.
+        on_invalid_call: what becomes of a call of an unknown tool, or with arguments that do not fit: `"result"`,
+            `"fail"`, `"retry"`, or a function of the context and the invalid call.
+        max_invalid_retries: how many turns a run may have tried again because of invalid calls; then it fails.
 
     Raises:
         ValueError: the model string is unknown, two tools have one name, or a number is out of range.
@@ -94,6 +126,12 @@ class Agent(Runner[T_co]):
     max_turns: int
     restart_on: tuple[type[Exception], ...]
     on_tool_error: OnToolError
+    callbacks: tuple[AgentCallback, ...]
+    criteria: tuple[Criterion, ...]
+    continue_message: str
+    max_continues: int
+    on_invalid_call: InvalidCallRule
+    max_invalid_retries: int
 
     def __init__(
         self: Agent[str],
@@ -109,6 +147,12 @@ class Agent(Runner[T_co]):
         max_turns: int = DEFAULT_MAX_TURNS,
         restart_on: Iterable[type[Exception]] = (),
         on_tool_error: OnToolError = "result",
+        callbacks: Iterable[AgentCallback] = (),
+        criteria: Iterable[Criterion] = (),
+        continue_message: str = DEFAULT_CONTINUE_MESSAGE,
+        max_continues: int = DEFAULT_MAX_CONTINUES,
+        on_invalid_call: InvalidCallRule = "result",
+        max_invalid_retries: int = DEFAULT_MAX_INVALID_RETRIES,
     ) -> None:
         given = checked_settings(id, settings)
         made = checked_tools(id, tools, given, checked_sub_agents(id, sub_agents))
@@ -124,6 +168,12 @@ class Agent(Runner[T_co]):
             "max_turns": checked_count(id, "max_turns", max_turns, 1),
             "restart_on": checked_errors(id, restart_on),
             "on_tool_error": checked_on_error(f"agent {id!r}: on_tool_error", on_tool_error),
+            "callbacks": checked_callbacks(id, callbacks),
+            "criteria": checked_criteria(id, criteria),
+            "continue_message": checked_message(id, continue_message),
+            "max_continues": checked_count(id, "max_continues", max_continues, 0),
+            "on_invalid_call": checked_invalid_call_rule(id, on_invalid_call),
+            "max_invalid_retries": checked_count(id, "max_invalid_retries", max_invalid_retries, 0),
             "_run_spec": None,
             "_overrides": [],
             "tools_by_name": {tool.name: tool for tool in made},
@@ -183,10 +233,15 @@ class Agent(Runner[T_co]):
             asks=frozenset([tool.name for tool in tools if tool is ask_user]),
             sub_agents={each.name: each.runner.fingerprint() for each in self.sub_agents},
             settings=self.settings,
-            max_iterations=self.max_iterations,
+            max_iterations=cap_of(self.criteria, self.max_iterations),
             max_turns=self.max_turns,
             on_tool_error=self.on_tool_error,
             tool_errors={t.name: said for t in self.tools if (said := t.on_error) is not None},
+            criteria=are_completion_rules(self.criteria),
+            continue_message=self.continue_message,
+            max_continues=self.max_continues,
+            max_invalid_retries=self.max_invalid_retries,
+            watched=bool(self.callbacks),
         )
 
     _overrides: list[Model]

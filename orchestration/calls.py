@@ -125,7 +125,7 @@ def open_round(
         why = f"Not run: the provider ended the turn with {turn.raw_finish_reason or 'a block'}."
         for call in calls:
             results.setdefault(call.id, error_result(call, "not_run", why))
-    questions = {call.id: _question_of(call) for call in calls if call.name in spec.asks and call.id not in results}
+    questions = {call.id: question_of(call) for call in calls if call.name in spec.asks and call.id not in results}
     for call in calls:
         if questions.get(call.id) == "":
             del questions[call.id]
@@ -135,7 +135,8 @@ def open_round(
     return Round(calls, tuple(waiting), results, questions)
 
 
-def _question_of(call: ToolCall) -> str:
+def question_of(call: ToolCall) -> str:
+    """Return what a call of `ask_user` asks; empty if it asks nothing."""
     given = call.arguments.get(QUESTION)
     return given.strip() if isinstance(given, str) else ""
 

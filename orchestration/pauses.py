@@ -31,7 +31,8 @@ def pauses_of(runner_id: str, state: RunState) -> tuple[Pause, ...]:
 
 def _pauses_in(round_: Round, path: tuple[str, ...]) -> Iterator[Pause]:
     if round_.waiting:
-        yield Pause(id=APPROVAL, path=path, calls=round_.waiting_calls())
+        reasons = {call_id: why for call_id, why in round_.reasons.items() if call_id in round_.waiting}
+        yield Pause(id=APPROVAL, path=path, calls=round_.waiting_calls(), reasons=reasons)
     for call_id, question in round_.questions.items():
         yield Pause(id=f"{QUESTION}/{call_id}", path=path, question=question)
     for call in round_.calls:

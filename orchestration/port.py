@@ -35,6 +35,7 @@ class ResumeOptions:
     system: object = None
     max_iterations: int | None = None
     max_turns: int | None = None
+    max_continues: int | None = None
     adopt: bool = False
 
 
@@ -56,6 +57,7 @@ class ResumeKeywords(TypedDict, total=False):
     timeout: float | None
     max_iterations: int | None
     max_turns: int | None
+    max_continues: int | None
     adopt: bool
 
 

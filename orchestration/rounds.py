@@ -66,3 +66,6 @@ def take_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
             case _:
                 pass
     round_.calls = tuple(calls)
+    approved = tuple([call_id for call_id, decision in decisions.items() if isinstance(decision, Approve)])
+    round_.approved += approved
+    round_.guarded = tuple([call_id for call_id in round_.guarded if call_id not in approved])

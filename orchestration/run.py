@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation
-from understudy.messages import Message, ModelRequest, ModelTurn, Part, ToolResult, Usage, user_message
+from understudy.messages import Message, ModelRequest, ModelTurn, Part, ToolCall, ToolResult, Usage, user_message
 from understudy.outcomes import Decision, Pause, PauseAnswer
 
 from .calls import find_invalid
 from .pauses import check_answers, pauses_of, sort_answers, take_answers
 from .reports import new_messages, outcome_of
 from .rounds import take_decisions, take_results
+from .rulings import Ruling, end_run, guard_calls, replace_turn, review_results, unguarded, unreviewed
 from .spec import RunSpec
 from .state import PausedChild, Phase, Round, RunState
 from .steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done, InvalidCall, Resolution, Step
@@ -71,6 +72,7 @@ class AgentRun:
                 spec says that this ends the run.
             RunCancelled: an invalid call was resolved with `StopRun`.
             BadReply: the model's last turn was cut off or blocked and holds no answer.
+            CallbackAbort: a callback ended the run.
         """
         state = self._state
         if state.phase == "tools" and state.round is not None:
@@ -108,9 +110,9 @@ class AgentRun:
                 )
             round_.admitted = True
             state.iterations += 1
-            self._close_if_complete(round_)
-            if state.round is None:
-                return None
+        self._close_if_complete(round_)
+        if state.round is None:
+            return None
         pending = round_.pending()
         if pending:
             return CallTools(pending)
@@ -122,6 +124,12 @@ class AgentRun:
             self._state.messages.append(round_.message())
             self._state.round = None
             self._state.phase = "model"
+
+    def _close_unless_watched(self) -> None:
+        """Form the message of results as soon as it can be; where callbacks see them first, the next step does."""
+        round_ = self._state.round
+        if round_ is not None and not self._spec.watched:
+            self._close_if_complete(round_)
 
     # --- the model's answer
 
@@ -155,12 +163,76 @@ class AgentRun:
         Raises:
             ProtocolViolation: no model call is pending, or a resolution does not fit its call.
         """
+        self._check_turn_is_due()
+        take_turn(self._spec, self._state, turn, problems or {}, resolutions or {}, approvals or {}, met)
+
+    def _check_turn_is_due(self) -> None:
         state = self._state
         if state.phase != "model":
             raise self._violation("a model response", "model")
         if state.turns >= state.max_turns:
             raise ProtocolViolation(f"a model response beyond the run's {state.max_turns} model turns (max_turns)")
-        take_turn(self._spec, state, turn, problems or {}, resolutions or {}, approvals or {}, met)
+
+    # --- what callbacks decide
+
+    def turn_ruled(self, turn: ModelTurn, ruling: Ruling) -> None:
+        """Take a model's turn that a callback overrides, rejects with feedback, or ends the run for.
+
+        The turn and its tokens count; what it says is not kept.
+
+        Raises:
+            ProtocolViolation: no model call is pending, or the ruling is none about a turn.
+        """
+        self._check_turn_is_due()
+        replace_turn(self._spec, self._state, turn, ruling)
+
+    def end_by(self, ruling: Ruling) -> None:
+        """End the run with the text, or with the error, that a callback decided on; not once it is done.
+
+        Calls that have no result are answered as not run. A run that failed ends with the text all the same.
+
+        Raises:
+            ProtocolViolation: the run is done, or the ruling ends no run.
+        """
+        if self._state.phase == "done":
+            raise self._violation("the end of the run", "model")
+        end_run(self._state, ruling)
+
+    def unguarded(self) -> tuple[ToolCall, ...]:
+        """Return the calls that callbacks have to be asked about, in call order: `guard` says what they decided.
+
+        A call that a person approved is among them once more. Nothing waits for `guard`: where nobody asks, calls run.
+        """
+        return () if self._state.round is None else unguarded(self._state.round)
+
+    def guard(self, rulings: Mapping[str, Ruling], *, approvals: Mapping[str, bool] | None = None) -> None:
+        """Take what callbacks decided about the `unguarded` calls, by call id; the others are as they were.
+
+        Args:
+            rulings: the decisions. `RequireApproval` of a call that a person has approved is met.
+            approvals: call id -> whether a person must agree to a rewritten call, for tools whose rule is a function.
+
+        Raises:
+            ProtocolViolation: there is no round of calls, or a ruling does not fit.
+        """
+        if self._state.round is None:
+            raise self._violation("rulings about calls", "tools")
+        guard_calls(self._spec, self._state, self._state.round, rulings, approvals or {})
+
+    def unreviewed(self) -> tuple[tuple[ToolCall, ToolResult], ...]:
+        """Return the results that callbacks have not seen, in call order; none while calls are still to run."""
+        return () if self._state.round is None else unreviewed(self._state.round)
+
+    def review(self, rulings: Mapping[str, Ruling]) -> None:
+        """Note that callbacks have seen the `unreviewed` results, and take what they decided about some, by call id.
+
+        Raises:
+            ProtocolViolation: there is no round of calls, or a ruling does not fit.
+        """
+        if self._state.round is None:
+            raise self._violation("rulings about results", "tools")
+        review_results(self._state, self._state.round, rulings)
+        end_if_failed(self._spec, self._state)
 
     # --- tools and people
 
@@ -172,9 +244,9 @@ class AgentRun:
         """
         round_ = self._admitted_round("tool results")
         take_results(round_, list(results))
-        end_if_failed(self._spec, self._state)
-        if self._state.round is not None:
-            self._close_if_complete(round_)
+        if not self._spec.watched:  # else callbacks see the results first, and may change them
+            end_if_failed(self._spec, self._state)
+        self._close_unless_watched()
 
     def decisions(self, decisions: Mapping[str, Decision]) -> None:
         """Take a person's decisions about waiting calls, by call id; some or all of them.
@@ -187,7 +259,7 @@ class AgentRun:
         if round_.children:
             return self.respond(sort_answers(self.pauses, decisions))
         take_decisions(round_, decisions)
-        self._close_if_complete(round_)
+        self._close_unless_watched()
         return None
 
     def answer(self, text: str) -> None:
@@ -210,8 +282,7 @@ class AgentRun:
         """
         check_answers(self.pauses, answers)
         take_answers(self._state, answers)
-        if self._state.round is not None:
-            self._close_if_complete(self._state.round)
+        self._close_unless_watched()
 
     def child_paused(self, call_id: str, saved: str, pauses: Sequence[Pause]) -> None:
         """Take note that the run which a pending call began waits for a person; its pauses become pauses of this run.

@@ -127,6 +127,7 @@ class Runner(Generic[T_co]):
         system: object = None,
         max_iterations: int | None = None,
         max_turns: int | None = None,
+        max_continues: int | None = None,
         adopt: bool = False,
     ) -> Outcome[T_co]:
         """Go on with a run that waits; with a store, in any process that has the store. Blocks like `run`.
@@ -142,6 +143,7 @@ class Runner(Generic[T_co]):
                 otherwise.
             max_iterations: a higher limit, counted from the run's beginning.
             max_turns: a higher limit, counted from the run's beginning.
+            max_continues: a higher limit, counted from the run's beginning.
             adopt: go on even if the run was stored with another definition of this agent.
 
         Raises:
@@ -158,6 +160,7 @@ class Runner(Generic[T_co]):
             system=system,
             max_iterations=max_iterations,
             max_turns=max_turns,
+            max_continues=max_continues,
             adopt=adopt,
         )
         return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))

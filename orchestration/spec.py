@@ -18,6 +18,7 @@ DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_MAX_TURNS = 50
 DEFAULT_MAX_CONTINUES = 3
 DEFAULT_MAX_INVALID_RETRIES = 3
+DEFAULT_MAX_REJECTIONS = 8  # Enough for a model to mend its answer, and an end to one that does not.
 DEFAULT_CONTINUE_MESSAGE = "This does not finish the task yet. Go on, and give the final answer when you have it."
 
 
@@ -53,6 +54,10 @@ class RunSpec:
     """Whether a call that fails is a result for the model, or ends the run; no part of the fingerprint."""
     tool_errors: Mapping[str, OnToolError] = field(default_factory=dict[str, OnToolError])
     """Tool name -> the same, for tools that say it for themselves."""
+    max_rejections: int = DEFAULT_MAX_REJECTIONS
+    """How many turns in a row callbacks may reject with feedback."""
+    watched: bool = False
+    """Whether callbacks see the results of a round before it is closed: the driver feeds `AgentRun.review`."""
 
     @classmethod
     def of(cls, agent: Agent[object]) -> RunSpec:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from understudy.errors import BadReply, RunCancelled, ToolError, ToolTimeout, ToolUnavailable, UnderstudyError
+from understudy.errors import (
+    BadReply,
+    CallbackAbort,
+    RunCancelled,
+    ToolError,
+    ToolTimeout,
+    ToolUnavailable,
+    UnderstudyError,
+)
 from understudy.messages import Message, ToolCall, ToolResult, Usage
 from understudy.outcomes import Approve, Pause, Reject
 
@@ -39,6 +47,14 @@ class Round:
     """Call id -> what the model asks a person with it."""
     children: dict[str, PausedChild] = field(default_factory=dict[str, PausedChild])
     """Call id -> the run inside of it that pauses; until its result comes."""
+    reasons: dict[str, str] = field(default_factory=dict[str, str])
+    """Call id -> why a callback wants a person to decide about it."""
+    approved: tuple[str, ...] = ()
+    """Ids of the calls that a person approved."""
+    guarded: tuple[str, ...] = ()
+    """Ids of the calls that callbacks have been asked about, and where a person approved it, since then."""
+    reviewed: tuple[str, ...] = ()
+    """Ids of the calls whose results callbacks have seen."""
     admitted: bool = False
     """Whether the round was counted against max_iterations; before that nothing of it may run."""
 
@@ -64,7 +80,7 @@ class Round:
         return Message("user", tuple([self.results[call.id] for call in self.calls]))
 
 
-FailureKind: TypeAlias = Literal["tool", "tool_timeout", "tool_unavailable", "cancelled", "bad_reply"]
+FailureKind: TypeAlias = Literal["tool", "tool_timeout", "tool_unavailable", "cancelled", "bad_reply", "callback"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +91,16 @@ class Failure:
     message: str
     tool: str = ""
     call_id: str = ""
+    callback: str = ""
+    """Who ended the run, of the kind `callback`."""
 
     def to_error(self) -> UnderstudyError:
         """Make the error that `next_step` raises; a new one each time, for tracebacks grow."""
         of_tools = {"tool": ToolError, "tool_timeout": ToolTimeout, "tool_unavailable": ToolUnavailable}
         if self.kind in of_tools:
             return of_tools[self.kind](self.message, tool=self.tool, call_id=self.call_id)
+        if self.kind == "callback":
+            return CallbackAbort(self.message, callback=self.callback)
         return RunCancelled(self.message) if self.kind == "cancelled" else BadReply(self.message)
 
 
@@ -100,6 +120,8 @@ class RunState:
     iterations: int = 0
     continues: int = 0
     invalid_retries: int = 0
+    rejections: int = 0
+    """How many turns in a row a callback has rejected with feedback, up to now."""
     usage: Usage = field(default_factory=Usage)
     round: Round | None = None
     question: str = ""

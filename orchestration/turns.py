@@ -8,8 +8,9 @@ from understudy.errors import ProtocolViolation
 from understudy.messages import Message, ModelTurn, Part, TextPart, user_message
 
 from .calls import calls_of, find_invalid, open_round, repair, repaired, unrun_results, with_ids
+from .rulings import count_turn
 from .spec import RunSpec
-from .state import Failure, RunState
+from .state import Failure, Round, RunState
 from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun
 from .toolerrors import resolved
 
@@ -37,15 +38,23 @@ def take_turn(
     invalid = find_invalid(allowed, calls, problems) if calls else ()
     _check_resolutions(allowed, invalid, resolutions)
     resolutions = resolved(spec, invalid, resolutions)
-    state.turns = number
-    state.usage = state.usage + turn.usage  # a sum has no raw counts
-    state.finish_reason = turn.raw_finish_reason
+    count_turn(state, turn)
+    state.rejections = 0
     if calls:
         _take_calls(spec, state, turn, parts, invalid, resolutions, approvals)
     else:
         refused = () if turn.text or not turn.refusal else (TextPart(turn.refusal),)  # the next run must see an answer
         _append_turn(state, (*parts, *refused), turn.dialect)
         _take_text(spec, state, turn, met)
+
+
+def may_end(spec: RunSpec, turn: ModelTurn) -> bool:
+    """Whether it takes a criterion to tell if the turn ends the run."""
+    return spec.criteria and not turn.tool_calls and not _is_question(turn.text or turn.refusal)
+
+
+def _is_question(text: str) -> bool:
+    return text.strip().startswith(ASK_USER)
 
 
 def ask_to_continue(spec: RunSpec, state: RunState) -> None:
@@ -96,7 +105,12 @@ def _take_calls(
         return
     _append_turn(state, parts, turn.dialect)
     # Every call is answered, also at the end of a run, so that the history stays one a provider accepts.
-    state.messages.append(Message("user", unrun_results(calls_of(parts), invalid, feedback)))
+    results = unrun_results(calls_of(parts), invalid, feedback)
+    if failure is None and spec.watched:  # callbacks see the results first
+        state.round = Round(calls_of(parts), (), {result.call_id: result for result in results}, admitted=True)
+        state.phase = "tools"
+    else:
+        state.messages.append(Message("user", results))
     if failure is not None:
         _fail(state, failure)
     else:
@@ -124,7 +138,7 @@ def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None)
     state.text = text
     if not text and turn.finish_reason in ("length", "blocked"):
         _fail(state, Failure("bad_reply", _no_answer(turn)))
-    elif text.strip().startswith(ASK_USER):
+    elif _is_question(text):
         state.question = text.strip().removeprefix(ASK_USER).strip()
         state.phase = "input"
     elif not spec.criteria or met is not None:

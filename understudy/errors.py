@@ -12,6 +12,7 @@
     │   └── ToolUnavailable
     ├── RunError                        a run ended without an outcome
     │   ├── MaxIterationsExceeded       a limit, with a token to go on
+    │   ├── CallbackAbort               a callback ended the run
     │   ├── CircularAgentCall           a run would wait for itself
     │   ├── DisallowedAgentCall         a sub-agent's lists forbid the run
     │   ├── RunCancelled
@@ -190,6 +191,18 @@ class MaxIterationsExceeded(RunError):
         super().__init__(message, run_id=run_id, token=token)
         self.limit = limit
         self.what = what
+
+
+class CallbackAbort(RunError):
+    """A callback ended the run; the message is its own.
+
+    Attributes:
+        callback: the callback's name; a guardrail's is the one it was made with.
+    """
+
+    def __init__(self, message: str, *, callback: str = "", run_id: str = "", token: str = "") -> None:
+        super().__init__(message, run_id=run_id, token=token)
+        self.callback = callback
 
 
 class CircularAgentCall(RunError):

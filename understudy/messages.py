@@ -123,6 +123,7 @@ ToolErrorKind: TypeAlias = Literal[
     "bad_json",
     "bad_arguments",
     "rejected",
+    "blocked",
     "skipped",
     "not_run",
 ]

@@ -88,6 +88,8 @@ class Pause:
     question: str | None = None
     calls: tuple[ToolCall, ...] = ()
     """In call order; empty for a question."""
+    reasons: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Call id -> why a callback wants it decided, where one does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,9 +134,28 @@ def check_key(key: str) -> None:
 
 
 class RunContext:
-    """What code that decides about a run may see: its id, agent, input, session and dependencies."""
+    """What code that decides about a run may see: its id, agent, input, session and dependencies, and how far it is.
 
-    __slots__ = ("agent_id", "conversation_id", "deps", "input", "run_id", "scope", "session", "user_id")
+    Attributes:
+        session: the run's values. What a callback writes is kept when it returns, and dropped when it raises.
+        turns: model calls so far.
+        iterations: rounds of tool calls so far.
+        continues: how often the model was told to go on, because its text met no criterion.
+    """
+
+    __slots__ = (
+        "agent_id",
+        "continues",
+        "conversation_id",
+        "deps",
+        "input",
+        "iterations",
+        "run_id",
+        "scope",
+        "session",
+        "turns",
+        "user_id",
+    )
 
     def __init__(
         self,
@@ -144,12 +163,18 @@ class RunContext:
         run_id: str,
         agent_id: str,
         input: str,
-        session: Mapping[str, JsonValue],
+        session: MutableMapping[str, JsonValue],
         deps: object,
         scope: Scope,
         user_id: str = "default",
         conversation_id: str | None = None,
+        turns: int = 0,
+        iterations: int = 0,
+        continues: int = 0,
     ) -> None:
+        self.turns = turns
+        self.iterations = iterations
+        self.continues = continues
         self.run_id = run_id
         self.agent_id = agent_id
         self.conversation_id = conversation_id

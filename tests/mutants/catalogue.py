@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from . import decisions, lives, messages, runs
+from . import decisions, lives, messages, rulings, runs
 from .mutant import Mutant
 
-MUTANTS: tuple[Mutant, ...] = (*messages.MUTANTS, *lives.MUTANTS, *runs.MUTANTS, *decisions.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *messages.MUTANTS,
+    *lives.MUTANTS,
+    *runs.MUTANTS,
+    *decisions.MUTANTS,
+    *rulings.MUTANTS,
+)
 
 SHORT = (
     "a stopping actor forgets what waits",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Literal
@@ -12,8 +12,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.machines import make_spec, reloaded
+from understudy.callbacks import (
+    Abort,
+    Block,
+    CallbackAction,
+    OverrideResponse,
+    RequireApproval,
+    RetryWithFeedback,
+    RewriteArguments,
+    RewriteResult,
+    Skip,
+)
 from understudy.errors import (
     BadReply,
+    CallbackAbort,
     MaxIterationsExceeded,
     ProtocolViolation,
     RunCancelled,
@@ -43,6 +55,7 @@ from understudy.orchestration import (
     FailRun,
     RepairCall,
     RetryTurn,
+    Ruling,
     RunSpec,
     SkipCall,
     StopRun,
@@ -65,6 +78,8 @@ class Line:
     """What to do with each invalid call of the turn."""
     approvals: Mapping[int, bool] = field(default_factory=dict[int, bool])
     met: str | None = None
+    ruling: CallbackAction | None = None
+    """What a callback decides about the turn, in a run that has callbacks."""
 
 
 ids = st.sampled_from(["", "", "a", "b", "call-1-0", "call-1-1", "call-1-2"])
@@ -84,6 +99,8 @@ problems = st.dictionaries(st.integers(0, 3), st.just("argument 'sku' is missing
 again, skip, repair = RetryTurn("Again."), SkipCall("No need."), RepairCall("look", {})
 resolutions = st.sampled_from([None, again, again, again, skip, repair, repair, FailRun(), StopRun("Enough.")])
 met = st.sampled_from([None, None, "a criterion was met"])
+RULINGS: Sequence[CallbackAction] = [RetryWithFeedback("Mend it.")] * 3 + [OverrideResponse("Enough."), Abort("No.")]
+rulings = st.sampled_from([*[None] * 9, *RULINGS])
 REASONS: list[FinishReason] = ["stop", "tool_calls", "length", "blocked", "other"]
 
 
@@ -114,12 +131,16 @@ def lines(draw: st.DrawFn) -> Line:
     return Line(replace(turn, finish_reason=draw(st.sampled_from(REASONS)), refusal=draw(st.sampled_from(["", "No."]))))
 
 
-scripts = st.lists(lines(), min_size=2, max_size=9)
+def ruled_line(line: Line, ruling: CallbackAction | None) -> Line:
+    return replace(line, ruling=ruling)
+
+
+scripts = st.lists(st.builds(ruled_line, lines(), rulings), min_size=2, max_size=9)
 
 
 @st.composite
 def specs(draw: st.DrawFn) -> RunSpec:
-    return make_spec(
+    spec = make_spec(
         "look",
         "refund",
         "rule",
@@ -131,6 +152,7 @@ def specs(draw: st.DrawFn) -> RunSpec:
         max_continues=draw(st.integers(0, 2)),
         max_invalid_retries=draw(st.integers(0, 2)),
     )
+    return replace(spec, watched=draw(st.booleans()), max_rejections=draw(st.integers(0, 2)))
 
 
 def result_for(call: ToolCall) -> ToolResult:
@@ -150,8 +172,33 @@ def resolutions_for(run: AgentRun, line: Line) -> dict[int, Resolution]:
     return {bad.position: line.resolution for bad in run.invalid_calls(line.turn, line.problems) if line.resolution}
 
 
+GUARDS: dict[object, CallbackAction] = {
+    1: Block("No."),
+    2: Skip("Seven."),
+    3: RewriteArguments({"cents": 1}),
+    4: RequireApproval("Ask."),
+    5: Abort("Enough."),
+}
+
+
+def settle(run: AgentRun) -> None:
+    """Guard calls and review results, by what they are, so that each driver of a run decides alike."""
+    calls, results = run.unguarded(), run.unreviewed()
+    if calls:
+        decided = {call.id: GUARDS.get(call.arguments.get("sku")) for call in calls}
+        run.guard({call_id: Ruling("Guard", action) for call_id, action in decided.items() if action is not None})
+        return settle(run)
+    if results:
+        rewritten = RewriteResult("***")
+        run.review({call.id: Ruling("Guard", rewritten) for call, _ in results if call.arguments.get("cents") == 1})
+    return None
+
+
 def say(run: AgentRun, line: Line) -> None:
     """Feed a line; a repair that cannot be is left out."""
+    if run.spec.watched and line.ruling is not None:
+        run.turn_ruled(line.turn, Ruling("Guard", line.ruling))
+        return
     chosen = resolutions_for(run, line)
     try:
         run.model_response(
@@ -200,11 +247,16 @@ def play(
     run = swap(AgentRun(spec, "Hi"))
     steps: list[object] = []
     approved = set[str]()
+    ran: list[ToolCall] = []
     waiting = list(script)
     ending: object = None
     for _ in range(LONGEST):
         if ending is not None:
             break
+        if spec.watched:
+            settle(run)
+            run = swap(run)
+            assert run.unguarded() == () == run.unreviewed()
         try:
             step = run.next_step()
         except UnderstudyError as error:
@@ -223,7 +275,9 @@ def play(
             case CallTools(calls=calls):
                 assert {c.name for c in calls} <= {"look", "refund", "rule"}, "a call ran that was invalid"
                 assert {c.id for c in calls if c.name == "refund"} <= approved, "a call ran that nobody agreed to"
-                run.tool_results([result_for(calls[i]) for i in pick(len(calls))])
+                picked = [calls[i] for i in pick(len(calls))]
+                ran += picked
+                run.tool_results([result_for(call) for call in picked])
             case AwaitApproval(calls=calls):
                 decisions = {calls[i].id: decision_for(calls[i]) for i in pick(len(calls))}
                 approved.update([id for id, decision in decisions.items() if isinstance(decision, Approve)])
@@ -235,12 +289,12 @@ def play(
         run = swap(run)
     else:
         raise AssertionError("the run goes round in circles")
-    check_invariants(run)
+    check_invariants(run, ran)
     return Played(list(run.messages), ending, steps)
 
 
-def check_invariants(run: AgentRun) -> None:
-    """Check what must hold in every state."""
+def check_invariants(run: AgentRun, ran: Sequence[ToolCall] = ()) -> None:
+    """Check what must hold in every state, after so many calls ran."""
     state = run.state
     assert state.iterations <= state.max_iterations
     assert state.turns <= state.max_turns
@@ -249,6 +303,9 @@ def check_invariants(run: AgentRun) -> None:
     assert history.count(user_message(run.spec.continue_message)) <= state.max_continues
     retried = [m for m in history if any(r.content == again.feedback for r in m.tool_results)]
     assert len(retried) <= run.spec.max_invalid_retries + (state.failure is not None)
+    assert state.rejections <= run.spec.max_rejections
+    if run.spec.watched:
+        assert all(c.arguments.get("sku") not in (1, 2, 5) for c in ran), "a call ran that was not to run"
     open_calls = () if state.round is None else history[-1].tool_calls
     assert state.round is None or [c.id for c in open_calls] == [c.id for c in state.round.calls]
     for message in history:
@@ -379,11 +436,13 @@ def test_in_every_state_what_is_due_is_taken_and_what_is_not_changes_nothing(
 @FAST
 def test_a_run_that_reached_a_limit_goes_on_as_if_there_had_been_none(spec: RunSpec, script: list[Line]) -> None:
     def raised(run: AgentRun) -> AgentRun:
+        if spec.watched:
+            settle(run)  # or the next step would close a round that nobody has reviewed
         try:
             run.next_step()
         except MaxIterationsExceeded:
             run.extend(max_iterations=run.state.max_iterations + 1, max_turns=run.state.max_turns + 1)
-        except (BadReply, RunCancelled, ToolError):
+        except (BadReply, CallbackAbort, RunCancelled, ToolError):
             assert run.state.failure is not None  # the run's own end, at which `play` arrives too
         return run
 

@@ -46,12 +46,13 @@ PURE = {
 SHARED = PURE | {"contextvars", "importlib", "threading"}
 """Values that are shared between threads have locks, scopes travel in context variables, tools are found by name."""
 
-SCHEMAS = {"docstring_parser", "pydantic", "pydantic_core"}
+SCHEMAS = {"docstring_parser", "jsonschema", "pydantic", "pydantic_core", "referencing"}
 LOADED_LATE = {
-    "understudy.schemas",
+    "understudy.jsonschemas",
     "understudy.orchestration.group_snapshot",
     "understudy.orchestration.saved",
     "understudy.orchestration.snapshot",
+    "understudy.schemas",
 }
 """The modules that may use `SCHEMAS`. The tests of the import cost see to it that they are loaded late."""
 

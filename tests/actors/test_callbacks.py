@@ -1,0 +1,814 @@
+"""Callbacks in runs: when they are asked, on which thread, what their answers do, and what becomes of their failures."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually, finished, results_of
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+Answers = dict[str, Callable[..., us.CallbackAction]]
+
+
+class Watcher(us.AgentCallback):
+    """Notes each moment, and answers what it was told to."""
+
+    def __init__(self, name: str = "Watcher", /, **answers: Callable[..., us.CallbackAction]) -> None:
+        self.name = name
+        self.answers: Answers = answers
+        self.moments: list[str] = []
+        self.seen: list[Any] = []
+        self.threads: set[int] = set()
+
+    def _note(self, moment: str, ctx: us.RunContext, detail: str, *seen: object) -> us.CallbackAction:
+        self.moments.append(f"{moment} {detail}".strip())
+        self.seen.append(seen)
+        self.threads.add(threading.get_ident())
+        answer = self.answers.get(moment)
+        return us.Continue() if answer is None else answer(ctx, *seen)
+
+    def before_model_call(self, ctx: us.RunContext, request: us.ModelRequest) -> us.CallbackAction:
+        return self._note("before_model_call", ctx, str(request.turn), request)
+
+    def after_model_call(self, ctx: us.RunContext, turn: us.ModelTurn) -> us.CallbackAction:
+        return self._note("after_model_call", ctx, turn.text, turn)
+
+    def before_tool_call(self, ctx: us.RunContext, call: us.ToolCall) -> us.CallbackAction:
+        return self._note("before_tool_call", ctx, call.name, call)
+
+    def after_tool_call(self, ctx: us.RunContext, call: us.ToolCall, result: us.ToolResult) -> us.CallbackAction:
+        return self._note("after_tool_call", ctx, f"{call.name} {result.error_kind or 'ok'}", call, result)
+
+    def on_error(self, ctx: us.RunContext, error: BaseException) -> us.CallbackAction:
+        return self._note("on_error", ctx, type(error).__name__, error)
+
+    def on_finish(self, ctx: us.RunContext, outcome: us.Outcome[object]) -> us.CallbackAction:
+        return self._note("on_finish", ctx, outcome.status, outcome)
+
+
+def always(action: us.CallbackAction) -> Callable[..., us.CallbackAction]:
+    """Make an answer that is the same every time."""
+
+    def answer(*_: object) -> us.CallbackAction:
+        return action
+
+    return answer
+
+
+def telling(event: threading.Event, action: us.CallbackAction) -> Callable[..., us.CallbackAction]:
+    """Make an answer that sets an event."""
+
+    def answer(*_: object) -> us.CallbackAction:
+        event.set()
+        return action
+
+    return answer
+
+
+ran: list[dict[str, us.JsonValue]] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> None:
+    ran.clear()
+
+
+def look(sku: str) -> str:
+    ran.append({"sku": sku})
+    return f"found {sku}"
+
+
+@us.tool(approval=True)
+def refund(cents: int) -> str:
+    ran.append({"cents": cents})
+    return f"paid {cents}"
+
+
+def watched(
+    *turns: us.ModelTurn | Exception, by: us.AgentCallback | list[us.AgentCallback], max_iterations: int = 10
+) -> us.Agent:
+    callbacks = by if isinstance(by, list) else [by]
+    model = ScriptedModel(turns)
+    return us.Agent("clerk", model=model, tools=[look, refund], callbacks=callbacks, max_iterations=max_iterations)
+
+
+def model_of(agent: us.Agent) -> ScriptedModel:
+    assert isinstance(agent.model, ScriptedModel)
+    return agent.model
+
+
+def paused(outcome: us.Outcome) -> us.NeedsApproval:
+    assert isinstance(outcome, us.NeedsApproval), outcome
+    return outcome
+
+
+# --- when
+
+
+def test_a_run_asks_at_every_moment_in_order_on_the_thread_that_drives_it() -> None:
+    watcher = Watcher()
+    agent = watched(calls("look", sku="A") + calls("look", sku="B"), says("Two."), by=watcher)
+
+    outcome = finished(agent.run("How many?"))
+
+    assert watcher.moments == [
+        "before_model_call 1",
+        "after_model_call",
+        "before_tool_call look",
+        "before_tool_call look",
+        "after_tool_call look ok",
+        "after_tool_call look ok",
+        "before_model_call 2",
+        "after_model_call Two.",
+        "on_finish complete",
+    ]
+    assert len(watcher.threads) == 1
+    assert threading.get_ident() not in watcher.threads
+    assert watcher.seen[-1] == (outcome,)
+
+
+def test_a_call_has_one_id_at_every_moment_also_when_the_provider_sends_none() -> None:
+    watcher = Watcher()
+
+    watched(calls("look", sku="A") + calls("look", sku="B"), says("Two."), by=watcher).run("How many?")
+
+    (turn,), before, after = watcher.seen[1], watcher.seen[2:4], watcher.seen[4:6]
+    ids = [call.id for call in turn.tool_calls]
+    assert len(set(ids)) == 2 and all(ids)
+    assert [call.id for (call,) in before] == ids
+    assert [(call.id, result.call_id) for call, result in after] == [(id, id) for id in ids]
+
+
+def test_callbacks_are_asked_in_order_and_none_after_the_first_that_decides() -> None:
+    first, second, third = (
+        Watcher(),
+        Watcher(before_tool_call=always(us.Block("No."))),
+        Watcher(),
+    )
+
+    watched(calls("look", sku="A"), says("ok"), by=[first, second, third]).run("go")
+
+    assert "before_tool_call look" in first.moments
+    assert "before_tool_call look" not in third.moments
+    assert "after_tool_call look blocked" in third.moments  # only the moment was decided
+    assert third.moments[-1] == "on_finish complete"
+
+
+def test_every_result_is_seen_be_it_an_error_blocked_rejected_invalid_or_timed_out() -> None:
+    held = threading.Event()
+
+    @us.tool(timeout=0.01)
+    def hangs() -> str:
+        held.wait(WAIT)
+        return "late"
+
+    def breaks() -> str:
+        raise LookupError("no such shelf")
+
+    def block(ctx: us.RunContext, call: us.ToolCall) -> us.CallbackAction:
+        return us.Block("No.") if call.arguments.get("sku") == "X" else us.Continue()
+
+    watcher = Watcher(before_tool_call=block)
+    turn = (
+        calls("refund", cents=1)
+        + calls("hangs")
+        + calls("look", sku="X")
+        + calls("breaks")
+        + calls("nothing")
+        + calls("look", sku=1)
+        + calls("look", sku="A")
+    )
+    model = ScriptedModel([turn, says("ok")])
+    agent = us.Agent("clerk", model=model, tools=[look, refund, hangs, breaks], callbacks=[watcher])
+
+    waiting = paused(agent.run("go"))
+    agent.resume(waiting.token, us.Reject("Too much."))
+    held.set()
+
+    seen = [moment for moment in watcher.moments if moment.startswith("after_tool_call")]
+    assert seen == [
+        "after_tool_call hangs timed_out",
+        "after_tool_call look blocked",
+        "after_tool_call breaks raised",
+        "after_tool_call nothing unknown_tool",
+        "after_tool_call look bad_arguments",
+        "after_tool_call look ok",
+        "after_tool_call refund rejected",
+    ]
+    asked = [
+        call.arguments
+        for moment, (call, *_) in zip(watcher.moments, watcher.seen, strict=True)
+        if "before_tool" in moment
+    ]
+    assert {"sku": 1} not in asked  # only calls that could run
+
+
+def test_a_single_call_that_hangs_is_seen_too_by_the_driver_that_follows() -> None:
+    held = threading.Event()
+
+    @us.tool(timeout=0.01)
+    def hangs() -> str:
+        held.wait(WAIT)
+        return "late"
+
+    watcher = Watcher()
+    agent = us.Agent("clerk", model=ScriptedModel([calls("hangs"), says("ok")]), tools=[hangs], callbacks=[watcher])
+
+    finished(agent.run("go"))
+    held.set()
+
+    assert [m for m in watcher.moments if "tool" in m] == ["before_tool_call hangs", "after_tool_call hangs timed_out"]
+
+
+def test_a_pause_and_what_follows_are_each_told_once() -> None:
+    watcher = Watcher()
+    agent = watched(calls("refund", cents=5), says("Done."), by=watcher)
+
+    waiting = paused(agent.run("Refund"))
+    agent.resume(waiting.token, us.Approve())
+
+    assert watcher.moments == [
+        "before_model_call 1",
+        "after_model_call",
+        "before_tool_call refund",
+        "on_finish needs_approval",
+        "before_tool_call refund",  # once more: the guard may have changed, and a person may have edited the call
+        "after_tool_call refund ok",
+        "before_model_call 2",
+        "after_model_call Done.",
+        "on_finish complete",
+    ]
+
+
+# --- what they see, and keep
+
+
+def test_a_callback_sees_the_run_and_what_it_writes_to_the_session_is_kept() -> None:
+    def count(ctx: us.RunContext, *_: object) -> us.CallbackAction:
+        number = ctx.session.get("moments", 0)
+        assert isinstance(number, int)
+        ctx.session["moments"] = number + 1
+        assert ctx.deps == "the bank"
+        assert (ctx.agent_id, ctx.user_id, ctx.conversation_id, ctx.input) == ("clerk", "ada", "c-1", "go")
+        return us.Continue()
+
+    names = ("before_model_call", "after_model_call", "before_tool_call", "after_tool_call", "on_finish")
+    watcher = Watcher(**dict.fromkeys(names, count))
+    session = us.SessionState({"moments": 10})
+
+    outcome = watched(calls("look", sku="A"), says("ok"), by=watcher).run(
+        "go", session=session, deps="the bank", user_id="ada", conversation_id="c-1"
+    )
+
+    assert session["moments"] == 17
+    assert outcome.session["moments"] == 17
+
+
+def test_what_a_callback_wrote_before_it_failed_is_dropped() -> None:
+    failures = [LookupError("once")]
+
+    def write(ctx: us.RunContext, *_: object) -> us.CallbackAction:
+        ctx.session.setdefault("tries", 0)
+        ctx.session["wrote"] = "half"
+        if failures:
+            raise failures.pop()
+        ctx.session["wrote"] = "all"
+        return us.Continue()
+
+    outcome = watched(says("ok"), by=Watcher(after_model_call=write)).run("go")
+
+    assert outcome.session == {"tries": 0, "wrote": "all"}
+
+
+def test_rounds_and_turns_so_far_are_in_the_context() -> None:
+    seen: list[tuple[int, int]] = []
+
+    def note(ctx: us.RunContext, *_: object) -> us.CallbackAction:
+        seen.append((ctx.turns, ctx.iterations))
+        return us.Continue()
+
+    watched(calls("look", sku="A"), says("ok"), by=Watcher(before_model_call=note, on_finish=note)).run("go")
+
+    assert seen == [(0, 0), (1, 1), (2, 1)]
+
+
+# --- model calls
+
+
+def test_a_text_in_place_of_the_model_call_ends_the_run_and_the_model_is_not_asked() -> None:
+    watcher = Watcher(before_model_call=always(us.OverrideResponse("From the cache.")))
+    agent = watched(says("From the model."), by=watcher)
+
+    outcome = finished(agent.run("go"))
+
+    assert (outcome.text, outcome.turns) == ("From the cache.", 0)
+    assert outcome.completion_reason == "callback 'Watcher' gave the text"
+    assert model_of(agent).requests == []
+    assert watcher.moments == ["before_model_call 1", "on_finish complete"]
+
+
+def test_an_overridden_answer_is_not_kept_and_the_session_is_saved() -> None:
+    session = us.SessionState()
+
+    def override(ctx: us.RunContext, turn: us.ModelTurn) -> us.CallbackAction:
+        ctx.session["overridden"] = True
+        return us.OverrideResponse("No comment.")
+
+    agent = watched(says("The secret is 7.") + calls("look", sku="A"), by=Watcher(after_model_call=override))
+
+    outcome = finished(agent.run("go", session=session))
+
+    assert (outcome.text, outcome.output, outcome.turns) == ("No comment.", "No comment.", 1)
+    assert [message.text for message in outcome.messages] == ["go", "No comment."]
+    assert "The secret" not in repr(outcome)
+    assert dict(session) == {"overridden": True}
+    assert ran == []
+
+
+def test_a_rejected_answer_is_tried_again_with_the_feedback_and_not_shown_to_the_model() -> None:
+    def judge(ctx: us.RunContext, turn: us.ModelTurn) -> us.CallbackAction:
+        return us.RetryWithFeedback("Be kind.") if "fool" in turn.text else us.Continue()
+
+    agent = watched(says("You fool."), says("Dear Ada."), by=Watcher(after_model_call=judge))
+
+    outcome = finished(agent.run("go"))
+
+    assert (outcome.text, outcome.turns) == ("Dear Ada.", 2)
+    assert [m.text for m in model_of(agent).requests[1].messages] == ["go", "Be kind."]
+
+
+def test_a_model_whose_answers_are_all_rejected_comes_to_an_end() -> None:
+    watcher = Watcher("Kindness", after_model_call=always(us.RetryWithFeedback("Be kind.")))
+    agent = us.Agent("clerk", model=FunctionModel(lambda request: says("You fool.")), callbacks=[watcher])
+
+    with pytest.raises(us.CallbackAbort, match="rejected 9 turns in a row") as caught:
+        agent.run("go")
+
+    assert caught.value.callback == "Kindness"
+    assert watcher.moments[-1] == "on_error CallbackAbort"
+
+
+@pytest.mark.parametrize("moment", ["before_model_call", "after_model_call", "before_tool_call", "after_tool_call"])
+def test_an_abort_ends_the_run_with_its_message_and_its_callbacks_name(moment: str) -> None:
+    watcher = Watcher("Curfew", **{moment: always(us.Abort("The shop is closed."))})
+    agent = watched(calls("look", sku="A"), says("ok"), by=watcher)
+
+    with pytest.raises(us.CallbackAbort, match=r"^The shop is closed\.$") as caught:
+        agent.run("go")
+
+    assert caught.value.callback == "Curfew"
+    assert caught.value.run_id
+    assert ran == ([{"sku": "A"}] if moment == "after_tool_call" else [])
+    assert watcher.moments[-1] == "on_error CallbackAbort"
+
+
+# --- tool calls
+
+
+def test_a_blocked_call_does_not_run_and_the_model_reads_why() -> None:
+    watcher = Watcher(before_tool_call=always(us.Block("not on Sundays")))
+
+    outcome = finished(watched(calls("look", sku="A"), says("ok"), by=watcher).run("go"))
+
+    (result,) = results_of(outcome)
+    assert (result.content, result.is_error, result.error_kind) == ("Blocked: not on Sundays", True, "blocked")
+    assert ran == []
+
+
+def test_a_skipped_call_does_not_run_and_its_result_is_no_error() -> None:
+    watcher = Watcher(before_tool_call=always(us.Skip("found it in the cache")))
+
+    outcome = finished(watched(calls("look", sku="A"), says("ok"), by=watcher).run("go"))
+
+    assert [(r.content, r.is_error) for r in results_of(outcome)] == [("found it in the cache", False)]
+    assert ran == []
+
+
+def test_a_call_runs_with_rewritten_arguments() -> None:
+    watcher = Watcher(before_tool_call=always(us.RewriteArguments({"sku": "B"})))
+
+    outcome = finished(watched(calls("look", sku="A"), says("ok"), by=watcher).run("go"))
+
+    assert ran == [{"sku": "B"}]
+    assert outcome.messages[1].tool_calls[0].arguments == {"sku": "A"}
+
+
+def test_rewritten_arguments_that_do_not_fit_never_reach_the_tool() -> None:
+    watcher = Watcher(before_tool_call=always(us.RewriteArguments({"sku": 7})))
+
+    outcome = finished(watched(calls("look", sku="A"), says("ok"), by=watcher).run("go"))
+
+    assert [r.error_kind for r in results_of(outcome)] == ["bad_arguments"]
+    assert ran == []
+
+
+def test_the_model_reads_a_rewritten_result_and_events_tell_what_the_tool_gave() -> None:
+    watcher = Watcher(after_tool_call=always(us.RewriteResult("***")))
+    agent = watched(calls("look", sku="A"), says("ok"), by=watcher)
+
+    handle = agent.submit("go")
+    handle.result(WAIT)
+
+    assert model_of(agent).requests[1].tool_results[0].content == "***"
+    assert [e.result.content for e in handle.events() if isinstance(e, us.ToolFinished)] == ["found A"]
+
+
+def test_events_tell_of_a_blocked_call_from_its_start_to_its_end_once() -> None:
+    watcher = Watcher(before_tool_call=always(us.Block("No.")))
+
+    handle = watched(calls("look", sku="A"), says("ok"), by=watcher).submit("go")
+    handle.result(WAIT)
+
+    told = [type(event).__name__ for event in handle.events() if "Tool" in type(event).__name__]
+    assert told == ["ToolStarted", "ToolFinished"]
+
+
+def test_a_person_is_not_asked_about_a_blocked_call() -> None:
+    watcher = Watcher(before_tool_call=always(us.Block("Never.")))
+
+    outcome = finished(watched(calls("refund", cents=5), says("ok"), by=watcher).run("go"))
+
+    assert [r.error_kind for r in results_of(outcome)] == ["blocked"]
+
+
+def test_a_callback_can_have_a_person_asked_who_reads_why() -> None:
+    watcher = Watcher(before_tool_call=always(us.RequireApproval("It is late.")))
+    agent = watched(calls("look", sku="A"), says("ok"), by=watcher)
+
+    waiting = paused(agent.run("go"))
+
+    assert ran == []
+    (pause,) = waiting.pauses
+    assert pause.reasons == {waiting.calls[0].id: "It is late."}
+    finished(agent.resume(waiting.token, us.Approve()))
+    assert ran == [{"sku": "A"}]  # the second time approval counts as given
+
+
+def test_a_guard_that_changed_meanwhile_stops_an_approved_call() -> None:
+    watcher = Watcher()
+    agent = watched(calls("refund", cents=5), says("ok"), by=watcher)
+    waiting = paused(agent.run("go"))
+
+    watcher.answers["before_tool_call"] = always(us.Block("The shop has closed."))
+    outcome = finished(agent.resume(waiting.token, us.Approve()))
+
+    assert [r.content for r in results_of(outcome)] == ["Blocked: The shop has closed."]
+    assert ran == []
+
+
+def test_a_guard_sees_what_a_person_made_of_the_arguments() -> None:
+    def limit(ctx: us.RunContext, call: us.ToolCall) -> us.CallbackAction:
+        cents = call.arguments["cents"]
+        assert isinstance(cents, int)
+        return us.Block("More than 100.") if cents > 100 else us.Continue()
+
+    agent = watched(calls("refund", cents=5), says("ok"), by=Watcher(before_tool_call=limit))
+    waiting = paused(agent.run("go"))
+
+    outcome = finished(agent.resume(waiting.token, us.Approve(arguments={"cents": 5_000_000})))
+
+    assert [r.error_kind for r in results_of(outcome)] == ["blocked"]
+    assert ran == []
+
+
+def test_the_approval_rule_of_a_tool_judges_what_a_callback_made_of_the_call() -> None:
+    judged: list[object] = []
+
+    def much(call: us.ToolCall, context: us.RunContext) -> bool:
+        judged.append(call.arguments["cents"])
+        cents = call.arguments["cents"]
+        assert isinstance(cents, int)
+        return cents > 100
+
+    @us.tool(approval=much)
+    def pay(cents: int) -> str:
+        return f"paid {cents}"
+
+    watcher = Watcher(before_tool_call=always(us.RewriteArguments({"cents": 500})))
+    agent = us.Agent(
+        "payer", model=ScriptedModel([calls("pay", cents=5), says("ok")]), tools=[pay], callbacks=[watcher]
+    )
+
+    waiting = paused(agent.run("go"))
+
+    assert [call.arguments for call in waiting.calls] == [{"cents": 500}]
+    assert judged == [5, 500]
+
+
+def test_a_guard_stands_before_sub_agents_too_and_an_abort_inside_of_one_is_that_calls_failure() -> None:
+    def only_short(ctx: us.RunContext, call: us.ToolCall) -> us.CallbackAction:
+        return us.Block("Too long.") if len(str(call.arguments["input"])) > 5 else us.Continue()
+
+    inner = us.InputGuardrail("manners", lambda ctx, text: "Say please." if "please" not in text else None)
+    helper = us.Agent("helper", model=FunctionModel(lambda request: says("Helped.")), callbacks=[inner])
+    turn = calls("helper", input="help me with this") + calls("helper", input="help")
+    watcher = Watcher(before_tool_call=only_short)
+    lead = us.Agent("lead", model=ScriptedModel([turn, says("ok")]), sub_agents=[helper], callbacks=[watcher])
+
+    outcome = finished(lead.run("go"))
+
+    blocked, aborted = results_of(outcome)
+    assert blocked.content == "Blocked: Too long."
+    assert (aborted.error_kind, "Say please." in aborted.content) == ("raised", True)
+
+
+# --- how a run ends
+
+
+def test_an_error_can_be_replaced_by_a_text() -> None:
+    watcher = Watcher(on_error=always(us.OverrideResponse("Please try later.")))
+    agent = watched(us.RateLimited("slow down"), by=watcher)
+
+    outcome = finished(agent.run("go"))
+
+    assert outcome.text == "Please try later."
+    assert watcher.moments[-2:] == ["on_error RateLimited", "on_finish complete"]
+
+
+def test_a_limit_can_be_replaced_by_a_text_and_no_call_stays_without_an_answer() -> None:
+    watcher = Watcher(on_error=always(us.OverrideResponse("This takes too long.")))
+    agent = watched(calls("look", sku="A"), calls("look", sku="B"), by=watcher, max_iterations=1)
+
+    outcome = finished(agent.run("go"))
+
+    assert outcome.text == "This takes too long."
+    assert [r.error_kind for r in results_of(outcome)] == ["", "not_run"]
+
+
+def test_an_error_that_nobody_replaces_is_raised_as_it_is() -> None:
+    watcher = Watcher()
+
+    with pytest.raises(us.RateLimited, match="slow down") as caught:
+        watched(us.RateLimited("slow down"), by=watcher).run("go")
+
+    assert watcher.seen[-1] == (caught.value,)
+    assert watcher.moments[-1] == "on_error RateLimited"
+
+
+def test_a_callback_that_fails_over_an_error_does_not_hide_it_but_fails_the_agent(system: us.ActorSystem) -> None:
+    def fail(ctx: us.RunContext, error: BaseException) -> us.CallbackAction:
+        raise LookupError("no address to write to")
+
+    agent = watched(us.RateLimited("slow down"), by=Watcher(on_error=fail))
+
+    with pytest.raises(us.RateLimited, match="slow down"):
+        agent.run("go", system=system)
+
+    assert [actor.failed for actor in system.health().actors if actor.address == "shop/clerk"] == [1]
+
+
+def test_a_run_that_is_cancelled_tells_its_callbacks_once() -> None:
+    asked, go_on, told = threading.Event(), threading.Event(), threading.Event()
+
+    def wait(request: us.ModelRequest) -> us.ModelTurn:
+        asked.set()
+        go_on.wait(WAIT)
+        return says("late")
+
+    watcher = Watcher(on_error=telling(told, us.OverrideResponse("No effect.")))
+    handle = us.Agent("clerk", model=FunctionModel(wait), callbacks=[watcher]).submit("go")
+    assert asked.wait(WAIT)
+
+    handle.cancel()
+    assert told.wait(WAIT)
+    go_on.set()
+
+    with pytest.raises(us.RunCancelled):
+        handle.result(WAIT)
+    assert watcher.moments == ["before_model_call 1", "on_error RunCancelled"]
+
+
+def test_a_run_past_its_deadline_tells_its_callbacks() -> None:
+    told, go_on = threading.Event(), threading.Event()
+
+    def wait(request: us.ModelRequest) -> us.ModelTurn:
+        go_on.wait(WAIT)
+        return says("late")
+
+    watcher = Watcher(on_error=telling(told, us.Continue()))
+    agent = us.Agent("clerk", model=FunctionModel(wait), callbacks=[watcher])
+
+    with pytest.raises(us.RunTimedOut):
+        agent.run("go", timeout=0.05)
+
+    assert told.wait(WAIT)
+    go_on.set()
+    assert watcher.moments[-1] == "on_error RunTimedOut"
+
+
+# --- failures of callbacks
+
+
+@pytest.mark.parametrize(
+    "moment", ["before_model_call", "after_model_call", "before_tool_call", "after_tool_call", "on_finish"]
+)
+def test_a_callback_that_fails_is_asked_again_and_nothing_that_was_done_is_done_twice(
+    moment: str, system: us.ActorSystem
+) -> None:
+    failures = [LookupError("first"), LookupError("second")]
+
+    def fail(*_: object) -> us.CallbackAction:
+        if failures:
+            raise failures.pop()
+        return us.Continue()
+
+    before, sick = Watcher(), Watcher(**{moment: fail})
+    agent = watched(calls("look", sku="A"), says("ok"), by=[before, sick])
+
+    outcome = finished(agent.run("go", system=system))
+
+    assert outcome.text == "ok"
+    assert len(model_of(agent).requests) == 2
+    assert ran == [{"sku": "A"}]
+    assert len(before.moments) == len(set(before.moments)) == 7  # its decisions stood while the other one failed
+    assert [actor.failed for actor in system.health().actors if actor.address == "shop/clerk"] == [2]
+
+
+def test_a_callback_that_always_fails_ends_the_run_and_tells_of_every_failure() -> None:
+    def fail(*_: object) -> us.CallbackAction:
+        raise LookupError("no such audit")
+
+    with pytest.raises(us.AgentCrashed, match="failed 3 times") as caught:
+        watched(says("ok"), by=Watcher(before_model_call=fail)).run("go")
+
+    assert [type(cause) for cause in caught.value.causes] == [LookupError] * 3
+
+
+def test_a_poisoned_run_tells_the_callbacks_that_work() -> None:
+    told = threading.Event()
+
+    def fail(*_: object) -> us.CallbackAction:
+        raise LookupError("no such audit")
+
+    well = Watcher(on_error=telling(told, us.Continue()))
+    with pytest.raises(us.AgentCrashed):
+        watched(says("ok"), by=[Watcher(before_model_call=fail, on_error=fail), well]).run("go")
+
+    assert told.wait(WAIT)
+    assert well.moments[-1] == "on_error AgentCrashed"
+
+
+def test_other_runs_of_the_agent_are_not_interrupted_by_a_callback_that_fails(system: us.ActorSystem) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.text == "slow":
+            asked.set()
+            go_on.wait(WAIT)
+        return says("ok")
+
+    def fail(ctx: us.RunContext, request: us.ModelRequest) -> us.CallbackAction:
+        if ctx.input == "sick":
+            raise LookupError("no such audit")
+        return us.Continue()
+
+    agent = us.Agent("clerk", model=FunctionModel(answer), callbacks=[Watcher(before_model_call=fail)])
+    handle = agent.submit("slow", system=system)
+    assert asked.wait(WAIT)
+    with pytest.raises(us.AgentCrashed):
+        agent.run("sick", system=system)
+    go_on.set()
+
+    assert finished(handle.result(WAIT)).text == "ok"
+
+
+def test_an_error_of_understudys_own_that_a_callback_raises_ends_the_run_as_it_is() -> None:
+    def moderate(ctx: us.RunContext, turn: us.ModelTurn) -> us.CallbackAction:
+        raise us.RateLimited("the moderator is busy")
+
+    with pytest.raises(us.RateLimited, match="the moderator is busy"):
+        watched(says("ok"), by=Watcher(after_model_call=moderate)).run("go")
+
+
+ABOUT_CALLS = "Continue, RewriteArguments, Skip, Block, RequireApproval, Abort"
+WRONG = [
+    ("before_model_call", us.RetryWithFeedback("No."), "Continue, OverrideResponse, Abort", 0),
+    ("after_model_call", us.Block("No."), "Continue, OverrideResponse, RetryWithFeedback, Abort", 0),
+    ("before_tool_call", us.OverrideResponse("No."), ABOUT_CALLS, 0),
+    ("before_tool_call", None, ABOUT_CALLS, 0),
+    ("after_tool_call", us.Skip("No."), "Continue, RewriteResult, Abort", 1),
+    ("on_finish", us.OverrideResponse("No."), "Continue", 1),
+]
+
+
+@pytest.mark.parametrize(("moment", "action", "accepted", "runs"), WRONG)
+def test_an_answer_that_the_moment_does_not_take_fails_the_agent_and_does_not_let_the_call_through(
+    moment: str, action: us.CallbackAction, accepted: str, runs: int
+) -> None:
+    agent = watched(calls("look", sku="A"), says("ok"), by=Watcher("Guard", **{moment: always(action)}))
+
+    with pytest.raises(us.AgentCrashed) as caught:
+        agent.run("go")
+
+    (*_, last) = caught.value.causes
+    assert isinstance(last, TypeError)
+    assert str(last) == f"callback 'Guard': {moment} takes {accepted}; it answered {action!r}"
+    assert len(ran) == runs
+
+
+def test_an_abort_as_the_answer_to_an_error_is_refused_and_the_error_stands() -> None:
+    with pytest.raises(us.RateLimited):
+        watched(us.RateLimited("slow down"), by=Watcher(on_error=always(us.Abort("No.")))).run("go")
+
+
+def test_a_callback_that_hangs_keeps_its_thread_but_not_its_run_beyond_the_deadline(system: us.ActorSystem) -> None:
+    gate = threading.Event()
+
+    def hang(*_: object) -> us.CallbackAction:
+        gate.wait(WAIT)
+        return us.Continue()
+
+    agent = watched(says("ok"), by=Watcher(after_model_call=hang))
+
+    with pytest.raises(us.RunTimedOut, match="passed its deadline while asking callback Watcher"):
+        agent.run("go", system=system, timeout=0.05)
+
+    assert system.hung == 1
+    gate.set()
+    eventually(lambda: system.hung == 0, "the callback has come back")
+
+
+def test_what_a_callback_of_a_run_that_is_over_writes_is_dropped(system: us.ActorSystem) -> None:
+    gate, came_back = threading.Event(), threading.Event()
+
+    def hang(ctx: us.RunContext, turn: us.ModelTurn) -> us.CallbackAction:
+        gate.wait(WAIT)
+        ctx.session["late"] = True
+        came_back.set()
+        return us.Continue()
+
+    session = us.SessionState()
+    with pytest.raises(us.RunTimedOut):
+        watched(says("ok"), by=Watcher(after_model_call=hang)).run("go", system=system, timeout=0.05, session=session)
+    gate.set()
+
+    assert came_back.wait(WAIT)
+    eventually(lambda: system.hung == 0, "the callback's thread is free")
+    assert dict(session) == {}
+
+
+def test_feedback_without_words_is_refused() -> None:
+    with pytest.raises(ValueError, match="RetryWithFeedback needs words"):
+        us.RetryWithFeedback("  ")
+
+
+def test_a_callback_is_called_by_its_class_unless_it_says_another_name() -> None:
+    class Audit(us.AgentCallback):
+        pass
+
+    class Named(us.AgentCallback):
+        name = "audit"
+
+    assert [us.AgentCallback().name, Audit().name, Named().name, Watcher("w").name] == [
+        "AgentCallback",
+        "Audit",
+        "audit",
+        "w",
+    ]
+
+
+# --- definitions
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (us.LoggingCallback(), "callbacks must be a list of AgentCallback objects"),
+        ([us.LoggingCallback], r"got a class; write LoggingCallback\(\)"),
+        ([always(us.Continue())], "callbacks must hold AgentCallback objects"),
+        ("audit", "callbacks must be a list of AgentCallback objects"),
+        (None, "callbacks must be a list of AgentCallback objects"),
+    ],
+)
+def test_what_is_no_callback_is_refused_when_the_agent_is_made(given: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        us.Agent("clerk", model=ScriptedModel([]), callbacks=given)
+
+
+def test_a_changed_copy_keeps_the_callbacks() -> None:
+    watcher = Watcher()
+
+    assert watched(by=watcher).replace(max_turns=3).callbacks == (watcher,)
+
+
+def test_one_callback_serves_many_runs_at_once(system: us.ActorSystem) -> None:
+    watcher = Watcher()
+    agent = us.Agent("clerk", model=FunctionModel(lambda request: says("ok")), callbacks=[watcher])
+
+    handles = [agent.submit("go", system=system) for _ in range(20)]
+    for handle in handles:
+        finished(handle.result(WAIT))
+
+    eventually(lambda: len(watcher.moments) == 60, "every run has told its three moments")

@@ -1,0 +1,355 @@
+"""What becomes, in a run, of calls that cannot run as the model wrote them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import pydantic
+import pytest
+
+import understudy as us
+from tests.support.process_tools import place
+from tests.support.scripts import WAIT, finished, results_of
+from understudy.testing import ScriptedModel, calls, says
+
+ran: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> None:
+    ran.clear()
+
+
+def look(sku: str) -> str:
+    ran.append(sku)
+    return f"found {sku}"
+
+
+def made(
+    *turns: us.ModelTurn,
+    tools: Sequence[us.ToolLike] = (look,),
+    on_invalid_call: us.InvalidCallRule = "result",
+    max_invalid_retries: int = 3,
+) -> us.Agent:
+    return us.Agent(
+        "clerk",
+        model=ScriptedModel(turns),
+        tools=tools,
+        on_invalid_call=on_invalid_call,
+        max_invalid_retries=max_invalid_retries,
+    )
+
+
+def always(resolution: Any) -> us.InvalidCallRule:
+    """Make a rule that says the same every time."""
+
+    def rule(ctx: us.RunContext, invalid: us.InvalidCall) -> us.Resolution | None:
+        found: us.Resolution | None = resolution
+        return found
+
+    return rule
+
+
+def model_of(agent: us.Agent) -> ScriptedModel:
+    assert isinstance(agent.model, ScriptedModel)
+    return agent.model
+
+
+UNKNOWN = calls("lok", sku="A")
+NOT_JSON = us.ModelTurn((us.ToolCall("", "look", bad_arguments="{sku: "),), finish_reason="tool_calls")
+NOT_FITTING = calls("look", sku=7)
+
+EVERY_KIND = [
+    pytest.param(UNKNOWN, "unknown_tool", "there is no tool 'lok' (did you mean 'look'?)", id="unknown name"),
+    pytest.param(NOT_JSON, "bad_json", "the arguments of 'look' must be a JSON object", id="no JSON"),
+    pytest.param(NOT_FITTING, "bad_arguments", "argument 'sku': input should be a valid string, got 7", id="arguments"),
+]
+
+
+@pytest.mark.parametrize(("turn", "kind", "words"), EVERY_KIND)
+def test_by_default_the_model_reads_what_is_wrong_and_valid_siblings_run(
+    turn: us.ModelTurn, kind: str, words: str
+) -> None:
+    outcome = finished(made(turn + calls("look", sku="B"), says("ok")).run("go"))
+
+    bad, good = results_of(outcome)
+    assert (bad.error_kind, bad.is_error) == (kind, True)
+    assert words in bad.content
+    assert good.content == "found B"
+    assert ran == ["B"]
+
+
+@pytest.mark.parametrize(("turn", "kind", "words"), EVERY_KIND)
+def test_fail_ends_the_run_and_nothing_of_the_turn_runs(turn: us.ModelTurn, kind: str, words: str) -> None:
+    agent = made(calls("look", sku="B") + turn, on_invalid_call="fail")
+
+    with pytest.raises(us.ToolError) as caught:
+        agent.run("go")
+
+    assert words in str(caught.value)
+    assert ran == []
+
+
+@pytest.mark.parametrize(("turn", "kind", "words"), EVERY_KIND)
+def test_retry_runs_nothing_of_the_turn_and_tells_the_model_why(turn: us.ModelTurn, kind: str, words: str) -> None:
+    agent = made(calls("look", sku="B") + turn, says("ok"), on_invalid_call="retry")
+
+    outcome = finished(agent.run("go"))
+
+    good, bad = model_of(agent).requests[1].tool_results
+    assert good.error_kind == "not_run"
+    assert words in bad.content
+    assert ran == []
+    assert (outcome.turns, outcome.iterations) == (2, 0)
+
+
+def test_a_model_that_never_gets_it_right_comes_to_an_end_with_every_call_answered() -> None:
+    agent = made(*[NOT_FITTING] * 3, on_invalid_call="retry", max_invalid_retries=2)
+
+    handle = agent.submit("go")
+
+    with pytest.raises(us.ToolError, match="invalid call of 'look'"):
+        handle.result(WAIT)
+    history = model_of(agent).requests[-1].messages
+    assert [message.role for message in history] == ["user", "assistant", "user", "assistant", "user"]
+    assert [r.error_kind for m in history for r in m.tool_results] == ["bad_arguments"] * 2
+
+
+def test_a_function_sees_the_call_and_decides() -> None:
+    seen: list[us.InvalidCall] = []
+
+    def decide(ctx: us.RunContext, invalid: us.InvalidCall) -> us.Resolution | None:
+        seen.append(invalid)
+        assert (ctx.agent_id, ctx.deps) == ("clerk", "shop")
+        return us.RepairCall(name="look") if invalid.call.name == "lok" else None
+
+    agent = made(UNKNOWN + NOT_FITTING, says("ok"), on_invalid_call=decide)
+
+    outcome = finished(agent.run("go", deps="shop"))
+
+    assert [(bad.position, bad.kind) for bad in seen] == [(0, "unknown_tool"), (1, "bad_arguments")]
+    assert all(bad.call.id for bad in seen)
+    assert [r.error_kind for r in results_of(outcome)] == ["", "bad_arguments"]
+    assert ran == ["A"]
+
+
+@pytest.mark.parametrize(
+    ("resolution", "content"),
+    [
+        (us.SkipCall("Never mind."), "Never mind."),
+        (us.RepairCall(arguments={"sku": "B"}), "found B"),
+        (us.RepairCall(arguments={"sku": 8}), "tool 'look': argument 'sku': input should be a valid string, got 8"),
+    ],
+)
+def test_what_a_function_answers_is_done(resolution: us.Resolution, content: str) -> None:
+    outcome = finished(made(NOT_FITTING, says("ok"), on_invalid_call=always(resolution)).run("go"))
+
+    assert [r.content for r in results_of(outcome)] == [content]
+
+
+def test_a_function_can_stop_the_run() -> None:
+    agent = made(UNKNOWN, on_invalid_call=always(us.StopRun("Enough of this.")))
+
+    with pytest.raises(us.RunCancelled, match="Enough of this"):
+        agent.run("go")
+
+
+def test_a_repair_that_repairs_nothing_does_not_run() -> None:
+    agent = made(UNKNOWN, on_invalid_call=always(us.RepairCall(name="lock")))
+
+    with pytest.raises(us.ProtocolViolation, match="the repair of call 0 is invalid too"):
+        agent.run("go")
+
+
+def test_a_function_that_answers_something_else_fails_the_agent() -> None:
+    with pytest.raises(us.AgentCrashed) as caught:
+        made(UNKNOWN, on_invalid_call=always("retry")).run("go")
+
+    assert "on_invalid_call must return RetryTurn, RepairCall" in str(caught.value.__cause__)
+
+
+def test_a_function_that_fails_is_asked_again_and_what_it_said_before_stands() -> None:
+    asked: list[int] = []
+
+    def decide(ctx: us.RunContext, invalid: us.InvalidCall) -> us.Resolution | None:
+        asked.append(invalid.position)
+        if asked == [0, 1]:
+            raise LookupError("once")
+        return us.SkipCall("No.")
+
+    agent = made(UNKNOWN + UNKNOWN, says("ok"), on_invalid_call=decide)
+
+    finished(agent.run("go"))
+
+    assert asked == [0, 1, 1]
+    assert len(model_of(agent).requests) == 2
+
+
+def test_a_person_is_not_asked_to_approve_a_call_that_cannot_run() -> None:
+    @us.tool(approval=True)
+    def refund(cents: int) -> str:
+        return "paid"
+
+    agent = made(calls("refund", cents="much"), says("ok"), tools=[refund])
+
+    assert [r.error_kind for r in results_of(finished(agent.run("go")))] == ["bad_arguments"]
+
+
+def test_the_approval_rule_is_asked_about_a_repaired_call_under_its_name_and_about_no_invalid_one() -> None:
+    judged: list[us.ToolCall] = []
+
+    def free(call: us.ToolCall, ctx: us.RunContext) -> bool:
+        judged.append(call)
+        return False
+
+    @us.tool(approval=free)
+    def pay(cents: int) -> str:
+        return f"paid {cents}"
+
+    def decide(ctx: us.RunContext, invalid: us.InvalidCall) -> us.Resolution | None:
+        return us.RepairCall(name="pay") if invalid.kind == "unknown_tool" else None
+
+    turn = calls("pey", cents=5) + calls("pay", cents="much")
+    outcome = finished(made(turn, says("ok"), tools=[pay], on_invalid_call=decide).run("go"))
+
+    assert [(call.name, call.arguments) for call in judged] == [("pay", {"cents": 5})]
+    assert results_of(outcome)[0].content == "paid 5"
+
+
+# --- checking arguments before the turn is fed
+
+
+class Counted:
+    """A validator that counts, and may fail or hang."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self.count = 0
+        self.failure: Exception | None = None
+        self.gate: threading.Event | None = None
+
+    def __call__(self, value: str) -> str:
+        self.count += 1
+        if self.failure is not None:
+            raise self.failure
+        if self.gate is not None:
+            self.gate.wait(WAIT)
+        return value
+
+
+counted = Counted()
+Sku = Annotated[str, pydantic.AfterValidator(counted)]
+
+
+@pytest.fixture(autouse=True)
+def a_fresh_count() -> None:
+    counted.begin()
+
+
+@us.tool(timeout=0.05, retries=1)
+def check(sku: Sku) -> str:
+    ran.append(sku)
+    return f"found {sku}"
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_arguments_are_validated_once(others: int) -> None:
+    turn = calls("check", sku="A")
+    for _ in range(others):
+        turn += calls("look", sku="B")
+
+    finished(made(turn, says("ok"), tools=[check, look]).run("go"))
+
+    assert counted.count == 1
+    assert "A" in ran
+
+
+def test_arguments_that_a_person_has_changed_are_validated() -> None:
+    @us.tool(approval=True)
+    def refund(cents: Annotated[int, pydantic.Field(le=100)]) -> str:
+        return f"paid {cents}"
+
+    agent = made(calls("refund", cents=5), says("ok"), tools=[refund])
+    waiting = agent.run("go")
+    assert isinstance(waiting, us.NeedsApproval)
+
+    outcome = finished(agent.resume(waiting.token, us.Approve(arguments={"cents": 500})))
+
+    assert [r.error_kind for r in results_of(outcome)] == ["bad_arguments"]
+
+
+def test_attempts_do_not_share_what_an_earlier_one_may_have_changed() -> None:
+    gate = threading.Event()
+    seen: list[list[str]] = []
+
+    @us.tool(timeout=0.05, retries=1, idempotent=True)
+    def sort(words: list[str]) -> str:
+        seen.append(list(words))
+        words.clear()
+        if len(seen) == 1:
+            gate.wait(WAIT)
+        return "sorted"
+
+    finished(made(calls("sort", words=["b", "a"]), says("ok"), tools=[sort]).run("go"))
+    gate.set()
+
+    assert seen == [["b", "a"], ["b", "a"]]
+
+
+def test_a_validator_that_fails_is_the_tools_failure_and_not_the_agents() -> None:
+    counted.failure = LookupError("no such table")
+
+    outcome = finished(made(calls("check", sku="A"), says("ok"), tools=[check]).run("go"))
+
+    (result,) = results_of(outcome)
+    assert (result.error_kind, ran) == ("raised", [])
+    assert "LookupError: no such table" in result.content
+
+
+def test_a_validator_that_hangs_is_given_up_and_its_run_goes_on() -> None:
+    counted.gate = threading.Event()
+
+    with us.ActorSystem("shop") as system:
+        agent = made(calls("check", sku="A"), says("ok"), tools=[check])
+        outcome = finished(agent.run("go", system=system, timeout=WAIT))
+        hung = system.hung
+        counted.gate.set()
+
+    (result,) = results_of(outcome)
+    assert result.error_kind == "bad_arguments"
+    assert result.content == "checking the arguments of check did not end in time"
+    assert (hung, ran) == (1, [])
+    assert len(model_of(agent).requests) == 2
+
+
+def test_the_arguments_of_a_tool_in_a_process_are_checked_there_and_nowhere_else() -> None:
+    agent = made(
+        calls("place", order={"sku": "A", "day": "someday"}), says("ok"), tools=[place], on_invalid_call="fail"
+    )
+
+    outcome = finished(agent.run("go"))
+
+    assert [r.error_kind for r in results_of(outcome)] == ["bad_arguments"]
+
+
+# --- definitions
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"on_invalid_call": "ignore"}, ValueError, "on_invalid_call must be one of 'result', 'fail', 'retry'"),
+        ({"on_invalid_call": None}, TypeError, "on_invalid_call must be one of 'result', 'fail', 'retry'"),
+        ({"max_invalid_retries": -1}, ValueError, "max_invalid_retries must be at least 0"),
+        ({"max_invalid_retries": 1.5}, TypeError, "max_invalid_retries must be a whole number"),
+    ],
+)
+def test_what_is_no_rule_for_invalid_calls_is_refused_when_the_agent_is_made(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        us.Agent("clerk", model=ScriptedModel([]), **options)

@@ -1,0 +1,72 @@
+"""Guardrails: callbacks made of a name and a function that says what is wrong with a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from understudy.callbacks import Abort, AgentCallback, CallbackAction, Continue, RetryWithFeedback
+from understudy.messages import ModelRequest, ModelTurn
+from understudy.session import RunContext
+
+TextCheck: TypeAlias = Callable[[RunContext, str], "str | None"]
+"""Says why a text is not let through; None lets it through."""
+
+
+class _Guardrail(AgentCallback):
+    def __init__(self, name: str, check: TextCheck) -> None:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"a guardrail's first argument is its name, got {name!r}")
+        if not callable(check):
+            raise TypeError(f"guardrail {name!r}: expected a function of the context and the text, got {check!r}")
+        self.name = name
+        self._check = check
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def _reason(self, ctx: RunContext, text: str) -> str | None:
+        reason = self._check(ctx, text)
+        if reason is not None and not isinstance(reason, str):
+            raise TypeError(f"guardrail {self.name!r} must return why it rejects the text, or None; got {reason!r}")
+        return reason
+
+
+class InputGuardrail(_Guardrail):
+    """Looks at a run's input before the first model call; an input that is rejected never reaches the model.
+
+    The run ends with `CallbackAbort`, whose `.callback` is the guardrail's name. What a person answers to a question
+    later in the run is not looked at.
+
+    Args:
+        name: what the error calls it.
+        check: function of the context and the input's text: why it is rejected, or None.
+    """
+
+    def before_model_call(self, ctx: RunContext, request: ModelRequest) -> CallbackAction:
+        if request.turn > 1:
+            return Continue()
+        reason = self._reason(ctx, ctx.input)
+        return Continue() if reason is None else Abort(reason)
+
+
+class OutputGuardrail(_Guardrail):
+    """Looks at each text with which the model would end the run, or ask a person; not at text beside tool calls.
+
+    Args:
+        name: what the error calls it.
+        check: function of the context and the text: why it is rejected, or None.
+        retry: tell the model the reason and let it try again, instead of ending the run with `CallbackAbort`.
+    """
+
+    def __init__(self, name: str, check: TextCheck, *, retry: bool = False) -> None:
+        super().__init__(name, check)
+        self._retry = retry
+
+    def after_model_call(self, ctx: RunContext, turn: ModelTurn) -> CallbackAction:
+        if turn.tool_calls:
+            return Continue()
+        reason = self._reason(ctx, turn.text or turn.refusal)
+        if reason is None:
+            return Continue()
+        return RetryWithFeedback(reason) if self._retry else Abort(reason)
