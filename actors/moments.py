@@ -113,7 +113,8 @@ class Moments:
 
     def finish(self, outcome: Complete[str] | Incomplete) -> None:
         """Tell the outcome of a run that is over."""
-        stamp(outcome, self._record.run_id, dict(self._record.session))
+        record = self._record
+        stamp(outcome, record.run_id, dict(record.session), record.artifacts.snapshot())
         self.tell(outcome)
 
     def tell(self, outcome: Outcome[object]) -> None:

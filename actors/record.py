@@ -69,8 +69,8 @@ class Record:
     __slots__ = (
         "agent",
         "ancestry",
-        "artifacts",
         "answered",
+        "artifacts",
         "attempts",
         "cell",
         "checked",

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
         first,
     )
     from understudy.ancestry import carry
-    from understudy.artifacts import Artifact, read_artifact
+    from understudy.artifacts import (
+        Artifact,
+        read_artifact,
+    )
     from understudy.asking import ask_user
     from understudy.callbacks import (
         Abort,
@@ -87,10 +90,12 @@ if TYPE_CHECKING:
         InputGuardrail,
         OutputGuardrail,
     )
-    from understudy.handles import Future, RunHandle, RunStatus
-    from understudy.logs import (
-        LoggingCallback,
+    from understudy.handles import (
+        Future,
+        RunHandle,
+        RunStatus,
     )
+    from understudy.logs import LoggingCallback
     from understudy.messages import (
         FilePart,
         ImagePart,
@@ -111,7 +116,11 @@ if TYPE_CHECKING:
         calls,
         says,
     )
-    from understudy.messaging import Down, Mailbox, Query
+    from understudy.messaging import (
+        Down,
+        Mailbox,
+        Query,
+    )
     from understudy.models import Model
     from understudy.orchestration import (
         Agent,
@@ -164,10 +173,25 @@ if TYPE_CHECKING:
         Timing,
         Vertex,
     )
-    from understudy.scope import Scope, current_scope
-    from understudy.session import RunContext, SessionState, ToolContext
-    from understudy.specs import LoadedSpec, SpecLoader, load_spec, load_spec_text
-    from understudy.storing import PausedRun, PauseStore
+    from understudy.scope import (
+        Scope,
+        current_scope,
+    )
+    from understudy.session import (
+        RunContext,
+        SessionState,
+        ToolContext,
+    )
+    from understudy.specs import (
+        LoadedSpec,
+        SpecLoader,
+        load_spec,
+        load_spec_text,
+    )
+    from understudy.storing import (
+        PausedRun,
+        PauseStore,
+    )
     from understudy.system_events import (
         ActorBackedOff,
         ActorFailed,
@@ -183,7 +207,11 @@ if TYPE_CHECKING:
         WorkAbandoned,
         WorkOverdue,
     )
-    from understudy.tools import Tool, ToolLike, tool
+    from understudy.tools import (
+        Tool,
+        ToolLike,
+        tool,
+    )
     from understudy.toolsets import Toolset
 else:
     _HOMES = {
@@ -202,10 +230,11 @@ else:
             "first",
         ),
         "understudy.ancestry": ("carry",),
-        "understudy.asking": ("ask_user",),
         "understudy.artifacts": (
             "Artifact",
             "read_artifact",
+        ),
+        "understudy.asking": ("ask_user",),
         "understudy.callbacks": (
             "Abort",
             "AgentCallback",

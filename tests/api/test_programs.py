@@ -22,10 +22,8 @@ NOT_YET = {
     4: "runs do not stream text yet",
     5: "there are no orchestrators yet",
     7: "agents have no output type yet",
-    9: "agents have no callbacks, criteria and budgets yet",
     10: "a system takes up no runs after a crash yet",
     9: "agents have no budgets yet; the callbacks and criteria that it shows are there",
-    10: "a system has no store and no supervisors of runners yet",
     13: "there are no orchestrators and callbacks in specs yet",
 }
 """Programs without a file, and why."""
