@@ -18,6 +18,7 @@ from understudy.errors import (
 )
 from understudy.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.models import Model, ModelName
+from understudy.orchestration.delegation import SubAgent
 from understudy.orchestration.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.scope import Scope, enter_scope, leave_scope
 
@@ -116,8 +117,10 @@ class Driver:
             try:
                 step = record.next_step(epoch)
             except ToolError as error:  # the agent heard of it when the tool raised, and does not fail once more
-                error.__cause__ = record.raised.pop(error.call_id, None)
-                return self._runs.fail(record, error, epoch)
+                raised = error.__cause__ = record.raised.pop(error.call_id, None)
+                whole = isinstance(record.agent.tools_by_name.get(error.tool), SubAgent)
+                own = raised if whole and isinstance(raised, UnderstudyError) else error  # as its run ended with it
+                return self._runs.fail(record, own, epoch)
             match step:
                 case CallModel(request=request):
                     self._call_model(request)

@@ -286,6 +286,13 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_token_stands(answer: us.
     assert finished(lead.resume(paused.token, "this")).text == "Done."
 
 
+def test_a_failure_that_ends_the_run_ends_it_also_where_another_one_waits() -> None:
+    lead = lead_of(asking("writer"), agent("other", us.RateLimited("slow down"))).replace(on_tool_error="raise")
+
+    with pytest.raises(us.RateLimited):
+        lead.run("go")
+
+
 # --- what goes on with it
 
 

@@ -234,6 +234,49 @@ def test_a_limit_of_a_sub_agent_is_an_error_and_leaves_no_token_behind() -> None
     assert kept == 0
 
 
+def failing(error: Exception) -> us.Agent:
+    return us.Agent("writer", model=ScriptedModel([error]))
+
+
+def limited() -> us.Agent:
+    def look() -> str:
+        return "seen"
+
+    return us.Agent("writer", model=ScriptedModel([calls("look")]), tools=[look], max_iterations=0)
+
+
+def never_done() -> us.Agent:
+    return us.Agent("writer", model=FunctionModel(lambda _: says("hm")), criteria=[us.KeywordCriteria("DONE")])
+
+
+@pytest.mark.parametrize(
+    ("writer", "kind"),
+    [
+        (failing(us.RateLimited("slow down", retry_after=7.0)), us.RateLimited),
+        (limited(), us.MaxIterationsExceeded),
+        (never_done(), us.UnfinishedRun),
+    ],
+)
+def test_where_errors_of_tools_end_the_run_one_of_a_sub_agent_keeps_its_type(
+    writer: us.Agent, kind: type[us.UnderstudyError]
+) -> None:
+    with us.ActorSystem("strict") as system:
+        with pytest.raises(us.UnderstudyError) as caught:
+            lead_of(writer).replace(on_tool_error="raise").run("go", system=system)
+        kept = len(tokens_of(system))
+
+    assert type(caught.value) is kind
+    assert getattr(caught.value, "token", "") == ""  # raising a limit of the outer run would not help
+    assert kept == 0
+
+
+def test_an_answer_that_met_no_criterion_is_an_error_and_no_success() -> None:
+    result = first_result(lead_of(never_done()).run("go"))
+
+    assert result.is_error
+    assert "UnfinishedRun" in result.content and "it said last: hm" in result.content
+
+
 def test_the_limits_of_a_run_are_not_used_up_by_its_sub_agents() -> None:
     def look() -> str:
         return "seen"
