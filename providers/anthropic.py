@@ -10,6 +10,7 @@ from understudy.messages import JsonObject, ModelRequest, ModelTurn
 from . import anthropic_wire
 from .client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, DEFAULT_TIMEOUT, HttpModel
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
+from .environment import KEYS
 from .exchange import MAX_REPLY_BYTES
 from .options import checked_version
 from .retries import Timing
@@ -72,7 +73,7 @@ class Anthropic(HttpModel):
         )
 
     def _find_keys(self) -> KeySource:
-        return key_source(self._given_key, ("ANTHROPIC_API_KEY",), "api_key", self.provider)
+        return key_source(self._given_key, KEYS[self.provider], "api_key", self.provider)
 
     def _url(self) -> str:
         return f"{self._root(ANTHROPIC, 'ANTHROPIC_BASE_URL')}/v1/messages"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -36,6 +36,8 @@ class HttpModel(ABC):
     """
 
     provider: ClassVar[str]
+    _given_key: Secret | Callable[[], str | Secret] | None
+    """What each client was made with; None to look in the environment."""
 
     def __init__(
         self,
@@ -59,6 +61,7 @@ class HttpModel(ABC):
         self._connections = Connections(transport, clock=self._timing.clock)
         self._keys: KeySource | None = None
         self._address: str | None = None
+        self._key_used: Secret | None = None
 
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return the model's turn for `request`.
@@ -91,6 +94,10 @@ class HttpModel(ABC):
     def renew(self) -> None:
         """Close idle connections, and those in use when their calls are over; later calls open new ones."""
         self._connections.close()
+
+    def known_keys(self) -> list[Secret]:
+        """Return the key that was given and that of the latest call, so that both can be kept out of what is written down."""
+        return [key for key in (self._given_key, self._key_used) if isinstance(key, Secret)]
 
     def __enter__(self) -> Self:
         return self
@@ -150,6 +157,7 @@ class HttpModel(ABC):
         return self._asked(outgoing, renewed)
 
     def _asked(self, outgoing: Outgoing, key: Secret) -> ModelTurn:
+        self._key_used = key
         attempt = Attempt(outgoing, timeout=self._timeout, max_bytes=self._max_bytes, clock=self._timing.clock)
         try:
             with self.in_flight.slot():

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from understudy.errors import ProviderError
 
 OFFLINE = "UNDERSTUDY_OFFLINE"
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "vertex": (),
+}
+"""Provider -> the variables that hold its key, the first one that is set."""
 
 
 def first_set(*names: str) -> str | None:
@@ -16,6 +25,12 @@ def first_set(*names: str) -> str | None:
         if value:
             return value
     return None
+
+
+def keys_that_are_set() -> list[str]:
+    """Return the values of all variables that a provider's key is read from."""
+    found = [first_set(name) for names in KEYS.values() for name in names]
+    return [value for value in found if value is not None]
 
 
 def refuse_offline(provider: str) -> None:

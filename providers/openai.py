@@ -11,6 +11,7 @@ from understudy.messages import JsonObject, ModelRequest, ModelTurn
 from . import openai_wire
 from .client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, DEFAULT_TIMEOUT, HttpModel
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
+from .environment import KEYS
 from .exchange import MAX_REPLY_BYTES
 from .retries import Timing
 
@@ -68,7 +69,7 @@ class OpenAI(HttpModel):
         )
 
     def _find_keys(self) -> KeySource:
-        return key_source(self._given_key, ("OPENAI_API_KEY",), "api_key", self.provider)
+        return key_source(self._given_key, KEYS[self.provider], "api_key", self.provider)
 
     def _base(self) -> str:
         return self._root(OPENAI, "OPENAI_BASE_URL")

@@ -13,7 +13,7 @@ from . import google_wire
 from .client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, DEFAULT_TIMEOUT, HttpModel
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
 from .default_credentials import DefaultCredentials
-from .environment import first_set
+from .environment import KEYS, first_set
 from .exchange import MAX_REPLY_BYTES
 from .options import checked_version, checked_word
 from .retries import Timing
@@ -69,7 +69,7 @@ class Vertex(HttpModel):
         max_reply_bytes: int = MAX_REPLY_BYTES,
         max_in_flight: int = DEFAULT_IN_FLIGHT,
     ) -> None:
-        self._given_token = checked_key(access_token, "access_token")
+        self._given_key = checked_key(access_token, "access_token")
         self._given_project = None if project is None else checked_word(project, "project")
         self._given_location = None if location is None else checked_word(location, "location")
         self._version = checked_version(api_version)
@@ -86,13 +86,13 @@ class Vertex(HttpModel):
         )
 
     def _find_keys(self) -> KeySource:
-        if self._given_token is None:
+        if self._given_key is None:
             return self._defaults
-        return key_source(self._given_token, (), "access_token", self.provider)
+        return key_source(self._given_key, KEYS[self.provider], "access_token", self.provider)
 
     def _project(self) -> str:
         project = self._given_project or first_set(PROJECT)
-        if project is None and self._given_token is None:
+        if project is None and self._given_key is None:
             project = self._defaults.project()
         if project is None:
             raise AuthenticationError(f"no project for vertex: set {PROJECT}, or pass project=", provider=self.provider)
