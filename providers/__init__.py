@@ -6,7 +6,9 @@ from .credentials import Secret
 from .doubles import FunctionModel, ScriptedModel
 from .gemini import Gemini
 from .openai import OpenAI
+from .recording import Recorder
 from .rehearsal import Rehearsal
+from .replaying import Replay
 from .retries import Timing
 from .vertex import Vertex
 
@@ -15,7 +17,9 @@ __all__ = [
     "FunctionModel",
     "Gemini",
     "OpenAI",
+    "Recorder",
     "Rehearsal",
+    "Replay",
     "ScriptedModel",
     "Secret",
     "Timing",

@@ -61,6 +61,21 @@ def test_making_agents_and_tools_loads_nothing_heavy(tmp_path: Path) -> None:
     assert from_elsewhere(loaded) == set()
 
 
+MAKE_TAPES = """
+import understudy as us
+
+with us.Recorder("tape.jsonl", redact=["secret"]) as recorder:
+    recorded = us.Agent("clerk", model=recorder.record("anthropic:claude-haiku-4-5"))
+replayed = us.Agent("clerk", model=us.Replay("tape.jsonl"))
+"""
+
+
+def test_making_agents_on_a_tape_loads_nothing_heavy(tmp_path: Path) -> None:
+    loaded = loaded_by(f"import os; os.chdir({str(tmp_path)!r})\n{MAKE_TAPES}", tmp_path)
+
+    assert from_elsewhere(loaded) == set()
+
+
 def test_the_measure_sees_what_is_loaded(tmp_path: Path) -> None:
     assert "pydantic" in loaded_by("import understudy.schemas", tmp_path)
 

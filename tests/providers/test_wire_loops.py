@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +94,39 @@ def test_an_agent_sends_what_was_recorded_and_ends_with_the_recorded_text(loop: 
     assert outcome.iterations == 1
     for case, body in sent_turns(server, loop.name):
         wire.same_request(case.provider, body, case.request, tools=wire.outline)
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.name)
+def test_a_loop_that_was_put_on_a_tape_ends_the_same_without_the_server(
+    loop: Loop, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = CASES[f"{loop.name}.1"].wants.text
+    tape = tmp_path / "tape.jsonl"
+    with client(CASES[f"{loop.name}.1"], f"{server}/~run=taped", loop.name) as model, us.Recorder(tape) as recorder:
+        recorded = agent(loop, recorder.record(model)).run(said, timeout=30)
+
+    monkeypatch.setenv("UNDERSTUDY_OFFLINE", "1")
+    replayed = agent(loop, us.Replay(tape)).run(said, timeout=30)
+
+    assert recorder.calls == 2
+    assert replace(replayed, run_id=recorded.run_id) == recorded
+    assert replayed.usage.total_tokens == recorded.usage.total_tokens is not None
+
+
+def test_an_error_of_the_server_is_replayed_as_it_was(server: str, tmp_path: Path) -> None:
+    loop = Loop("gemini-gen-tool-loop-b", get_capital)
+    first = CASES[f"{loop.name}.1"]
+    tape = tmp_path / "tape.jsonl"
+    with client(first, f"{server}/~run=taped", loop.name) as model, us.Recorder(tape) as recorder:
+        recorded = agent(loop, recorder.record(model)).replace(max_iterations=5)
+        with pytest.raises(us.ProviderError) as from_server:
+            recorded.run(first.wants.text, timeout=30)
+    with pytest.raises(us.ProviderError) as from_tape:
+        agent(loop, us.Replay(tape)).replace(max_iterations=5).run(first.wants.text, timeout=30)
+
+    assert (type(from_tape.value), str(from_tape.value)) == (type(from_server.value), str(from_server.value))
+    assert vars(from_tape.value) == vars(from_server.value)
+    assert from_tape.value.status == 410
 
 
 def test_a_failing_tool_is_told_to_the_model_as_it_was_recorded(server: str) -> None:
