@@ -7,7 +7,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
 from understudy.actors import ActorSystem
@@ -16,10 +16,10 @@ from understudy.events import RunFailed, RunFinished
 from understudy.models import ModelName
 from understudy.orchestration import Agent
 from understudy.outcomes import Outcome
-from understudy.providers import Rehearsal
 from understudy.specs import LoadedSpec, SpecLoader, load_tool_file
 
 from . import resuming
+from .casting import recording, rehearsing, replaying
 from .report import INTERRUPTED, USAGE, CallLog, UsageMistake, as_json, for_people, status_of
 from .terminal import Progress, Quiet, progress_on
 
@@ -42,6 +42,8 @@ names, or FILE.py:FUNCTION, a file beside the spec.
 examples:
   understudy run shop.yaml clerk "How many of A-113 are left?"
   understudy run shop.yaml clerk "How many of A-113 are left?" --tools tools.py --rehearse
+  understudy run shop.yaml clerk "How many of A-113 are left?" --record tape.jsonl
+  understudy run shop.yaml clerk "How many of A-113 are left?" --replay tape.jsonl
   git log -5 | understudy run notes.yaml writer - --timeout 60 --json
 """
 
@@ -49,6 +51,7 @@ EXITS = """\
 keys:
   A model's key is read from the environment, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY.
   With --rehearse none is needed: a stand-in for the model calls every tool once and then answers.
+  With --replay none is needed: the tape of an earlier run with --record answers.
 
 exit status:
   0    the run is complete
@@ -123,16 +126,26 @@ def _watch(
     return handle.result()
 
 
-@contextlib.contextmanager
-def _models_of(loaded: LoadedSpec, agent: Agent, arguments: argparse.Namespace) -> Generator[None]:
-    """Let the models of the spec be played by those that the options name."""
-    with contextlib.ExitStack() as stack:
-        if arguments.rehearse:
-            for one in loaded.agents.values():
-                stack.enter_context(one.override(model=Rehearsal()))
-            if not arguments.json:
-                _print(f"rehearsal: the tools really run, a stand-in answers for {_model_name(agent)}", sys.stderr)
-        yield
+def _models_of(
+    loaded: LoadedSpec, agent: Agent, arguments: argparse.Namespace
+) -> contextlib.AbstractContextManager[None]:
+    """Return what lets the models of the spec be played, while it is entered, by those that the options name."""
+    agents, model = loaded.agents.values(), _model_name(agent)
+
+    def warn(text: str) -> None:
+        _print(text, sys.stderr)
+
+    def say(text: str) -> None:
+        if not arguments.json:
+            warn(text)
+
+    if arguments.rehearse:
+        return rehearsing(agents, say, model)
+    if arguments.record is not None:
+        return recording(agents, arguments.record, say, warn)
+    if arguments.replay is not None:
+        return replaying(agents, arguments.replay, say, model)
+    return contextlib.nullcontext()
 
 
 def _load(file: str, tool_files: Sequence[str]) -> LoadedSpec:
@@ -251,7 +264,20 @@ def _add_options(run: argparse.ArgumentParser) -> None:
         default=[],
         help="offer the spec this file's tools: what @tool made, and public functions with annotations; repeatable",
     )
-    run.add_argument("--rehearse", action="store_true", help="let a stand-in play every model; needs no key or network")
+    models = run.add_mutually_exclusive_group()
+    models.add_argument(
+        "--rehearse", action="store_true", help="let a stand-in play every model; needs no key or network"
+    )
+    models.add_argument(
+        "--record",
+        metavar="TAPE",
+        help="write what every model is asked and answers to a new file, without keys and what looks like one",
+    )
+    models.add_argument(
+        "--replay",
+        metavar="TAPE",
+        help="let the answers of a recorded run play every model; needs no key or network. The tools really run",
+    )
     run.add_argument("--json", action="store_true", help="print one JSON object, also for errors, and no progress")
     run.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="end the run after this time")
     resuming.add_store(run)

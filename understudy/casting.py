@@ -1,0 +1,84 @@
+"""Who plays the models of the command line's run besides themselves: a stand-in, themselves before a recorder, or a tape."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterable
+from typing import TypeAlias
+
+from understudy.models import Model
+from understudy.orchestration import Agent
+from understudy.providers import Recorder, Rehearsal, Replay
+
+from .report import UsageMistake
+
+Say: TypeAlias = Callable[[str], None]
+
+
+@contextlib.contextmanager
+def rehearsing(agents: Iterable[Agent], say: Say, model: str) -> Generator[None]:
+    """Let a stand-in answer for all agents."""
+    with _overriding(agents, lambda _: Rehearsal()):
+        say(f"rehearsal: the tools really run, a stand-in answers for {model}")
+        yield
+
+
+@contextlib.contextmanager
+def recording(agents: Iterable[Agent], tape: str, say: Say, warn: Say) -> Generator[None]:
+    """Record all agents on a new tape, and say in the end how many calls it holds; `warn` hears of a tape that broke off.
+
+    Raises:
+        UsageMistake: the file is there already, or cannot be made.
+    """
+    try:
+        recorder = Recorder(tape)
+    except FileExistsError:
+        raise UsageMistake(
+            f"--record {tape}: there is such a file already, and it is left alone; name another, or remove it"
+        ) from None
+    except OSError as error:
+        raise UsageMistake(f"--record {tape}: the file cannot be made: {error.strerror}") from None
+    try:
+        with _overriding(agents, lambda agent: recorder.record(agent.model)):
+            yield
+    finally:
+        with contextlib.suppress(Exception):  # it is `problem`, which is told next
+            recorder.close()
+    if recorder.problem is not None:
+        warn(f"understudy: recording to {tape} stopped: {recorder.problem}")
+    say(f"recorded {_calls(recorder.calls)} in {tape}")
+
+
+@contextlib.contextmanager
+def replaying(agents: Iterable[Agent], tape: str, say: Say, model: str) -> Generator[None]:
+    """Let a tape answer for all agents, and say in the end how much of it was used.
+
+    Raises:
+        UsageMistake: the file cannot be read, or is no tape that this version reads.
+    """
+    try:
+        replay = Replay(tape)
+    except FileNotFoundError:
+        raise UsageMistake(f"--replay {tape}: there is no such file; --record makes a tape") from None
+    except OSError as error:
+        raise UsageMistake(f"--replay {tape}: the file cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageMistake(f"--replay: {error}") from None
+    with _overriding(agents, lambda _: replay):
+        say(f"replay: the tools really run, {tape} answers for {model}")
+        if replay.torn:
+            say(f"replay: {tape} ends in the middle of a line, which is left out; its recording was cut off")
+        yield
+    say(f"replayed {replay.given} of {_calls(replay.calls)} in {tape}")
+
+
+@contextlib.contextmanager
+def _overriding(agents: Iterable[Agent], model_for: Callable[[Agent], Model]) -> Generator[None]:
+    with contextlib.ExitStack() as stack:
+        for agent in agents:
+            stack.enter_context(agent.override(model=model_for(agent)))
+        yield
+
+
+def _calls(number: int) -> str:
+    return f"{number} model call{'' if number == 1 else 's'}"
