@@ -35,6 +35,7 @@ def feed_answer(record: Record, agent: Agent[object], answer: Answer, options: R
         max_iterations=options.max_iterations,
         max_turns=options.max_turns,
         max_continues=options.max_continues,
+        budget=options.budget,
     )
     if given:
         machine.respond(given)
@@ -44,7 +45,7 @@ def _sorted(machine: AgentRun, answer: Answer) -> dict[str, PauseAnswer]:
     """Return what each pause gets, checked; empty for a run that waits for a higher limit."""
     if machine.at_limit():
         if answer is not None:
-            raise TypeError("it waits for a higher limit, not for an answer: pass max_iterations=…")
+            raise TypeError("it waits for a higher limit, not for an answer: pass max_iterations=… or budget=…")
         return {}
     pauses = machine.pauses
     if answer is None and not pauses:

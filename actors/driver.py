@@ -147,10 +147,15 @@ class Driver:
         assert scope.deadline is not None
         record.begin_step(epoch, f"waiting for the model, turn {request.turn}", scope.deadline + GRACE)
         record.story.note(request.turn)
-        if record.unfed is None:
-            record.unfed = self._ask_model(request, scope)
-        if self._moments is None or not self._moments.after_model_call(record.unfed):
-            record.take_turn(epoch, record.unfed, about_turn(record, epoch, record.unfed))
+        turn = record.unfed
+        if turn is None:
+            try:
+                turn = record.keep(self._ask_model(request, scope))
+            except BaseException:
+                record.cut_off(scope)
+                raise
+        if self._moments is None or not self._moments.after_model_call(turn):
+            record.take_turn(epoch, turn, about_turn(record, epoch, turn))
 
     def _ask_model(self, request: ModelRequest, scope: Scope) -> ModelTurn:
         token = enter_scope(scope)

@@ -18,6 +18,7 @@ from understudy.ancestry import Ancestry, Link, enter_ancestry
 from understudy.artifacts import Artifacts
 from understudy.handles import RunPhase, RunStatus
 from understudy.messages import JsonObject, ModelTurn, Part, ToolResult, join_text
+from understudy.orchestration.accounts import account_of
 from understudy.orchestration.run import AgentRun
 from understudy.outcomes import Outcome
 from understudy.scope import Scope, enter_scope
@@ -60,13 +61,14 @@ class Record:
         agent: whose run it is.
         input: what the user said.
         options: what the caller said besides; a `SessionState` gets the changed keys at the end.
-        scope: the run's deadline and cancellation.
+        scope: the run's deadline and cancellation; gets the run's account, which draws from the one it had.
         runs: who keeps the run; told once of its end, on the thread that ends it, before the reply completes.
         cell: the agent's actor.
         machine: the machine of a run that goes on; a new run's is made by its first driver.
     """
 
     __slots__ = (
+        "account",
         "agent",
         "ancestry",
         "answered",
@@ -120,6 +122,7 @@ class Record:
         self.input = input
         self.options = options
         self.scope = scope
+        self.account = scope.account = account_of(agent, options.budget, machine, scope.account)
         self.runs = runs
         self.cell = cell
         self.link = Link(agent, run_id)
@@ -207,7 +210,7 @@ class Record:
             system = prompt if isinstance(prompt, str) else prompt(self.context)
             if not isinstance(system, str):
                 raise TypeError(f"the function given as system_prompt must return a string, got {system!r}")
-            made = AgentRun(self.agent.run_spec, self.input, history=history, system=system)
+            made = AgentRun(self.agent.run_spec, self.input, history=history, system=system, account=self.account)
             with self.lock:
                 self._check(epoch)
                 self.machine = made
@@ -254,6 +257,21 @@ class Record:
             fed = do(self.machine)
             self.answered.clear()
             return fed
+
+    def keep(self, turn: ModelTurn) -> ModelTurn:
+        """Keep a turn that was paid for until it is fed; if the run is over it is only counted."""
+        with self.lock:
+            if self.phase == "running":
+                self.unfed = turn
+                return turn
+        assert self.machine is not None
+        self.machine.write_off(turn)
+        return turn
+
+    def cut_off(self, scope: Scope) -> None:
+        """Count a model call that failed, if it had to end before its answer came; `scope` is the call's."""
+        if self.machine is not None and (scope.cancelled or scope.remaining() == 0.0):
+            self.machine.write_off(None)
 
     def take_turn(self, epoch: int, turn: ModelTurn, about: AboutTurn) -> None:
         """Feed the model's turn, and note the calls that have their result already."""
@@ -321,6 +339,7 @@ class Record:
             if not self.is_held_at(epoch):
                 return False
             self.driver = driver
+            self.account.start(time.monotonic)
             return True
 
     def end(
@@ -357,6 +376,10 @@ class Record:
             # It refers to us: a run that is over should go at once, not at a garbage collection.
             driver, self.driver = self.driver, None
             order, self.step_order = self.step_order, None
+            unfed, self.unfed = self.unfed, None
+        self.account.stop()
+        if unfed is not None and self.machine is not None:
+            self.machine.write_off(unfed)
         if epoch is None and driver is not None and not driver.returned:
             self.runs.hung.abandon(driver, self, doing, self.step_since)
             if order is not None:

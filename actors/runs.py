@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from understudy.ancestry import next_hops
 from understudy.errors import (
     AgentCrashed,
+    BudgetExceeded,
     MaxIterationsExceeded,
     RunCancelled,
     RunError,
@@ -25,6 +26,7 @@ from understudy.handles import RunPhase
 from understudy.messages import Part
 from understudy.orchestration.steps import AwaitApproval, AwaitInput
 from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, stamp
+from understudy.prices import in_dollars
 from understudy.scope import Scope, current_scope
 from understudy.system_events import RunCrashed
 
@@ -111,8 +113,10 @@ class Runs:
             return load(saved, agent, options.deps, _scope(None), self, cell_of(agent), adopt=options.adopt)
 
         with self._tokens.claimed(token, read) as paused:
+            scope = _scope(options.timeout)
+            paused.account.enter(scope.account)  # the limits that it is held to are those of whoever resumes it
             feed_answer(paused, agent, answer, options)
-            return paused.continued(_scope(options.timeout), options.deps)
+            return paused.continued(scope, options.deps)
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token."""
@@ -167,6 +171,7 @@ class Runs:
             iterations=state.iterations,
             turns=state.turns,
             usage=state.usage,
+            cost_usd=in_dollars(state.cost),
             messages=machine.new_messages,
             session=dict(record.session),
             pauses=pauses,
@@ -351,8 +356,8 @@ def _scope(timeout: float | None) -> Scope:
 
 def _can_be_raised(record: Record, error: BaseException) -> bool:
     """Whether the run ended at a limit of its own, and somebody may go on with it."""
-    at_limit = isinstance(error, MaxIterationsExceeded) and record.machine is not None and record.machine.at_limit()
-    return at_limit and not record.is_inner
+    limit = isinstance(error, (MaxIterationsExceeded, BudgetExceeded))
+    return limit and record.machine is not None and record.machine.at_limit() and not record.is_inner
 
 
 def _may_go_on(record: Record, cause: BaseException) -> bool:

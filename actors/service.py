@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from understudy.ancestry import MAX_HOPS, check_permits, current_ancestry, next_hops, too_many_hops
+from understudy.budget import Budget
 from understudy.errors import CircularAgentCall, RunError
 from understudy.messages import Message, Part
 from understudy.orchestration import Agent
@@ -135,6 +136,8 @@ def _check(input: object, options: RunOptions) -> None:
     for message in options.history or ():
         if not isinstance(message, Message):
             raise TypeError(f"history must hold Message objects, got {message!r}")
+    if options.budget is not None and not isinstance(options.budget, Budget):
+        raise TypeError(f"budget must be Budget(…) or None, got {options.budget!r}")
     _check_timeout(options.timeout)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from understudy.asking import ask_user
+from understudy.budget import Budget
 from understudy.callbacks import AgentCallback
 from understudy.criteria import Criterion
 from understudy.messages import Settings
@@ -17,6 +18,7 @@ from understudy.toolsets import ToolSource
 
 from .checks import (
     SystemPrompt,
+    checked_budget,
     checked_count,
     checked_description,
     checked_errors,
@@ -25,6 +27,7 @@ from .checks import (
     checked_prompt,
     checked_settings,
     checked_tools,
+    priced_as,
 )
 from .delegation import SubAgent, SubAgentLike, checked_sub_agents
 from .rules import (
@@ -75,6 +78,7 @@ class AgentChanges(TypedDict, total=False):
     max_continues: int
     on_invalid_call: InvalidCallRule
     max_invalid_retries: int
+    budget: Budget | None
 
 
 class Agent(Runner[T_co]):
@@ -108,6 +112,7 @@ class Agent(Runner[T_co]):
         on_invalid_call: what becomes of a call of an unknown tool, or with arguments that do not fit: `"result"`,
             `"fail"`, `"retry"`, or a function of the context and the invalid call.
         max_invalid_retries: how many turns a run may have tried again because of invalid calls; then it fails.
+        budget: what a run may spend, with everything inside of it; None for no limit.
 
     Raises:
         ValueError: the model string is unknown, two tools have one name, or a number is out of range.
@@ -132,6 +137,7 @@ class Agent(Runner[T_co]):
     max_continues: int
     on_invalid_call: InvalidCallRule
     max_invalid_retries: int
+    budget: Budget | None
 
     def __init__(
         self: Agent[str],
@@ -153,12 +159,14 @@ class Agent(Runner[T_co]):
         max_continues: int = DEFAULT_MAX_CONTINUES,
         on_invalid_call: InvalidCallRule = "result",
         max_invalid_retries: int = DEFAULT_MAX_INVALID_RETRIES,
+        budget: Budget | None = None,
     ) -> None:
         given = checked_settings(id, settings)
+        mind = checked_model(id, model)
         made = checked_tools(id, tools, given, checked_sub_agents(id, sub_agents))
         values: dict[str, object] = {
             "id": checked_id(id),
-            "model": checked_model(id, model),
+            "model": mind,
             "system_prompt": checked_prompt(id, system_prompt),
             "description": checked_description(id, description),
             "tools": tuple([tool for tool in made if not isinstance(tool, SubAgent)]),
@@ -174,6 +182,7 @@ class Agent(Runner[T_co]):
             "max_continues": checked_count(id, "max_continues", max_continues, 0),
             "on_invalid_call": checked_invalid_call_rule(id, on_invalid_call),
             "max_invalid_retries": checked_count(id, "max_invalid_retries", max_invalid_retries, 0),
+            "budget": checked_budget(id, budget, mind),
             "_run_spec": None,
             "_overrides": [],
             "tools_by_name": {tool.name: tool for tool in made},
@@ -242,6 +251,8 @@ class Agent(Runner[T_co]):
             max_continues=self.max_continues,
             max_invalid_retries=self.max_invalid_retries,
             watched=bool(self.callbacks),
+            budget=self.budget,
+            priced_as=priced_as(model),
         )
 
     _overrides: list[Model]

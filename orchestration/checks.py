@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from understudy.account import no_price
+from understudy.budget import Budget
 from understudy.errors import RunError
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
+from understudy.prices import Price
 from understudy.session import RunContext
 from understudy.tools import Tool
 from understudy.toolsets import ToolSource, tools_in
@@ -105,3 +108,23 @@ def checked_errors(id: str, errors: Iterable[type[Exception]]) -> tuple[type[Exc
     if endings:
         raise ValueError(f"agent {id!r}: restart_on cannot hold {endings[0]}, which says how a run ended")
     return given
+
+
+def checked_budget(id: str, budget: Budget | None, model: ModelName | Model) -> Budget | None:
+    """Return a budget that can be kept with this model."""
+    if budget is None:
+        return None
+    if not isinstance(budget, Budget):
+        raise TypeError(f"agent {id!r}: budget must be Budget(…) or None, got {budget!r}")
+    name = priced_as(model)
+    if budget.cost_usd is not None and name not in budget.prices and Price.of(name) is None:
+        raise no_price(id, name)
+    return budget
+
+
+def priced_as(model: ModelName | Model) -> str:
+    """Return the name by which the price of a model is looked up."""
+    provider, name = getattr(model, "provider", None), getattr(model, "model", None)
+    if isinstance(provider, str) and isinstance(name, str):
+        return f"{provider}:{name}" if name else provider
+    return type(model).__name__

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
+from understudy.budget import Budget
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Message, Part
 from understudy.outcomes import Decision, Outcome, PauseAnswer
@@ -24,6 +25,7 @@ class RunOptions:
     history: Sequence[Message] | None = None
     parameters: Mapping[str, JsonValue] | None = None
     """Of a workflow's run: what the names in its prompts stand for."""
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,7 @@ class ResumeOptions:
     max_turns: int | None = None
     max_continues: int | None = None
     adopt: bool = False
+    budget: Budget | None = None
 
 
 class RunKeywords(TypedDict, total=False):
@@ -48,6 +51,7 @@ class RunKeywords(TypedDict, total=False):
     deps: object
     timeout: float | None
     history: Sequence[Message] | None
+    budget: Budget | None
 
 
 class ResumeKeywords(TypedDict, total=False):
@@ -59,6 +63,7 @@ class ResumeKeywords(TypedDict, total=False):
     max_turns: int | None
     max_continues: int | None
     adopt: bool
+    budget: Budget | None
 
 
 Answer = str | Decision | Mapping[str, PauseAnswer] | None

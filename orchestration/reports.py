@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from understudy.messages import Message
 from understudy.outcomes import Complete, Incomplete
+from understudy.prices import in_dollars
 
 from .spec import RunSpec
 from .state import RunState
@@ -23,6 +24,7 @@ def outcome_of(spec: RunSpec, state: RunState) -> Complete[str] | Incomplete:
             iterations=state.iterations,
             turns=state.turns,
             usage=state.usage,
+            cost_usd=in_dollars(state.cost),
             messages=new_messages(state),
             last_text=state.text,
         )
@@ -32,6 +34,7 @@ def outcome_of(spec: RunSpec, state: RunState) -> Complete[str] | Incomplete:
         iterations=state.iterations,
         turns=state.turns,
         usage=state.usage,
+        cost_usd=in_dollars(state.cost),
         messages=new_messages(state),
         text=state.text,
         output=state.text,

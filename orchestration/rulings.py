@@ -75,7 +75,6 @@ def _append_text(state: RunState, text: str) -> None:
 def count_turn(state: RunState, turn: ModelTurn) -> None:
     """Note that the model was called once more."""
     state.turns += 1
-    state.usage = state.usage + turn.usage  # a sum has no raw counts
     state.finish_reason = turn.raw_finish_reason
 
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from understudy.account import Account
+from understudy.budget import Budget, narrowed
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation
 from understudy.messages import Message, ModelRequest, ModelTurn, Part, ToolCall, ToolResult, Usage, user_message
 from understudy.outcomes import Decision, Pause, PauseAnswer
+from understudy.prices import PARTS_PER_DOLLAR
 
 from .calls import find_invalid
+from .estimates import counted
 from .pauses import check_answers, pauses_of, sort_answers, take_answers
 from .reports import new_messages, outcome_of
 from .rounds import take_decisions, take_results
@@ -34,9 +38,14 @@ class AgentRun:
         input: what the user says: text, or parts.
         history: messages that went before, oldest first.
         system: the system prompt, where the agent makes it with a function.
+        budget: what this run may spend, besides what the spec's budget allows.
+        account: what the run draws from, made by a driver; it brings the budgets with it.
+
+    Raises:
+        ValueError: the budget limits dollars, and the model has no price.
     """
 
-    __slots__ = ("_spec", "_state")
+    __slots__ = ("_account", "_spec", "_state")
 
     def __init__(
         self,
@@ -45,6 +54,8 @@ class AgentRun:
         *,
         history: Iterable[Message] = (),
         system: str | None = None,
+        budget: Budget | None = None,
+        account: Account | None = None,
     ) -> None:
         if not isinstance(spec, RunSpec):
             raise TypeError(f"a run is made with RunSpec.of(agent), got {spec!r}")
@@ -59,7 +70,13 @@ class AgentRun:
             max_iterations=spec.max_iterations,
             max_turns=spec.max_turns,
             max_continues=spec.max_continues,
+            budget=narrowed(spec.budget, budget),
         )
+        if account is None:
+            self._account = Account(spec.agent_id, spec.priced_as, self._state)
+        else:
+            self._account = account
+            account.keep_in(self._state)
 
     # --- what to do next
 
@@ -68,6 +85,7 @@ class AgentRun:
 
         Raises:
             MaxIterationsExceeded: a limit is reached; `extend` raises it.
+            BudgetExceeded: what the run may spend is spent, its own or that of a run it is inside of.
             ToolError: an invalid call was resolved with `FailRun`, or its retries are used up; or a call failed, and the
                 spec says that this ends the run.
             RunCancelled: an invalid call was resolved with `StopRun`.
@@ -95,6 +113,9 @@ class AgentRun:
                 limit=state.max_turns,
                 what="max_turns",
             )
+        refusal = self._account.refusal()
+        if refusal is not None:
+            raise refusal
         turn = state.turns + 1
         view = Transcript(state.messages, len(state.messages))
         return CallModel(ModelRequest(view, state.system, spec.tools, spec.settings_for(turn), turn))
@@ -108,6 +129,7 @@ class AgentRun:
                     "(max_iterations) and asked for another; nothing of it ran",
                     limit=state.max_iterations,
                 )
+            self._account.take_calls(round_.open_calls())
             round_.admitted = True
             state.iterations += 1
         self._close_if_complete(round_)
@@ -164,7 +186,9 @@ class AgentRun:
             ProtocolViolation: no model call is pending, or a resolution does not fit its call.
         """
         self._check_turn_is_due()
+        usage = counted(self._account, self._spec, self._state, turn)  # while the history is what the model was shown
         take_turn(self._spec, self._state, turn, problems or {}, resolutions or {}, approvals or {}, met)
+        self._account.charge_turn(usage)
 
     def _check_turn_is_due(self) -> None:
         state = self._state
@@ -172,6 +196,17 @@ class AgentRun:
             raise self._violation("a model response", "model")
         if state.turns >= state.max_turns:
             raise ProtocolViolation(f"a model response beyond the run's {state.max_turns} model turns (max_turns)")
+
+    def write_off(self, turn: ModelTurn | None) -> None:
+        """Count a model call that will not be fed, because the run ended first.
+
+        Args:
+            turn: what came back; None for a call that was cut off, whose prompt is paid for. How long it was is a guess,
+                which is made only if a budget needs it.
+        """
+        if turn is not None or self._account.counts_tokens():
+            lost = counted(self._account, self._spec, self._state, turn or ModelTurn(()))
+            self._account.charge_turn(lost)
 
     # --- what callbacks decide
 
@@ -184,7 +219,9 @@ class AgentRun:
             ProtocolViolation: no model call is pending, or the ruling is none about a turn.
         """
         self._check_turn_is_due()
+        usage = counted(self._account, self._spec, self._state, turn)
         replace_turn(self._spec, self._state, turn, ruling)
+        self._account.charge_turn(usage)
 
     def end_by(self, ruling: Ruling) -> None:
         """End the run with the text, or with the error, that a callback decided on; not once it is done.
@@ -332,12 +369,13 @@ class AgentRun:
         max_iterations: int | None = None,
         max_turns: int | None = None,
         max_continues: int | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Raise limits, so that a run that reached one can go on. The numbers count from the run's beginning.
 
         Raises:
             TypeError: something is no whole number.
-            ValueError: a number is below what it replaces.
+            ValueError: a number is below what it replaces, or the budget limits dollars that are not known.
         """
         state = self._state
         given = {"max_iterations": max_iterations, "max_turns": max_turns, "max_continues": max_continues}
@@ -346,6 +384,10 @@ class AgentRun:
                 raise TypeError(f"{name} must be a whole number, got {value!r}")
             if value is not None and value < getattr(state, name):
                 raise ValueError(f"{name} can only be raised: it is {getattr(state, name)}, got {value}")
+        if budget is not None:
+            if not isinstance(budget, Budget):
+                raise TypeError(f"budget must be Budget(…), got {budget!r}")
+            self._account.extend(budget)
         for name, value in given.items():
             if value is not None:
                 setattr(state, name, value)
@@ -356,8 +398,36 @@ class AgentRun:
         """Whether the run can only go on after `extend`."""
         state = self._state
         if state.phase == "tools" and state.round is not None and not state.round.admitted:
-            return state.iterations >= state.max_iterations
-        return state.phase == "incomplete" or (state.phase == "model" and state.turns >= state.max_turns)
+            refused = self._account.refusal(state.round.open_calls()) is not None
+            return refused or state.iterations >= state.max_iterations
+        if state.phase == "model":
+            return state.turns >= state.max_turns or self._account.refusal() is not None
+        return state.phase == "incomplete"
+
+    def charge(
+        self,
+        usage: Usage | None = None,
+        cost_usd: float | None = None,
+        *,
+        turns: int = 0,
+        tool_calls: int = 0,
+        seconds: float = 0.0,
+    ) -> None:
+        """Count what was spent inside of the run where its machine does not see it, against its budget.
+
+        For machines driven by hand: `run.charge(outcome.usage, outcome.cost_usd)` after a tool ran another agent, and
+        `run.charge(seconds=…)` for the time, which a machine does not know. Tokens without a cost make it unknown.
+        """
+        cost = None if usage is not None else 0
+        if cost_usd is not None:
+            cost = round(cost_usd * PARTS_PER_DOLLAR)
+        self._account.charge(usage or Usage(), cost, turns=turns, tool_calls=tool_calls)
+        self._account.add_seconds(seconds)
+
+    @property
+    def account(self) -> Account:
+        """What the run draws from; for its driver."""
+        return self._account
 
     @property
     def spec(self) -> RunSpec:
@@ -380,7 +450,7 @@ class AgentRun:
 
     @property
     def usage(self) -> Usage:
-        """Tokens of all model calls so far."""
+        """Tokens of all model calls so far, those of runs inside of this one included."""
         return self._state.usage
 
     # --- saving and loading
@@ -389,6 +459,7 @@ class AgentRun:
         """Return the run as text. It holds the whole conversation; functions and classes stay in the spec."""
         from .snapshot import dump
 
+        self._account.settle()
         return dump(self._state, self._spec.fingerprint())
 
     @classmethod
@@ -409,4 +480,5 @@ class AgentRun:
         run = cls.__new__(cls)
         run._spec = spec
         run._state = load(text, spec.fingerprint(), spec.agent_id, adopt)
+        run._account = Account(spec.agent_id, spec.priced_as, run._state)
         return run

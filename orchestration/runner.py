@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, cast
 
+from understudy.budget import Budget
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Message, Part
 from understudy.outcomes import Outcome
@@ -62,6 +63,7 @@ class Runner(Generic[T_co]):
         timeout: float | None = None,
         system: object = None,
         history: Sequence[Message] | None = None,
+        budget: Budget | None = None,
     ) -> Outcome[T_co]:
         """Carry one run to its end, or to where a person is needed. Blocks; works in any thread, many at once.
 
@@ -74,9 +76,11 @@ class Runner(Generic[T_co]):
             timeout: seconds the whole run may take; None for no limit.
             system: the `ActorSystem` to run in; the one this is called inside of, else the default one.
             history: messages that went before.
+            budget: what this run may spend, besides what the runner's own budget allows.
 
         Raises:
             MaxIterationsExceeded: the model wanted more rounds or turns than allowed.
+            BudgetExceeded: the run spent what it may, or a run that it is inside of did.
             CircularAgentCall: this is inside of a run of this agent, or of one it waits for; nothing began.
             RunTimedOut: `timeout` passed.
             RunCancelled: the run was cancelled. An interrupt (Ctrl-C) cancels it and is raised as it is.
@@ -90,6 +94,7 @@ class Runner(Generic[T_co]):
             timeout=timeout,
             system=system,
             history=history,
+            budget=budget,
         )
         return cast("Outcome[T_co]", runtime().run(self, input, options))
 
@@ -104,6 +109,7 @@ class Runner(Generic[T_co]):
         timeout: float | None = None,
         system: object = None,
         history: Sequence[Message] | None = None,
+        budget: Budget | None = None,
     ) -> RunHandle[T_co]:
         """Begin a run and return its handle at once; takes what `run` takes."""
         options = RunOptions(
@@ -114,6 +120,7 @@ class Runner(Generic[T_co]):
             timeout=timeout,
             system=system,
             history=history,
+            budget=budget,
         )
         return cast("RunHandle[T_co]", runtime().submit(self, input, options))
 
@@ -129,6 +136,7 @@ class Runner(Generic[T_co]):
         max_turns: int | None = None,
         max_continues: int | None = None,
         adopt: bool = False,
+        budget: Budget | None = None,
     ) -> Outcome[T_co]:
         """Go on with a run that waits; with a store, in any process that has the store. Blocks like `run`.
 
@@ -145,6 +153,7 @@ class Runner(Generic[T_co]):
             max_turns: a higher limit, counted from the run's beginning.
             max_continues: a higher limit, counted from the run's beginning.
             adopt: go on even if the run was stored with another definition of this agent.
+            budget: higher limits, counted from the run's beginning; those that it leaves out stay as they are.
 
         Raises:
             UnknownToken: no run waits here under this token.
@@ -162,5 +171,6 @@ class Runner(Generic[T_co]):
             max_turns=max_turns,
             max_continues=max_continues,
             adopt=adopt,
+            budget=budget,
         )
         return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))

@@ -66,6 +66,9 @@ def load(text: str, fingerprint: str, agent_id: str, adopt: bool) -> RunState:
             f"the run was saved with another definition of agent {agent_id!r} "
             f"({saved.fingerprint}, now {fingerprint}); pass adopt=True to go on with the one at hand"
         )
+    if saved.state.all_turns < saved.state.turns:  # saved when turns were not counted for budgets, nor their cost
+        saved.state.all_turns = saved.state.turns
+        saved.state.cost = None
     return saved.state
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from understudy.budget import Budget
 from understudy.messages import Settings, ToolSpec
 from understudy.tooloptions import OnToolError
 
@@ -58,6 +59,10 @@ class RunSpec:
     """How many turns in a row callbacks may reject with feedback."""
     watched: bool = False
     """Whether callbacks see the results of a round before it is closed: the driver feeds `AgentRun.review`."""
+    budget: Budget | None = None
+    """What a run may spend; a limit as the others, which a run may narrow or have raised."""
+    priced_as: str = ""
+    """By which name the price of the model is looked up: its model string, or the type's name for an unknown object."""
 
     @classmethod
     def of(cls, agent: Agent[object]) -> RunSpec:

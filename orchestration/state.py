@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from understudy.budget import Spending
 from understudy.errors import (
     BadReply,
     CallbackAbort,
@@ -14,7 +15,7 @@ from understudy.errors import (
     ToolUnavailable,
     UnderstudyError,
 )
-from understudy.messages import Message, ToolCall, ToolResult, Usage
+from understudy.messages import Message, ToolCall, ToolResult
 from understudy.outcomes import Approve, Pause, Reject
 
 Phase: TypeAlias = Literal["model", "tools", "input", "incomplete", "done", "failed"]
@@ -69,6 +70,10 @@ class Round:
         child = self.children.get(call_id)
         return call_id in self.waiting or call_id in self.questions or (child is not None and not child.answers)
 
+    def open_calls(self) -> int:
+        """Return how many calls have no result yet, whether they run or wait."""
+        return len(self.calls) - len(self.results)
+
     def waiting_calls(self) -> tuple[ToolCall, ...]:
         return tuple([c for c in self.calls if c.id in self.waiting])
 
@@ -105,8 +110,8 @@ class Failure:
 
 
 @dataclass(slots=True, kw_only=True)
-class RunState:
-    """One run's state. `messages` only ever grows at its end: requests hold views of it."""
+class RunState(Spending):
+    """One run's state, with what it spent. `messages` only ever grows at its end: requests hold views of it."""
 
     messages: list[Message]
     start: int
@@ -122,7 +127,6 @@ class RunState:
     invalid_retries: int = 0
     rejections: int = 0
     """How many turns in a row a callback has rejected with feedback, up to now."""
-    usage: Usage = field(default_factory=Usage)
     round: Round | None = None
     question: str = ""
     text: str = ""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         read_artifact,
     )
     from understudy.asking import ask_user
+    from understudy.budget import Budget
     from understudy.callbacks import (
         Abort,
         AgentCallback,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         AgentDown,
         AuthenticationError,
         BadReply,
+        BudgetExceeded,
         CallbackAbort,
         CircularAgentCall,
         DisallowedAgentCall,
@@ -162,6 +164,7 @@ if TYPE_CHECKING:
         PauseAnswer,
         Reject,
     )
+    from understudy.prices import Price
     from understudy.providers import (
         Anthropic,
         FunctionModel,
@@ -237,6 +240,7 @@ else:
             "read_artifact",
         ),
         "understudy.asking": ("ask_user",),
+        "understudy.budget": ("Budget",),
         "understudy.callbacks": (
             "Abort",
             "AgentCallback",
@@ -262,6 +266,7 @@ else:
             "AgentDown",
             "AuthenticationError",
             "BadReply",
+            "BudgetExceeded",
             "CallbackAbort",
             "CircularAgentCall",
             "DisallowedAgentCall",
@@ -373,6 +378,7 @@ else:
             "PauseAnswer",
             "Reject",
         ),
+        "understudy.prices": ("Price",),
         "understudy.providers": (
             "Anthropic",
             "FunctionModel",
@@ -470,6 +476,8 @@ __all__ = [
     "AwaitInput",
     "BadReply",
     "Block",
+    "Budget",
+    "BudgetExceeded",
     "CallModel",
     "CallTools",
     "CallbackAbort",
@@ -526,6 +534,7 @@ __all__ = [
     "PauseAnswer",
     "PauseStore",
     "PausedRun",
+    "Price",
     "ProtocolViolation",
     "ProviderError",
     "ProviderTimeout",

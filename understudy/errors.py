@@ -13,6 +13,7 @@
     ├── RunError                        a run ended without an outcome
     │   ├── MaxIterationsExceeded       a limit, with a token to go on
     │   ├── CallbackAbort               a callback ended the run
+    │   ├── BudgetExceeded              a limit of what may be spent, with a token to go on
     │   ├── CircularAgentCall           a run would wait for itself
     │   ├── DisallowedAgentCall         a sub-agent's lists forbid the run
     │   ├── RunCancelled
@@ -203,6 +204,34 @@ class CallbackAbort(RunError):
     def __init__(self, message: str, *, callback: str = "", run_id: str = "", token: str = "") -> None:
         super().__init__(message, run_id=run_id, token=token)
         self.callback = callback
+
+
+class BudgetExceeded(RunError):
+    """A budget is used up, so that nothing more may begin. What was under way has ended, and its results are kept.
+
+    Attributes:
+        what: the limit that was reached, by its name in `Budget`.
+        limit: its number.
+        spent: how much of it was spent, runs inside included; infinite for a cost that is not known.
+        inherited: whether it is the budget of a run that this one is inside of: that one is at its limit too.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        what: str = "",
+        limit: float = 0,
+        spent: float = 0,
+        inherited: bool = False,
+        run_id: str = "",
+        token: str = "",
+    ) -> None:
+        super().__init__(message, run_id=run_id, token=token)
+        self.what = what
+        self.limit = limit
+        self.spent = spent
+        self.inherited = inherited
 
 
 class CircularAgentCall(RunError):

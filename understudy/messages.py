@@ -209,6 +209,8 @@ class Usage:
     """Of the output: spent on reasoning."""
     raw: JsonObject = field(default_factory=dict[str, "JsonValue"], compare=False)
     """The provider's own counts of one model call; empty on a sum."""
+    estimated: bool = False
+    """Whether some of the numbers were guessed from the length of the text, because a budget needs what nobody reported."""
 
     @property
     def total_tokens(self) -> int | None:
@@ -222,6 +224,7 @@ class Usage:
             _plus(self.cached_tokens, other.cached_tokens),
             _plus(self.cache_write_tokens, other.cache_write_tokens),
             _plus(self.reasoning_tokens, other.reasoning_tokens),
+            estimated=self.estimated or other.estimated,
         )
 
 

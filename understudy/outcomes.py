@@ -51,7 +51,9 @@ class Ending:
     turns: int = 0
     """Model calls so far, transport retries not counted."""
     usage: Usage = field(default_factory=Usage)
-    """Tokens of all model calls so far."""
+    """Tokens of all model calls so far, those of runs inside of this one included."""
+    cost_usd: float | None = None
+    """What those calls cost; None when a model has no known price or reported no tokens."""
     messages: tuple[Message, ...] = ()
     """What this run added to the history: the input, the model's turns, the tools' results."""
     session: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])

@@ -10,8 +10,12 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from understudy.errors import RunCancelled, RunTimedOut
+
+if TYPE_CHECKING:
+    from understudy.account import Account
 
 Clock = Callable[[], float]
 
@@ -30,7 +34,7 @@ class Scope:
             the parent has such a number, that one holds alone.
     """
 
-    __slots__ = ("_callbacks", "_cancelled", "_clock", "_lock", "_parent", "_retries", "deadline")
+    __slots__ = ("_callbacks", "_cancelled", "_clock", "_lock", "_parent", "_retries", "account", "deadline")
 
     def __init__(
         self, deadline: float | None, clock: Clock, *, parent: Scope | None = None, retries: int | None = None
@@ -43,6 +47,8 @@ class Scope:
         self._parent = parent
         self._retries = retries
         """How many are left; looked at and taken in the outermost scope that has a number."""
+        self.account: Account | None = None if parent is None else parent.account
+        """What the work, and runs that begin inside of it, draw from: the parent's, until a run has its own."""
         self._cancelled = False
         self._callbacks: list[Callable[[], object]] | None = None
         """Made for the first: most scopes, of which each step and each ask has one, never get any."""

@@ -225,14 +225,15 @@ def test_of_many_runs_at_a_limit_the_oldest_are_forgotten(monkeypatch: pytest.Mo
     monkeypatch.setattr(tokens, "KEPT_LIMITS", 2)
     agent = scripted(*[calls("look", order="7")] * 3, says("ok"), tools=[look], max_iterations=0)
     limits: list[str] = []
-    for _ in range(3):
-        with pytest.raises(us.MaxIterationsExceeded) as caught:
-            agent.run("go")
-        limits.append(caught.value.token)
+    with us.ActorSystem("shop") as system:  # the default one has the limits of other tests
+        for _ in range(3):
+            with pytest.raises(us.MaxIterationsExceeded) as caught:
+                agent.run("go", system=system)
+            limits.append(caught.value.token)
 
-    with pytest.raises(us.UnknownToken):
-        agent.resume(limits[0], max_iterations=5)
-    assert finished(agent.resume(limits[2], max_iterations=5)).text == "ok"
+        with pytest.raises(us.UnknownToken):
+            agent.resume(limits[0], max_iterations=5, system=system)
+        assert finished(agent.resume(limits[2], max_iterations=5, system=system)).text == "ok"
 
 
 def test_a_model_asks_a_person_with_a_tool_and_reads_the_answer() -> None:

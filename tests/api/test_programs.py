@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.paths import ROOT, wire_folder
 from tests.support.programs import MARKER, performed, program_text
-from understudy import ActorRef, ActorSystem, Agent, Complete, SessionState
+from understudy import ActorRef, ActorSystem, Agent, Budget, BudgetExceeded, Complete, SessionState
 from understudy.testing import ScriptedModel, calls, says
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -23,7 +23,6 @@ NOT_YET = {
     5: "there are no orchestrators yet",
     7: "agents have no output type yet",
     10: "a system takes up no runs after a crash yet",
-    9: "agents have no budgets yet; the callbacks and criteria that it shows are there",
     13: "there are no orchestrators and callbacks in specs yet",
 }
 """Programs without a file, and why."""
@@ -152,6 +151,21 @@ def test_what_a_tool_can_see() -> None:
 
     assert dict(session) == {"customer": "ada", "last_sku": "A-113"}
     assert model.requests[1].tool_results[0].content == "7"
+
+
+def test_callbacks_criteria_and_budgets() -> None:
+    with performed(FILES[9]) as names:
+        assert isinstance(names["careful"], Agent)
+        careful = cast("Agent[str]", names["careful"])
+        with pytest.raises(BudgetExceeded) as caught:
+            careful.run("Refund order 7.")
+        outcome = careful.resume(caught.value.token, budget=Budget(total_tokens=80_000))
+
+    assert names["refunded"] == []
+    assert (caught.value.what, caught.value.limit) == ("total_tokens", 50_000)
+    assert isinstance(outcome, Complete)
+    assert outcome.text == "All is refunded. DONE"
+    assert outcome.messages[2].tool_results[0].content == "Blocked: not on Sundays"
 
 
 def test_driving_a_run_by_hand() -> None:

@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         "a turn that was paid for is asked for again",
         DRIVER,
-        "if record.unfed is None:",
+        "if turn is None:",
         "if True:",
         (f"{TEST_RUNS}::test_a_run_whose_driver_fails_goes_on_from_where_it_was_and_its_sibling_never_notices",),
     ),

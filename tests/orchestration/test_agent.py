@@ -157,7 +157,7 @@ def test_a_copy_keeps_its_model_string(model: str) -> None:
 def test_a_copy_is_checked_like_a_new_agent() -> None:
     with pytest.raises(ValueError, match="max_turns must be at least 1"):
         CLERK.replace(max_turns=0)
-    with pytest.raises(TypeError, match="an agent has no nonsense; it has id, callbacks, .*, description"):
+    with pytest.raises(TypeError, match="an agent has no nonsense; it has id, budget, .*, description"):
         CLERK.replace(**cast(AgentChanges, {"nonsense": 1}))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import pytest
 
 from tests.support.machines import (
@@ -20,6 +22,14 @@ from tests.support.machines import (
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation
 from understudy.messages import ModelTurn, says
 from understudy.orchestration import AgentRun, CallModel, CallTools, RetryTurn, RunSpec
+
+
+class Limits(TypedDict, total=False):
+    """What can be raised, by number."""
+
+    max_iterations: int
+    max_turns: int
+    max_continues: int
 
 
 def with_rounds(spec: RunSpec, rounds: int) -> AgentRun:
@@ -159,7 +169,7 @@ def test_a_limit_is_a_whole_number() -> None:
     "lower",
     [{"max_iterations": 4}, {"max_turns": 6}, {"max_continues": 2}, {"max_iterations": 9, "max_turns": 6}],
 )
-def test_limits_cannot_be_lowered_and_a_refused_change_changes_nothing(lower: dict[str, int]) -> None:
+def test_limits_cannot_be_lowered_and_a_refused_change_changes_nothing(lower: Limits) -> None:
     run = AgentRun(make_spec(max_iterations=5, max_turns=7, max_continues=3), "Hi")
     before = run.to_json()
 

@@ -12,6 +12,7 @@ import pytest
 from understudy import errors
 from understudy.errors import (
     ActorError,
+    BudgetExceeded,
     MailboxFull,
     MaxIterationsExceeded,
     ProviderError,
@@ -39,8 +40,8 @@ def filled(cls: type[UnderstudyError]) -> UnderstudyError:
     has_own = any("__init__" in vars(base) for base in cls.__mro__ if base.__module__ == errors.__name__)
     for name, parameter in inspect.signature(cls).parameters.items() if has_own else ():
         if parameter.kind is parameter.KEYWORD_ONLY:
-            is_number = name in ("limit", "status")
-            given[name] = 7 if is_number else 1.5 if name == "retry_after" else True if name == "retryable" else "some"
+            is_number, is_claim = name in ("limit", "spent", "status"), name in ("inherited", "retryable")
+            given[name] = 7 if is_number else 1.5 if name == "retry_after" else True if is_claim else "some"
     make: Callable[..., UnderstudyError] = cls
     return make("what happened", **given)
 
@@ -104,6 +105,8 @@ def test_attributes_have_defaults_that_say_unknown() -> None:
     assert (run.run_id, run.token) == ("", "")
     assert (limit.limit, limit.what) == (0, "max_iterations")
     assert (tool.tool, tool.call_id) == ("", "")
+    budget = BudgetExceeded("x")
+    assert (budget.what, budget.limit, budget.spent, budget.inherited) == ("", 0, 0, False)
     assert (ActorError("x").actor, ActorError("x").retryable, MailboxFull("x").retryable) == ("", False, True)
 
 
