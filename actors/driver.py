@@ -88,19 +88,17 @@ class Driver:
         except UnderstudyError as error:
             if fails_agent(record.agent, error):
                 self._runs.crashed(record, error, epoch)
-            elif self._moments is None:
-                self._runs.fail(record, error, epoch)
             else:
-                self._fail_watched(self._moments, error)
+                self._fail(error)
         except BaseException as cause:
             self._runs.crashed(record, cause, epoch)
         finally:
             self.returned = True
 
-    def _fail_watched(self, moments: Moments, error: UnderstudyError) -> None:
+    def _fail(self, error: UnderstudyError) -> None:
         """Fail the run, unless a callback has a text for it to end with."""
         with contextlib.suppress(Stale):
-            if moments.replaced(error):
+            if self._moments is not None and self._moments.replaced(error):
                 self._drive_to_end()
             else:
                 self._runs.fail(self._record, error, self._epoch)
@@ -120,7 +118,7 @@ class Driver:
                 raised = error.__cause__ = record.raised.pop(error.call_id, None)
                 whole = isinstance(record.agent.tools_by_name.get(error.tool), SubAgent)
                 own = raised if whole and isinstance(raised, UnderstudyError) else error  # as its run ended with it
-                return self._runs.fail(record, own, epoch)
+                return self._fail(own)
             match step:
                 case CallModel(request=request):
                     self._call_model(request)

@@ -113,6 +113,8 @@ def _problem(record: Record, epoch: int, tool: Tool[..., object], call: ToolCall
 
 def _resolutions(record: Record, epoch: int, invalid: Sequence[InvalidCall]) -> dict[int, Resolution]:
     rule = record.agent.on_invalid_call
+    if rule == "result":
+        return {}
     found: dict[int, Resolution] = {}
     for bad in invalid:
         ask = partial(resolved, rule, record.context, bad)

@@ -132,7 +132,10 @@ class AgentRun:
             self._account.take_calls(round_.open_calls())
             round_.admitted = True
             state.iterations += 1
-        self._close_if_complete(round_)
+        if self._spec.watched and round_.is_complete():
+            end_if_failed(self._spec, state)  # `review` has seen to it, unless nobody reviewed
+        if state.round is not None:
+            self._close_if_complete(round_)
         if state.round is None:
             return None
         pending = round_.pending()

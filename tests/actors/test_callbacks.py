@@ -608,6 +608,41 @@ def test_a_run_past_its_deadline_tells_its_callbacks() -> None:
     assert watcher.moments[-1] == "on_error RunTimedOut"
 
 
+def broken(sku: str) -> str:
+    raise LookupError("no such shelf")
+
+
+def test_a_tool_error_that_ends_the_run_is_seen_by_every_moment_and_keeps_its_cause() -> None:
+    watcher = Watcher()
+    model = ScriptedModel([calls("broken", sku="A")])
+    agent = us.Agent("clerk", model=model, tools=[broken], on_tool_error="raise", callbacks=[watcher])
+
+    with pytest.raises(us.ToolError, match="no such shelf") as caught:
+        agent.run("go")
+
+    assert isinstance(caught.value.__cause__, LookupError)
+    assert watcher.moments[-2:] == ["after_tool_call broken raised", "on_error ToolError"]
+
+
+def test_a_tool_error_that_ends_the_run_can_be_replaced_by_a_text() -> None:
+    watcher = Watcher(on_error=always(us.OverrideResponse("The shelf is gone.")))
+    model = ScriptedModel([calls("broken", sku="A")])
+    agent = us.Agent("clerk", model=model, tools=[broken], on_tool_error="raise", callbacks=[watcher])
+
+    outcome = finished(agent.run("go"))
+
+    assert outcome.text == "The shelf is gone."
+    assert watcher.moments[-2:] == ["on_error ToolError", "on_finish complete"]
+
+
+def test_a_guards_no_is_for_the_model_also_where_tool_errors_end_the_run() -> None:
+    watcher = Watcher(before_tool_call=always(us.Block("No.")))
+    model = ScriptedModel([calls("look", sku="A"), says("ok")])
+    agent = us.Agent("clerk", model=model, tools=[look], on_tool_error="raise", callbacks=[watcher])
+
+    assert finished(agent.run("go")).text == "ok"
+
+
 # --- failures of callbacks
 
 

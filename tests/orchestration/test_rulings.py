@@ -34,7 +34,7 @@ from understudy.callbacks import (
     RewriteResult,
     Skip,
 )
-from understudy.errors import CallbackAbort, MaxIterationsExceeded, ProtocolViolation
+from understudy.errors import CallbackAbort, MaxIterationsExceeded, ProtocolViolation, ToolError
 from understudy.messages import TextPart, ToolErrorKind, ToolResult, Usage, says
 from understudy.orchestration import AgentRun, AwaitInput, RetryTurn, Ruling, RunSpec
 from understudy.orchestration.calls import PEER_NOT_RUN
@@ -391,6 +391,17 @@ def test_results_that_nobody_reviews_reach_the_model_all_the_same() -> None:
     run.tool_results([gives("a")])
 
     assert model_step(run).request.tool_results == (gives("a"),)
+
+
+def test_a_tool_error_ends_a_watched_run_also_if_nobody_reviews_it() -> None:
+    run = begun("a", "b", spec=replace(WATCHED, on_tool_error="raise"))
+    tool_ids(run)
+
+    run.tool_results([fails("a", "raised", "no such shelf"), gives("b")])
+
+    for again in (reloaded(run), run):
+        with pytest.raises(ToolError, match="no such shelf"):
+            again.next_step()
 
 
 def test_an_abort_after_a_tool_call_keeps_all_results_in_the_history() -> None:
