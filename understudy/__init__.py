@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         CallbackAbort,
         CircularAgentCall,
         DisallowedAgentCall,
+        InvalidOutput,
         MailboxFull,
         MaxIterationsExceeded,
         ProtocolViolation,
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
         ModelRequest,
         ModelTurn,
         OpaquePart,
+        OutputSpec,
         Part,
         ReasoningPart,
         Settings,
@@ -165,6 +167,7 @@ if TYPE_CHECKING:
         Reject,
     )
     from understudy.prices import Price
+    from understudy.outputs import CheckedOutput
     from understudy.providers import (
         Anthropic,
         FunctionModel,
@@ -270,6 +273,7 @@ else:
             "CallbackAbort",
             "CircularAgentCall",
             "DisallowedAgentCall",
+            "InvalidOutput",
             "MailboxFull",
             "MaxIterationsExceeded",
             "ProtocolViolation",
@@ -321,6 +325,7 @@ else:
             "ModelRequest",
             "ModelTurn",
             "OpaquePart",
+            "OutputSpec",
             "Part",
             "ReasoningPart",
             "Settings",
@@ -379,6 +384,7 @@ else:
             "Reject",
         ),
         "understudy.prices": ("Price",),
+        "understudy.outputs": ("CheckedOutput",),
         "understudy.providers": (
             "Anthropic",
             "FunctionModel",
@@ -482,6 +488,7 @@ __all__ = [
     "CallTools",
     "CallbackAbort",
     "CallbackAction",
+    "CheckedOutput",
     "Child",
     "CircleRefused",
     "CircularAgentCall",
@@ -507,6 +514,7 @@ __all__ = [
     "InputGuardrail",
     "InvalidCall",
     "InvalidCallRule",
+    "InvalidOutput",
     "JsonObject",
     "JsonValue",
     "KeywordCriteria",
@@ -529,6 +537,7 @@ __all__ = [
     "Outcome",
     "OutputGuardrail",
     "OverrideResponse",
+    "OutputSpec",
     "Part",
     "Pause",
     "PauseAnswer",

@@ -14,6 +14,7 @@
     │   ├── MaxIterationsExceeded       a limit, with a token to go on
     │   ├── CallbackAbort               a callback ended the run
     │   ├── BudgetExceeded              a limit of what may be spent, with a token to go on
+    │   ├── InvalidOutput               no answer fits the output type, with a token to go on
     │   ├── CircularAgentCall           a run would wait for itself
     │   ├── DisallowedAgentCall         a sub-agent's lists forbid the run
     │   ├── RunCancelled
@@ -232,6 +233,28 @@ class BudgetExceeded(RunError):
         self.limit = limit
         self.spent = spent
         self.inherited = inherited
+
+
+class InvalidOutput(RunError):
+    """No answer of the model fits the agent's output type, and it is not asked again.
+
+    Attributes:
+        text: the last answer.
+        problems: what was wrong with each answer, in order.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        text: str = "",
+        problems: tuple[str, ...] = (),
+        run_id: str = "",
+        token: str = "",
+    ) -> None:
+        super().__init__(message, run_id=run_id, token=token)
+        self.text = text
+        self.problems = problems
 
 
 class CircularAgentCall(RunError):

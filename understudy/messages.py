@@ -282,6 +282,18 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """The form that the answer of a run must have."""
+
+    name: str
+    """Letters, digits, `_` and `-`, at most 64."""
+    schema: JsonObject
+    """JSON Schema of the answer, always of type `object`."""
+    tool: str = ""
+    """The tool among the request's by which the model gives its answer; empty where the model is held to the schema."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """Everything one model call needs."""
 
@@ -292,6 +304,8 @@ class ModelRequest:
     settings: Settings = field(default_factory=Settings)
     turn: int = 1
     """Which model call of the run this is, from 1."""
+    output: OutputSpec | None = None
+    """What the answer must be; None for any text."""
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:

@@ -42,7 +42,7 @@ def arguments_model(signature: Signature, name: str) -> tuple[type[BaseModel], J
         schema: JsonObject = model.model_json_schema()
     except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
         raise TypeError(_blame(signature, name, hints, error)) from error
-    cleaned = {k: v for k, v in _without_titles(schema).items() if k != "description"}
+    cleaned = {k: v for k, v in without_titles(schema).items() if k != "description"}
     return model, {"type": "object", "properties": {}, **cleaned}
 
 
@@ -96,7 +96,7 @@ def tool_spec(signature: Signature, name: str, description: str | None) -> ToolS
     return ToolSpec(name, words, signature.schema(name))
 
 
-def _without_titles(schema: JsonObject) -> dict[str, JsonValue]:
+def without_titles(schema: JsonObject) -> dict[str, JsonValue]:
     """Drop the titles that pydantic derives from names: they cost tokens and say nothing new."""
     cleaned: dict[str, JsonValue] = {}
     for key, value in schema.items():
@@ -104,11 +104,11 @@ def _without_titles(schema: JsonObject) -> dict[str, JsonValue]:
             continue
         if key in ("properties", "$defs") and isinstance(value, Mapping):
             # Below these stand names of the user's, one of which may be `title`.
-            cleaned[key] = {k: _without_titles(v) if isinstance(v, Mapping) else v for k, v in value.items()}
+            cleaned[key] = {k: without_titles(v) if isinstance(v, Mapping) else v for k, v in value.items()}
         elif key in ("items", "additionalProperties") and isinstance(value, Mapping):
-            cleaned[key] = _without_titles(value)
+            cleaned[key] = without_titles(value)
         elif key in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, (list, tuple)):
-            cleaned[key] = [_without_titles(v) if isinstance(v, Mapping) else v for v in value]
+            cleaned[key] = [without_titles(v) if isinstance(v, Mapping) else v for v in value]
         else:
             cleaned[key] = value
     return cleaned
@@ -135,11 +135,11 @@ def _explain(name: str, error: ValidationError) -> str:
     lines: list[str] = []
     for item in error.errors(include_url=False):
         where = ".".join(str(step) for step in item["loc"])
-        got = "" if item["type"] == "missing" else f", got {_short(item['input'])}"
+        got = "" if item["type"] == "missing" else f", got {shorten(item['input'])}"
         lines.append(f"argument {where!r}: {item['msg'][:1].lower()}{item['msg'][1:]}{got}")
     return f"tool {name!r}: " + "; ".join(lines)
 
 
-def _short(value: object) -> str:
+def shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

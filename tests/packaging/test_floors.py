@@ -49,10 +49,11 @@ SHARED = PURE | {"contextvars", "importlib", "threading"}
 SCHEMAS = {"docstring_parser", "jsonschema", "pydantic", "pydantic_core", "referencing"}
 LOADED_LATE = {
     "understudy.jsonschemas",
+    "understudy.output_schemas",
+    "understudy.schemas",
     "understudy.orchestration.group_snapshot",
     "understudy.orchestration.saved",
     "understudy.orchestration.snapshot",
-    "understudy.schemas",
 }
 """The modules that may use `SCHEMAS`. The tests of the import cost see to it that they are loaded late."""
 

@@ -1,0 +1,58 @@
+"""JSON in what a model said: the whole text, a fenced block, or one value with words around it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+FENCED = re.compile(r"^[ \t]*```[\w-]*[ \t]*\r?\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
+OPENING = re.compile(r"[{\[]")
+
+
+def json_in(text: str) -> str:
+    """Return the one JSON value that `text` holds, as it stands there.
+
+    With words around it, the value must begin at the first bracket, and no bracket may open after it: a piece of a
+    longer answer that was cut off is never taken for the answer.
+
+    Raises:
+        ValueError: there is none, or it is not clear which one is meant.
+    """
+    whole = text.strip()
+    if not whole:
+        raise ValueError("the answer is empty")
+    fault = _fault(whole)
+    if not fault:
+        return whole
+    blocks: list[str] = FENCED.findall(whole)
+    found = [block.strip() for block in blocks if not _fault(block)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ValueError(f"the answer holds {len(found)} blocks of JSON; exactly one was expected")
+    return _among_words(whole, fault)
+
+
+def _fault(text: str) -> str:
+    """Say why a text is no JSON value; empty if it is one."""
+    try:
+        json.loads(text)
+    except RecursionError:
+        return "it is nested too deeply"
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _among_words(text: str, fault: str) -> str:
+    opening = OPENING.search(text)
+    if opening is not None:
+        try:
+            _, end = json.JSONDecoder().raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            end = None
+        if end is not None and OPENING.search(text, end) is None:
+            return text[opening.start() : end]
+        if end is not None:
+            raise ValueError("the answer holds more than one JSON value; exactly one was expected")
+    raise ValueError(f"the answer is not JSON: {fault}")

@@ -1,0 +1,102 @@
+"""Output types: what an agent's answer must be, and whether an answer is that. Loads pydantic at the first use only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, cast, get_origin
+
+from understudy.errors import InvalidOutput
+from understudy.messages import OutputSpec
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from understudy.output_schemas import Form
+
+    T_co = TypeVar("T_co", covariant=True, default=str)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
+OutputMode: TypeAlias = Literal["auto", "native", "tool"]
+"""How the model is held to an output type: by what its provider offers, by calling a tool, or by the better of both."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedOutput(Generic[T_co]):
+    """An answer, read as an agent's output type."""
+
+    text: str
+    """The answer."""
+    problem: str
+    """What is wrong with it, in words that the model can use; empty if it fits."""
+    _value: T_co | None
+
+    @property
+    def value(self) -> T_co:
+        """The answer in the output type.
+
+        Raises:
+            InvalidOutput: it does not fit.
+        """
+        if self.problem:
+            raise InvalidOutput(self.problem, text=self.text, problems=(self.problem,))
+        return cast(T_co, self._value)  # None may be the value
+
+
+class OutputType:
+    """A type that answers must fit: a class, or any other form that pydantic knows.
+
+    Args:
+        form: the type, as it stands in an annotation.
+        where: whose it is, for errors.
+
+    Raises:
+        TypeError: it is no type.
+    """
+
+    __slots__ = ("_form", "_made", "_where")
+
+    def __init__(self, form: object, where: str) -> None:
+        if not _is_type(form):
+            raise TypeError(f"{where}: output_type must be a type, such as a class or list[int], got {form!r}")
+        self._form = form
+        self._where = where
+        self._made: Form | None = None
+
+    @property
+    def spec(self) -> OutputSpec:
+        """What a model is told of the type; built on first use.
+
+        Raises:
+            TypeError: the type has no JSON Schema.
+        """
+        return self._ready().spec
+
+    def check(self, text: str) -> CheckedOutput[object]:
+        """Read an answer. Validators of the type run on the calling thread; what they raise is raised.
+
+        A `ValueError` or `AssertionError` of theirs is what is wrong with the answer.
+        """
+        try:
+            return CheckedOutput(text, "", self._ready().read(text))
+        except Unfit as error:
+            return CheckedOutput(text, str(error), None)
+
+    def _ready(self) -> Form:
+        if self._made is None:
+            from understudy.output_schemas import Form
+
+            self._made = Form(self._form, self._where)
+        return self._made
+
+
+class Unfit(ValueError):
+    """An answer does not fit; the text says why. Not raised by anybody's validators."""
+
+
+def _is_type(form: object) -> bool:
+    # `type X = …` (Python 3.12) and NewType are neither classes nor have an origin.
+    named = type(form).__name__ in ("TypeAliasType", "NewType")
+    return isinstance(form, type) or get_origin(form) is not None or named
