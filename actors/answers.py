@@ -36,6 +36,7 @@ def feed_answer(record: Record, agent: Agent[object], answer: Answer, options: R
         max_turns=options.max_turns,
         max_continues=options.max_continues,
         budget=options.budget,
+        max_output_retries=options.max_output_retries,
     )
     if given:
         machine.respond(given)

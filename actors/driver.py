@@ -25,6 +25,7 @@ from understudy.scope import Scope, enter_scope, leave_scope
 from .executor import execute, fails_agent
 from .moments import Moments
 from .orders import GRACE, RunTool
+from .outputs import check_answer, with_output
 from .reasons import DEFAULT_MODEL_TIMEOUT, model_failure, model_timeout, timed_out
 from .record import Record, Stale
 from .rounds import Round, deadline_of
@@ -32,6 +33,8 @@ from .shell import hand_over, lend
 from .verdicts import about_turn
 
 if TYPE_CHECKING:
+    from understudy.outputs import CheckedOutput
+
     from .runs import Runs
 
 
@@ -44,13 +47,15 @@ class Driver:
         returned: whether its thread came back, which a driver that was taken over may never do.
     """
 
-    __slots__ = ("_epoch", "_moments", "_record", "_runs", "returned")
+    __slots__ = ("_checked", "_epoch", "_moments", "_record", "_runs", "returned")
 
     def __init__(self, runs: Runs, record: Record, epoch: int) -> None:
         self._runs = runs
         self._record = record
         self._epoch = epoch
         self._moments = Moments(record, epoch) if record.agent.callbacks else None
+        self._checked: CheckedOutput[object] | None = None
+        """The answer of the last turn, if it had one to check; the next driver checks it anew."""
         self.returned = False
 
     def begin(self, *, last: bool) -> None:
@@ -129,9 +134,10 @@ class Driver:
                 case AwaitApproval() | AwaitInput():
                     return self._runs.pause(record, step, epoch)
                 case Done(outcome=outcome):
+                    told = with_output(record, outcome, self._checked)
                     if self._moments is not None:
-                        self._moments.finish(outcome)
-                    return self._runs.complete(record, outcome, epoch)
+                        self._moments.finish(told)
+                    return self._runs.complete(record, told, epoch)
                 case _:
                     assert_never(step)
 
@@ -153,7 +159,11 @@ class Driver:
                 record.cut_off(scope)
                 raise
         if self._moments is None or not self._moments.after_model_call(turn):
-            record.take_turn(epoch, turn, about_turn(record, epoch, turn))
+            about = about_turn(record, epoch, turn)
+            self._checked = check_answer(record, epoch, turn, about)
+            if self._checked is not None:
+                about = {**about, "output_problem": self._checked.problem}
+            record.take_turn(epoch, turn, about)
 
     def _ask_model(self, request: ModelRequest, scope: Scope) -> ModelTurn:
         token = enter_scope(scope)

@@ -111,7 +111,7 @@ class Moments:
 
     # --- the end
 
-    def finish(self, outcome: Complete[str] | Incomplete) -> None:
+    def finish(self, outcome: Complete[object] | Incomplete) -> None:
         """Tell the outcome of a run that is over."""
         record = self._record
         stamp(outcome, record.run_id, dict(record.session), record.artifacts.snapshot())

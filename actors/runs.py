@@ -14,6 +14,7 @@ from understudy.ancestry import next_hops
 from understudy.errors import (
     AgentCrashed,
     BudgetExceeded,
+    InvalidOutput,
     MaxIterationsExceeded,
     RunCancelled,
     RunError,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from understudy.storing import PauseStore
 
 RETRIES = 50  # Of a run and all inside of it: more than one needs that ends well, and an end to one that will not.
+LIMITS = (BudgetExceeded, InvalidOutput, MaxIterationsExceeded)
 POISON = 3  # Failures of a run's drivers after which the run itself is held to be what they fail of.
 
 
@@ -142,7 +144,7 @@ class Runs:
 
     # --- ending and pausing, called by drivers
 
-    def complete(self, record: Record, outcome: Complete[str] | Incomplete, epoch: int) -> None:
+    def complete(self, record: Record, outcome: Complete[object] | Incomplete, epoch: int) -> None:
         """End the run with its outcome."""
         stamp(outcome, record.run_id, dict(record.session), record.artifacts.snapshot())
         if isinstance(outcome, Incomplete):
@@ -356,8 +358,8 @@ def _scope(timeout: float | None) -> Scope:
 
 def _can_be_raised(record: Record, error: BaseException) -> bool:
     """Whether the run ended at a limit of its own, and somebody may go on with it."""
-    limit = isinstance(error, (MaxIterationsExceeded, BudgetExceeded))
-    return limit and record.machine is not None and record.machine.at_limit() and not record.is_inner
+    at_limit = isinstance(error, LIMITS) and record.machine is not None and record.machine.at_limit()
+    return at_limit and not record.is_inner
 
 
 def _may_go_on(record: Record, cause: BaseException) -> bool:

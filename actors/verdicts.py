@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
 from understudy.messages import ModelTurn, ToolCall
 from understudy.orchestration.calls import calls_of, repaired, with_ids
+from understudy.orchestration.outputs import answer_in, final_call
 from understudy.orchestration.rules import resolved
 from understudy.orchestration.steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun
 from understudy.orchestration.turns import may_end
@@ -37,6 +38,7 @@ class AboutTurn(TypedDict, total=False):
     resolutions: Mapping[int, Resolution]
     approvals: Mapping[int, bool]
     met: str | None
+    output_problem: str
 
 
 NOTHING: AboutTurn = {}
@@ -47,7 +49,7 @@ def about_turn(record: Record, epoch: int, turn: ModelTurn) -> AboutTurn:
     agent, machine = record.agent, record.machine
     assert machine is not None
     calls = calls_of(turn.parts)
-    if not calls:
+    if not calls or final_call(machine.spec, turn, calls) is not None:
         ask = agent.criteria and may_end(machine.spec, turn)
         return {"met": _met(record, epoch, turn)} if ask else NOTHING
     problems = _problems(record, epoch, calls)
@@ -136,6 +138,8 @@ def must_wait(record: Record, epoch: int, call: ToolCall) -> bool | None:
 def _met(record: Record, epoch: int, turn: ModelTurn) -> str | None:
     """Return why the turn's text ends the run; None if it meets no criterion."""
     text = turn.text or turn.refusal
+    if turn.tool_calls:  # one of them is the answer
+        text = answer_in(record.agent.run_spec, turn) or ""
     record.begin_step(epoch, "asking the criteria")
     context = record.context
     for criterion in record.agent.criteria:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast, overload
 
 from understudy.asking import ask_user
 from understudy.budget import Budget
 from understudy.callbacks import AgentCallback
 from understudy.criteria import Criterion
-from understudy.messages import Settings
+from understudy.messages import OutputSpec, Settings
 from understudy.models import Model, ModelLike, ModelName
+from understudy.outputs import CheckedOutput, OutputMode, OutputType
 from understudy.tooloptions import OnToolError, checked_on_error
 from understudy.tools import Tool
 from understudy.toolsets import ToolSource
@@ -24,12 +25,15 @@ from .checks import (
     checked_errors,
     checked_id,
     checked_model,
+    checked_output_mode,
+    checked_output_type,
     checked_prompt,
     checked_settings,
     checked_tools,
     priced_as,
 )
 from .delegation import SubAgent, SubAgentLike, checked_sub_agents
+from .outputs import output_spec
 from .rules import (
     InvalidCallRule,
     are_completion_rules,
@@ -45,13 +49,15 @@ from .spec import (
     DEFAULT_MAX_CONTINUES,
     DEFAULT_MAX_INVALID_RETRIES,
     DEFAULT_MAX_ITERATIONS,
+    DEFAULT_MAX_OUTPUT_RETRIES,
     DEFAULT_MAX_TURNS,
     RunSpec,
 )
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar, Unpack
+    from typing_extensions import TypeForm, TypeVar, Unpack
 
+    T = TypeVar("T")
     T_co = TypeVar("T_co", covariant=True, default=str)
 else:
     from typing import TypeVar
@@ -59,10 +65,9 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 
-class AgentChanges(TypedDict, total=False):
-    """What `Agent.replace` can change, besides the id."""
+class AgentOptions(TypedDict, total=False):
+    """What an agent may be made with, besides its id, model and output type."""
 
-    model: ModelLike
     system_prompt: SystemPrompt
     description: str
     tools: Iterable[ToolSource]
@@ -79,6 +84,14 @@ class AgentChanges(TypedDict, total=False):
     on_invalid_call: InvalidCallRule
     max_invalid_retries: int
     budget: Budget | None
+    output_mode: OutputMode
+    max_output_retries: int
+
+
+class AgentChanges(AgentOptions, total=False):
+    """What `Agent.replace` can change, besides the id."""
+
+    model: ModelLike
 
 
 class Agent(Runner[T_co]):
@@ -113,13 +126,25 @@ class Agent(Runner[T_co]):
             `"fail"`, `"retry"`, or a function of the context and the invalid call.
         max_invalid_retries: how many turns a run may have tried again because of invalid calls; then it fails.
         budget: what a run may spend, with everything inside of it; None for no limit.
+        output_type: what the answer must be: a class, or another type such as `list[int]`. The outcome's `output` is of
+            this type. Its JSON Schema is built at the first run.
+        output_mode: how the model is held to it: `"native"`, by its provider; `"tool"`, by a tool that it calls with the
+            answer; `"auto"`, natively where the provider can for this model and these tools.
+        max_output_retries: how often the model is told what is wrong with an answer and asked for another.
 
     Raises:
         ValueError: the model string is unknown, two tools have one name, or a number is out of range.
         TypeError: an argument is of the wrong type, or a tool's signature cannot be called by name.
     """
 
-    __slots__ = (*(AgentChanges.__annotations__.keys() - {"description"}), "_overrides", "_run_spec", "tools_by_name")
+    __slots__ = (
+        *(AgentChanges.__annotations__.keys() - {"description"}),
+        "_output",
+        "_overrides",
+        "_run_spec",
+        "output_type",
+        "tools_by_name",
+    )
 
     model: ModelName | Model
     system_prompt: SystemPrompt
@@ -138,9 +163,25 @@ class Agent(Runner[T_co]):
     on_invalid_call: InvalidCallRule
     max_invalid_retries: int
     budget: Budget | None
+    output_type: object
+    """As it was given; None for any text."""
+    output_mode: OutputMode
+    max_output_retries: int
 
+    @overload
     def __init__(
-        self: Agent[str],
+        self: Agent[str], id: str, *, model: ModelLike, output_type: None = None, **options: Unpack[AgentOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[T], id: str, *, model: ModelLike, output_type: type[T], **options: Unpack[AgentOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[T], id: str, *, model: ModelLike, output_type: TypeForm[T], **options: Unpack[AgentOptions]
+    ) -> None: ...
+    def __init__(
+        self,
         id: str,
         *,
         model: ModelLike,
@@ -160,6 +201,9 @@ class Agent(Runner[T_co]):
         on_invalid_call: InvalidCallRule = "result",
         max_invalid_retries: int = DEFAULT_MAX_INVALID_RETRIES,
         budget: Budget | None = None,
+        output_type: object = None,
+        output_mode: OutputMode = "auto",
+        max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES,
     ) -> None:
         given = checked_settings(id, settings)
         mind = checked_model(id, model)
@@ -183,6 +227,10 @@ class Agent(Runner[T_co]):
             "on_invalid_call": checked_invalid_call_rule(id, on_invalid_call),
             "max_invalid_retries": checked_count(id, "max_invalid_retries", max_invalid_retries, 0),
             "budget": checked_budget(id, budget, mind),
+            "output_type": output_type,
+            "output_mode": checked_output_mode(id, output_mode),
+            "max_output_retries": checked_count(id, "max_output_retries", max_output_retries, 0),
+            "_output": checked_output_type(id, output_type),
             "_run_spec": None,
             "_overrides": [],
             "tools_by_name": {tool.name: tool for tool in made},
@@ -191,13 +239,25 @@ class Agent(Runner[T_co]):
             object.__setattr__(self, name, value)
 
     def replace(self, *, id: str | None = None, **changes: Unpack[AgentChanges]) -> Agent[T_co]:
-        """Return a copy with some arguments changed; the copy is an agent of its own, with its own place in a system."""
+        """Return a copy with some arguments changed; the copy is an agent of its own, with its own place in a system.
+
+        The output type stays: with another one it would be another kind of agent.
+        """
         kept = {name: getattr(self, name) for name in AgentChanges.__annotations__} | {"model": _as_given(self.model)}
         unknown = sorted(changes.keys() - kept.keys())
         if unknown:
             raise TypeError(f"an agent has no {', '.join(unknown)}; it has id, {', '.join(sorted(kept))}")
-        made = Agent(self.id if id is None else id, **cast(AgentChanges, kept | changes))
-        return cast("Agent[T_co]", made)
+        make = cast("Callable[..., Agent[T_co]]", Agent)
+        return make(self.id if id is None else id, output_type=self.output_type, **(kept | changes))
+
+    def check_output(self, text: str) -> CheckedOutput[T_co]:
+        """Read an answer as the agent's output type, as a run does; for those who drive a run by hand.
+
+        Validators of the type run on the calling thread. A `ValueError` of theirs is the problem; what else they raise
+        is raised.
+        """
+        checked = CheckedOutput(text, "", text) if self._output is None else self._output.check(text)
+        return cast("CheckedOutput[T_co]", checked)
 
     # --- for tests, machines and the runtime
 
@@ -253,8 +313,14 @@ class Agent(Runner[T_co]):
             watched=bool(self.callbacks),
             budget=self.budget,
             priced_as=priced_as(model),
+            output=None if self._output is None else self._output_spec(self._output),
+            max_output_retries=self.max_output_retries,
         )
 
+    def _output_spec(self, output: OutputType) -> OutputSpec:
+        return output_spec(output.spec, self.output_mode, self.model, self.tools_by_name)
+
+    _output: OutputType | None
     _overrides: list[Model]
     _run_spec: RunSpec | None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import get_args
 
 from understudy.account import no_price
 from understudy.budget import Budget
@@ -14,6 +15,7 @@ from understudy.errors import RunError
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
 from understudy.prices import Price
+from understudy.outputs import OutputMode, OutputType
 from understudy.session import RunContext
 from understudy.tools import Tool
 from understudy.toolsets import ToolSource, tools_in
@@ -128,3 +130,16 @@ def priced_as(model: ModelName | Model) -> str:
     if isinstance(provider, str) and isinstance(name, str):
         return f"{provider}:{name}" if name else provider
     return type(model).__name__
+
+
+def checked_output_mode(id: str, mode: OutputMode) -> OutputMode:
+    """Return a known mode."""
+    if mode not in get_args(OutputMode):
+        known = ", ".join(repr(known) for known in get_args(OutputMode))
+        raise ValueError(f"agent {id!r}: output_mode must be one of {known}; got {mode!r}")
+    return mode
+
+
+def checked_output_type(id: str, form: object) -> OutputType | None:
+    """Return a type that answers must fit; None for any text."""
+    return None if form is None or form is str else OutputType(form, f"agent {id!r}")

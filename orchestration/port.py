@@ -40,6 +40,7 @@ class ResumeOptions:
     max_continues: int | None = None
     adopt: bool = False
     budget: Budget | None = None
+    max_output_retries: int | None = None
 
 
 class RunKeywords(TypedDict, total=False):
@@ -64,6 +65,7 @@ class ResumeKeywords(TypedDict, total=False):
     max_continues: int | None
     adopt: bool
     budget: Budget | None
+    max_output_retries: int | None
 
 
 Answer = str | Decision | Mapping[str, PauseAnswer] | None

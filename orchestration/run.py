@@ -18,6 +18,7 @@ from understudy.prices import PARTS_PER_DOLLAR
 
 from .calls import find_invalid
 from .estimates import counted
+from .outputs import answer_in, invalid_output
 from .pauses import check_answers, pauses_of, sort_answers, take_answers
 from .reports import new_messages, outcome_of
 from .rounds import take_decisions, take_results
@@ -71,6 +72,7 @@ class AgentRun:
             max_turns=spec.max_turns,
             max_continues=spec.max_continues,
             budget=narrowed(spec.budget, budget),
+            max_output_retries=spec.max_output_retries,
         )
         if account is None:
             self._account = Account(spec.agent_id, spec.priced_as, self._state)
@@ -91,6 +93,7 @@ class AgentRun:
             RunCancelled: an invalid call was resolved with `StopRun`.
             BadReply: the model's last turn was cut off or blocked and holds no answer.
             CallbackAbort: a callback ended the run.
+            InvalidOutput: no answer fits the output type; `extend` lets the model try again.
         """
         state = self._state
         if state.phase == "tools" and state.round is not None:
@@ -101,6 +104,8 @@ class AgentRun:
             return self._call_model()
         if state.phase == "input":
             return AwaitInput(state.question)
+        if state.phase == "bad_output":
+            raise invalid_output(self._spec, state)
         if state.failure is not None:
             raise state.failure.to_error()
         return Done(outcome_of(self._spec, state))
@@ -118,7 +123,9 @@ class AgentRun:
             raise refusal
         turn = state.turns + 1
         view = Transcript(state.messages, len(state.messages))
-        return CallModel(ModelRequest(view, state.system, spec.tools, spec.settings_for(turn), turn))
+        return CallModel(
+            ModelRequest(view, state.system, spec.offered_tools, spec.settings_for(turn), turn, spec.output)
+        )
 
     def _work_round(self, round_: Round) -> CallTools | AwaitApproval | AwaitInput | None:
         state = self._state
@@ -167,6 +174,13 @@ class AgentRun:
         """
         return find_invalid(self._spec.allowed_tools(self._state.turns + 1), turn.tool_calls, problems or {})
 
+    def answer_in(self, turn: ModelTurn) -> str | None:
+        """Return the text of `turn` that answers, for an agent with an output type to check; changes nothing.
+
+        None if there is nothing to check: no output type, or the turn calls tools, asks a person or says nothing.
+        """
+        return answer_in(self._spec, turn)
+
     def model_response(
         self,
         turn: ModelTurn,
@@ -175,6 +189,7 @@ class AgentRun:
         resolutions: Mapping[int, Resolution] | None = None,
         approvals: Mapping[int, bool] | None = None,
         met: str | None = None,
+        output_problem: str | None = None,
     ) -> None:
         """Take the model's turn.
 
@@ -184,13 +199,17 @@ class AgentRun:
             resolutions: position of an invalid call -> what to do with it; without one, the model reads the reason.
             approvals: position of a call -> whether a person must agree, for tools whose rule is a function.
             met: why the text ends the run, for an agent with criteria; None if it meets none.
+            output_problem: what is wrong with `answer_in(turn)`, empty if it fits the output type; needed where that is
+                not None, and not looked at elsewhere. `Agent.check_output` says it.
 
         Raises:
-            ProtocolViolation: no model call is pending, or a resolution does not fit its call.
+            ProtocolViolation: no model call is pending, a resolution does not fit its call, or nobody checked the answer.
         """
         self._check_turn_is_due()
         usage = counted(self._account, self._spec, self._state, turn)  # while the history is what the model was shown
-        take_turn(self._spec, self._state, turn, problems or {}, resolutions or {}, approvals or {}, met)
+        take_turn(
+            self._spec, self._state, turn, problems or {}, resolutions or {}, approvals or {}, met, output_problem
+        )
         self._account.charge_turn(usage)
 
     def _check_turn_is_due(self) -> None:
@@ -373,6 +392,7 @@ class AgentRun:
         max_turns: int | None = None,
         max_continues: int | None = None,
         budget: Budget | None = None,
+        max_output_retries: int | None = None,
     ) -> None:
         """Raise limits, so that a run that reached one can go on. The numbers count from the run's beginning.
 
@@ -381,7 +401,12 @@ class AgentRun:
             ValueError: a number is below what it replaces, or the budget limits dollars that are not known.
         """
         state = self._state
-        given = {"max_iterations": max_iterations, "max_turns": max_turns, "max_continues": max_continues}
+        given = {
+            "max_iterations": max_iterations,
+            "max_turns": max_turns,
+            "max_continues": max_continues,
+            "max_output_retries": max_output_retries,
+        }
         for name, value in given.items():
             if value is not None and not isinstance(value, int):
                 raise TypeError(f"{name} must be a whole number, got {value!r}")
@@ -396,6 +421,8 @@ class AgentRun:
                 setattr(state, name, value)
         if state.phase == "incomplete" and state.continues < state.max_continues:
             ask_to_continue(self._spec, state)
+        if state.phase == "bad_output" and len(state.problems) <= state.max_output_retries:
+            state.phase = "model"
 
     def at_limit(self) -> bool:
         """Whether the run can only go on after `extend`."""
@@ -405,7 +432,7 @@ class AgentRun:
             return refused or state.iterations >= state.max_iterations
         if state.phase == "model":
             return state.turns >= state.max_turns or self._account.refusal() is not None
-        return state.phase == "incomplete"
+        return state.phase in ("incomplete", "bad_output")
 
     def charge(
         self,

@@ -81,6 +81,7 @@ class Runner(Generic[T_co]):
         Raises:
             MaxIterationsExceeded: the model wanted more rounds or turns than allowed.
             BudgetExceeded: the run spent what it may, or a run that it is inside of did.
+            InvalidOutput: no answer of the model fits the output type.
             CircularAgentCall: this is inside of a run of this agent, or of one it waits for; nothing began.
             RunTimedOut: `timeout` passed.
             RunCancelled: the run was cancelled. An interrupt (Ctrl-C) cancels it and is raised as it is.
@@ -137,6 +138,7 @@ class Runner(Generic[T_co]):
         max_continues: int | None = None,
         adopt: bool = False,
         budget: Budget | None = None,
+        max_output_retries: int | None = None,
     ) -> Outcome[T_co]:
         """Go on with a run that waits; with a store, in any process that has the store. Blocks like `run`.
 
@@ -154,6 +156,7 @@ class Runner(Generic[T_co]):
             max_continues: a higher limit, counted from the run's beginning.
             adopt: go on even if the run was stored with another definition of this agent.
             budget: higher limits, counted from the run's beginning; those that it leaves out stay as they are.
+            max_output_retries: a higher limit, counted from the run's beginning.
 
         Raises:
             UnknownToken: no run waits here under this token.
@@ -172,5 +175,6 @@ class Runner(Generic[T_co]):
             max_continues=max_continues,
             adopt=adopt,
             budget=budget,
+            max_output_retries=max_output_retries,
         )
         return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))

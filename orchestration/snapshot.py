@@ -96,6 +96,8 @@ def _contradiction(state: RunState) -> str:
         return f"phase {state.phase!r} with failure {state.failure!r}"
     if (state.phase == "tools") != (state.round is not None):
         return f"phase {state.phase!r} {'without' if state.round is None else 'with'} a round of tool calls"
+    if state.phase == "bad_output" and not state.problems:
+        return "an answer that does not fit, and nothing wrong with it"
     if state.round is not None:
         ids = [call.id for call in state.round.calls]
         round_ = state.round

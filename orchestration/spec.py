@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from understudy.budget import Budget
-from understudy.messages import Settings, ToolSpec
+from understudy.messages import OutputSpec, Settings, ToolSpec
 from understudy.tooloptions import OnToolError
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ DEFAULT_MAX_TURNS = 50
 DEFAULT_MAX_CONTINUES = 3
 DEFAULT_MAX_INVALID_RETRIES = 3
 DEFAULT_MAX_REJECTIONS = 8  # Enough for a model to mend its answer, and an end to one that does not.
+DEFAULT_MAX_OUTPUT_RETRIES = 2  # One to mend what it is told of, one for luck; after that it does not understand.
+ABOUT_OUTPUT_TOOL = (
+    "Give the final answer. Call this once, when everything else is done; what you say besides is not read."
+)
 DEFAULT_CONTINUE_MESSAGE = "This does not finish the task yet. Go on, and give the final answer when you have it."
 
 
@@ -63,6 +67,10 @@ class RunSpec:
     """What a run may spend; a limit as the others, which a run may narrow or have raised."""
     priced_as: str = ""
     """By which name the price of the model is looked up: its model string, or the type's name for an unknown object."""
+    output: OutputSpec | None = None
+    """What the answer must be; None for any text. The driver checks it, and passes what is wrong."""
+    max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES
+    """How often the model is told what is wrong with an answer and asked for another."""
 
     @classmethod
     def of(cls, agent: Agent[object]) -> RunSpec:
@@ -78,9 +86,26 @@ class RunSpec:
 
         A forced choice holds for the first turn only: forced on every turn, the model could never answer.
         """
-        if turn <= 1 or self.settings.tool_choice in ("auto", "none"):
-            return self.settings
-        return replace(self.settings, tool_choice="auto")
+        given = self.settings.tool_choice
+        choice = given if turn <= 1 or given == "none" else "auto"
+        if self._must_answer_by_tool(choice):
+            assert self.output is not None
+            choice = self.output.tool
+        return self.settings if choice == given else replace(self.settings, tool_choice=choice)
+
+    def _must_answer_by_tool(self, choice: str) -> bool:
+        """Whether nothing is left to the model but to give its answer, which it does by calling a tool."""
+        if self.output is None or not self.output.tool or (self.tools and choice != "none"):
+            return False
+        # Claude API, Extended thinking: a forced choice is refused.
+        return not self.settings.thinking_tokens
+
+    @property
+    def offered_tools(self) -> tuple[ToolSpec, ...]:
+        """The tools that a model is told of: the agent's, and the one by which the answer is given, if it is."""
+        if self.output is None or not self.output.tool:
+            return self.tools
+        return (*self.tools, ToolSpec(self.output.tool, ABOUT_OUTPUT_TOOL, self.output.schema))
 
     def allowed_tools(self, turn: int = 1) -> frozenset[str]:
         """Return the names the model may call in its turn number `turn`, under that turn's tool choice."""
@@ -88,7 +113,7 @@ class RunSpec:
         if choice == "none":
             return frozenset()
         if choice in ("auto", "required"):
-            return frozenset([tool.name for tool in self.tools])
+            return frozenset([tool.name for tool in self.offered_tools])
         return frozenset([choice])
 
     def raises(self, tool: str) -> bool:
@@ -108,5 +133,7 @@ class RunSpec:
         parts: list[object] = [self.agent_id, self.model, self.system, tools, settings, self.criteria]
         if self.sub_agents:
             parts.append({"sub_agents": self.sub_agents})
+        if self.output is not None:
+            parts.append([self.output.name, self.output.schema])
         text = json.dumps(parts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -18,7 +18,9 @@ from understudy.errors import (
 from understudy.messages import Message, ToolCall, ToolResult
 from understudy.outcomes import Approve, Pause, Reject
 
-Phase: TypeAlias = Literal["model", "tools", "input", "incomplete", "done", "failed"]
+from .spec import DEFAULT_MAX_OUTPUT_RETRIES
+
+Phase: TypeAlias = Literal["model", "tools", "input", "incomplete", "bad_output", "done", "failed"]
 
 
 @dataclass(slots=True)
@@ -133,3 +135,6 @@ class RunState(Spending):
     completion_reason: str = ""
     finish_reason: str | None = None
     failure: Failure | None = None
+    max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES
+    problems: list[str] = field(default_factory=list[str])
+    """What was wrong with each answer that did not fit the output type, in order."""

@@ -8,13 +8,12 @@ from understudy.errors import ProtocolViolation
 from understudy.messages import Message, ModelTurn, Part, TextPart, user_message
 
 from .calls import calls_of, find_invalid, open_round, repair, repaired, unrun_results, with_ids
+from .outputs import ASK_USER, answer_in, final_call, no_criterion_met, refuse_text, take_final_call, why_not
 from .rulings import count_turn
 from .spec import RunSpec
 from .state import Failure, Round, RunState
 from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun
 from .toolerrors import resolved
-
-ASK_USER = "__ask_user__:"  # A text that begins so is a question to a person, not an answer.
 
 
 def take_turn(
@@ -25,11 +24,12 @@ def take_turn(
     resolutions: Mapping[int, Resolution],
     approvals: Mapping[int, bool],
     met: str | None,
+    output_problem: str | None,
 ) -> None:
     """Take the turn that is due; the arguments are those of `AgentRun.model_response`.
 
     Raises:
-        ProtocolViolation: a resolution does not fit its call; nothing has changed.
+        ProtocolViolation: a resolution does not fit its call, or the answer was not checked; nothing has changed.
     """
     number = state.turns + 1
     allowed = spec.allowed_tools(number)
@@ -37,20 +37,28 @@ def take_turn(
     calls = calls_of(parts)
     invalid = find_invalid(allowed, calls, problems) if calls else ()
     _check_resolutions(allowed, invalid, resolutions)
+    if output_problem is None and answer_in(spec, turn) is not None and (not spec.criteria or met is not None):
+        raise ProtocolViolation("an answer that nobody checked; pass output_problem, as Agent.check_output says it")
     resolutions = resolved(spec, invalid, resolutions)
     count_turn(state, turn)
     state.rejections = 0
-    if calls:
+    final = final_call(spec, turn, calls)
+    if final is not None:
+        _append_turn(state, parts, turn.dialect)
+        take_final_call(spec, state, turn, calls, final, met, output_problem or "")
+    elif calls:
         _take_calls(spec, state, turn, parts, invalid, resolutions, approvals)
     else:
         refused = () if turn.text or not turn.refusal else (TextPart(turn.refusal),)  # the next run must see an answer
         _append_turn(state, (*parts, *refused), turn.dialect)
-        _take_text(spec, state, turn, met)
+        _take_text(spec, state, turn, met, output_problem or "")
 
 
 def may_end(spec: RunSpec, turn: ModelTurn) -> bool:
     """Whether it takes a criterion to tell if the turn ends the run."""
-    return spec.criteria and not turn.tool_calls and not _is_question(turn.text or turn.refusal)
+    if turn.tool_calls:
+        return spec.criteria and final_call(spec, turn, turn.tool_calls) is not None
+    return spec.criteria and not _is_question(turn.text or turn.refusal)
 
 
 def _is_question(text: str) -> bool:
@@ -133,7 +141,7 @@ def _fail(state: RunState, failure: Failure) -> None:
     state.phase = "failed"
 
 
-def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None) -> None:
+def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None, output_problem: str) -> None:
     text = turn.text or turn.refusal
     state.text = text
     if not text and turn.finish_reason in ("length", "blocked"):
@@ -141,13 +149,17 @@ def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None)
     elif _is_question(text):
         state.question = text.strip().removeprefix(ASK_USER).strip()
         state.phase = "input"
+    elif (
+        (not spec.criteria or met is not None) and spec.output is not None and (fault := why_not(turn, output_problem))
+    ):
+        refuse_text(spec, state, turn, fault)
     elif not spec.criteria or met is not None:
         state.completion_reason = met if met is not None else _why_text_ends(turn)
         state.phase = "done"
     elif state.continues < state.max_continues:
         ask_to_continue(spec, state)
     else:
-        state.completion_reason = f"no criterion was met after {state.continues} continue messages"
+        state.completion_reason = no_criterion_met(state)
         state.phase = "incomplete"
 
 

@@ -1,11 +1,12 @@
 """`rehearsal`: a model without a mind, key or network, to see an agent's tools work before anything is paid for.
 
-It calls every tool once, all in one turn, with arguments made from their schemas, and then reports what they gave. The
-same request always gives the same turn.
+It calls every tool once, all in one turn, with arguments made from their schemas, and then reports what they gave, or
+makes an answer from the schema that it must fit. The same request always gives the same turn.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -23,13 +24,18 @@ class Rehearsal:
     """Walks every tool once, then answers."""
 
     def complete(self, request: ModelRequest) -> ModelTurn:
-        """Return the calls of all tools for a user's message, and a report for their results."""
+        """Return the calls of all tools for a user's message, and an answer for their results."""
+        output = request.output
+        tools = [tool for tool in request.tools if output is None or tool.name != output.tool]
+        answers = request.tool_results or not tools or request.settings.tool_choice == "none"
+        if answers and output is not None:
+            return _says(json.dumps(made_arguments(output.schema), ensure_ascii=False))
         if request.tool_results:
             return _says(_report(request))
-        if not request.tools or request.settings.tool_choice == "none":
+        if answers:
             return _says(f"(rehearsal) You said: {_short(request.text)}")
-        forced = [tool for tool in request.tools if tool.name == request.settings.tool_choice]
-        parts = tuple([ToolCall("", tool.name, made_arguments(tool.schema)) for tool in forced or request.tools])
+        forced = [tool for tool in tools if tool.name == request.settings.tool_choice]
+        parts = tuple([ToolCall("", tool.name, made_arguments(tool.schema)) for tool in forced or tools])
         return ModelTurn(parts, Usage(), "tool_calls", "tool_calls", model="rehearsal")
 
     def __repr__(self) -> str:

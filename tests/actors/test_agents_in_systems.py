@@ -426,7 +426,7 @@ def pay() -> str:
 )
 def test_what_restart_on_cannot_be(given: object, error: type[Exception], complaint: str) -> None:
     with pytest.raises(error, match=f"agent 'clerk': restart_on {complaint}"):
-        us.Agent("clerk", model="rehearsal", restart_on=given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        us.Agent("clerk", model="rehearsal", restart_on=given)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
 
 # --- sub-agents

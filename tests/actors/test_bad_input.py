@@ -33,7 +33,7 @@ def takes_a_thing(thing: Thing) -> str:
         (lambda: us.Agent("a", model="claude"), ValueError, "agent 'a': unknown provider in model 'claude'"),
         (lambda: us.Agent("a", model="openia:gpt-4o"), ValueError, "did you mean 'openai:gpt-4o'"),
         (lambda: us.Agent("a", model="openai:"), ValueError, "no model named in 'openai:'"),
-        (lambda: us.Agent("a"), TypeError, "model"),  # type: ignore[call-arg]  # the mistake under test
+        (lambda: us.Agent("a"), TypeError, "model"),  # type: ignore[call-overload]  # the mistake under test
         (lambda: us.Agent("a", model="rehearsal", tools=[look, look]), ValueError, "two tools are named 'look'"),
         (lambda: us.Agent("a", model="rehearsal", tools=[len]), TypeError, "tool 'len': parameter 'obj' is positional"),
         (lambda: agent().run(7), TypeError, "input must be text"),  # type: ignore[arg-type]  # the mistake under test

@@ -24,7 +24,7 @@ class TryOtherwise(us.Retry):
 
 
 def make(tool: us.ToolLike, *turns: us.ModelTurn, **options: object) -> us.Agent:
-    return us.Agent("clerk", model=ScriptedModel([*turns, says("ok")]), tools=[tool], **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return us.Agent("clerk", model=ScriptedModel([*turns, says("ok")]), tools=[tool], **options)  # type: ignore[call-overload, no-any-return]  # pyright: ignore[reportArgumentType]
 
 
 def result_of(tool: us.ToolLike, turn: us.ModelTurn, **options: object) -> us.ToolResult:
@@ -236,6 +236,6 @@ def test_a_process_gives_words_and_no_cause() -> None:
 
 def test_a_word_that_is_none_is_refused_when_the_agent_or_tool_is_made() -> None:
     with pytest.raises(ValueError, match="agent 'clerk': on_tool_error must be 'result' or 'raise', got 'stop'"):
-        us.Agent("clerk", model="rehearsal", on_tool_error="stop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        us.Agent("clerk", model="rehearsal", on_tool_error="stop")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="tool 'pay': on_error must be 'result' or 'raise', got True"):
         us.tool(name="pay", on_error=True)(lambda: 1)  # type: ignore[call-overload]  # pyright: ignore

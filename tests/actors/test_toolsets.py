@@ -83,7 +83,7 @@ def opened() -> Iterator[threading.Event]:
 
 
 def make(tools: list[ToolSource], *turns: us.ModelTurn, id: str = "clerk", **options: object) -> us.Agent:
-    return us.Agent(id, model=ScriptedModel([*turns, says("ok")]), tools=tools, **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return us.Agent(id, model=ScriptedModel([*turns, says("ok")]), tools=tools, **options)  # type: ignore[call-overload, no-any-return]  # pyright: ignore[reportArgumentType]
 
 
 def contents(outcome: us.Outcome) -> list[str]:

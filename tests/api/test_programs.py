@@ -21,7 +21,6 @@ FILES = {int(path.name[1:3]): path for path in sorted(PROGRAMS.glob("p*.py"))}
 NOT_YET = {
     4: "runs do not stream text yet",
     5: "there are no orchestrators yet",
-    7: "agents have no output type yet",
     10: "a system takes up no runs after a crash yet",
     13: "there are no orchestrators and callbacks in specs yet",
 }
@@ -137,6 +136,14 @@ def test_delegation() -> None:
     assert outcome.text == "Published."
     assert [result.content for result in outcome.messages[2].tool_results] == ["The moon does.", "Tides rise."]
     assert lead.run_spec.tools[1].description == "Writes drafts"
+
+
+def test_typed_answers() -> None:
+    with performed(FILES[7]) as names:
+        verdict = names["verdict"]
+
+    assert type(verdict) is names["Verdict"]
+    assert vars(verdict) == {"label": "spam", "score": 0.9}
 
 
 def test_what_a_tool_can_see() -> None:

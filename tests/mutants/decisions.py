@@ -11,10 +11,12 @@ ROUNDS = "orchestration/rounds.py"
 CALLS = "orchestration/calls.py"
 STATE = "orchestration/state.py"
 TURNS = "orchestration/turns.py"
+OUTPUTS = "orchestration/outputs.py"
 
 TEST_MERGING = "tests/actors/test_merging.py"
 TEST_RUN = "tests/orchestration/test_run.py"
 TEST_LIMITS = "tests/orchestration/test_limits.py"
+TEST_OUTPUTS = "tests/orchestration/test_typed_answers.py"
 TEST_APPROVALS = "tests/orchestration/test_approvals.py"
 
 MUTANTS = (
@@ -124,5 +126,27 @@ MUTANTS = (
         "elif state.continues < state.max_continues:",
         "elif True:",
         (f"{TEST_RUN}::test_after_the_last_continue_message_the_run_is_incomplete_and_not_failed",),
+    ),
+    # --- typed answers
+    Mutant(
+        "a bad answer is sent back once too often",
+        OUTPUTS,
+        "len(state.problems) > state.max_output_retries",
+        "len(state.problems) > state.max_output_retries + 1",
+        (f"{TEST_OUTPUTS}::test_a_model_is_asked_again_exactly_as_often_as_it_may",),
+    ),
+    Mutant(
+        "an answer is taken that nobody checked",
+        TURNS,
+        "if output_problem is None and answer_in(",
+        "if output_problem == 0 and answer_in(",
+        (f"{TEST_OUTPUTS}::test_an_answer_that_nobody_checked_is_not_taken",),
+    ),
+    Mutant(
+        "calls beside the final answer stay without a result",
+        OUTPUTS,
+        'results.append(error_result(each, "not_run", NOT_RUN))',
+        "pass",
+        (f"{TEST_OUTPUTS}::test_calls_beside_the_final_one_are_not_run_and_all_are_answered_in_call_order",),
     ),
 )

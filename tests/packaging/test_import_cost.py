@@ -51,6 +51,12 @@ def plain(sku: str) -> str:
 
 clerk = us.Agent("clerk", model="anthropic:claude-haiku-4-5", tools=[on_shelf, plain], settings=us.Settings(seed=1))
 clerk.replace(max_iterations=3)
+
+class Count:
+    units: int
+
+us.Agent("counter", model="openai:gpt-4o", tools=[on_shelf], output_type=Count).replace(max_output_retries=0)
+us.Agent("lister", model="openai:gpt-4o", output_type=list[int])
 """
 
 

@@ -1,0 +1,333 @@
+"""Typed answers of runs: values of the output type, answers sent back, and validators that fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal, assert_type, cast
+
+import pydantic
+import pytest
+from typing_extensions import TypedDict
+
+import understudy as us
+from understudy.testing import ScriptedModel, calls, says
+
+
+class Verdict(pydantic.BaseModel):
+    """Whether a text is spam."""
+
+    label: Literal["spam", "ham"]
+    score: float
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Place(TypedDict):
+    city: str
+
+
+SPAM = '{"label": "spam", "score": 0.9}'
+
+
+def judge(*turns: us.ModelTurn, max_output_retries: int = 2) -> us.Agent[Verdict]:
+    return us.Agent("judge", model=ScriptedModel(turns), output_type=Verdict, max_output_retries=max_output_retries)
+
+
+def look(sku: str) -> int:
+    """Count the units of a product."""
+    return 7
+
+
+# --- values
+
+
+def test_the_output_is_of_the_type_and_the_text_is_the_models() -> None:
+    outcome = judge(says(f"So: {SPAM}")).run("Win a prize!")
+
+    assert outcome.output == Verdict(label="spam", score=0.9)
+    assert outcome.text == f"So: {SPAM}"
+
+
+@pytest.mark.parametrize(
+    ("agent", "value"),
+    [
+        (us.Agent("a", model=ScriptedModel([says('{"x": 1}')]), output_type=Point), Point(1)),
+        (us.Agent("a", model=ScriptedModel([says('{"city": "Oslo"}')]), output_type=Place), {"city": "Oslo"}),
+        (us.Agent("a", model=ScriptedModel([says('{"answer": [1]}')]), output_type=list[int]), [1]),
+        (us.Agent("a", model=ScriptedModel([says('{"answer": null}')]), output_type=int | None), None),
+        (us.Agent("a", model=ScriptedModel([says("Hello.")]), output_type=str), "Hello."),
+        (us.Agent("a", model=ScriptedModel([says("Hello.")])), "Hello."),
+    ],
+)
+def test_any_type_that_pydantic_knows_will_do(agent: us.Agent[object], value: object) -> None:
+    assert agent.run("Hi").output == value
+
+
+def test_a_final_call_gives_the_output_after_the_tools() -> None:
+    model = ScriptedModel([calls("look", sku="A"), calls("final_answer", label="ham", score=0)])
+    agent = us.Agent("judge", model=model, tools=[look], output_type=Verdict, output_mode="tool")
+
+    outcome = agent.run("Hi")
+
+    assert outcome.output == Verdict(label="ham", score=0.0)
+    assert (json.loads(outcome.text), outcome.iterations) == ({"label": "ham", "score": 0}, 1)
+
+
+def test_a_final_call_is_no_tool_that_events_tell_of() -> None:
+    model = ScriptedModel([calls("look", sku="A") + calls("final_answer", label="ham", score=0)])
+    agent = us.Agent("judge", model=model, tools=[look], output_type=Verdict, output_mode="tool")
+
+    events = list(agent.submit("Hi").events())
+
+    assert [e for e in events if isinstance(e, us.ToolStarted | us.ToolFinished)] == []
+    last = events[-1]
+    assert isinstance(last, us.RunFinished)
+    assert isinstance(last.outcome, us.Complete)
+    assert last.outcome.output == Verdict(label="ham", score=0.0)
+
+
+def test_a_tool_of_the_users_may_be_called_final_answer() -> None:
+    def final_answer(n: int) -> str:
+        """Not the one."""
+        return "noted"
+
+    model = ScriptedModel([calls("final_answer", n=1), calls("final_answer_2", x=2)])
+    agent = us.Agent("a", model=model, tools=[final_answer], output_type=Point, output_mode="tool")
+
+    outcome = agent.run("Hi")
+
+    assert outcome.output == Point(2)
+    assert outcome.messages[2].tool_results[0].content == "noted"
+
+
+@pytest.mark.parametrize("mode", ["native", "tool"])
+def test_a_rehearsal_makes_an_answer_that_fits(mode: Literal["native", "tool"]) -> None:
+    agent = us.Agent("judge", model="rehearsal", tools=[look], output_type=Verdict, output_mode=mode)
+
+    outcome = agent.run("Hi")
+
+    assert outcome.output == Verdict(label="spam", score=1.0)
+    assert [r.name for m in outcome.messages for r in m.tool_results] == ["look"]
+
+
+def test_a_model_in_another_ones_place_need_not_know_how_that_would_answer() -> None:
+    agent = us.Agent("judge", model="gemini:gemini-2.5-flash", tools=[look], output_type=Verdict)
+
+    with agent.override(model=ScriptedModel([says(SPAM)])):
+        assert agent.run("Hi").output.label == "spam"
+
+
+# --- bad answers
+
+
+def test_a_bad_answer_is_sent_back_and_a_good_one_taken() -> None:
+    model = ScriptedModel([says("Spam."), says('{"label": "eggs", "score": 1}'), says(SPAM)])
+    agent = us.Agent("judge", model=model, output_type=Verdict)
+
+    outcome = agent.run("Win a prize!")
+
+    assert (outcome.output.label, outcome.turns) == ("spam", 3)
+    assert "not JSON" in model.requests[1].text
+    assert "'label': input should be 'spam' or 'ham', got 'eggs'" in model.requests[2].text
+
+
+def test_answers_that_never_fit_end_the_run_with_the_last_one_and_a_token() -> None:
+    agent = judge(says("a"), says("b"), says(SPAM), max_output_retries=1)
+
+    with pytest.raises(us.InvalidOutput) as caught:
+        agent.run("Win a prize!")
+
+    error = caught.value
+    assert (error.text, len(error.problems)) == ("b", 2)
+    assert agent.resume(error.token, max_output_retries=2).output == Verdict(label="spam", score=0.9)
+
+
+def test_a_token_of_bad_answers_without_a_higher_limit_leads_back_to_the_error() -> None:
+    agent = judge(says("a"), says(SPAM), max_output_retries=0)
+    with pytest.raises(us.InvalidOutput) as first:
+        agent.run("Hi")
+
+    with pytest.raises(us.InvalidOutput) as second:
+        agent.resume(first.value.token)
+
+    assert second.value.token != first.value.token
+    with pytest.raises(us.TokenUsed):
+        agent.resume(first.value.token)
+    assert agent.resume(second.value.token, max_output_retries=1).output.label == "spam"
+
+
+def test_a_refusal_is_told_as_one() -> None:
+    refusal = us.ModelTurn((), refusal="I can't help with that.")
+
+    with pytest.raises(us.InvalidOutput, match="the model refused: I can't help with that."):
+        judge(refusal, says(SPAM)).run("Hi")
+
+
+# --- validators
+
+
+class Picky(pydantic.BaseModel):
+    number: int
+
+    @pydantic.field_validator("number")
+    @classmethod
+    def check(cls, number: int) -> int:
+        CHECKED.append(number)
+        if number == 13:
+            raise RuntimeError("unlucky")
+        if number % 2:
+            raise ValueError("must be even")
+        return number
+
+
+CHECKED: list[int] = []
+
+
+def test_a_validator_sees_each_answer_once() -> None:
+    CHECKED.clear()
+    model = ScriptedModel([says('{"number": 3}'), says('{"number": 4}')])
+
+    outcome = us.Agent("picky", model=model, output_type=Picky).run("Hi")
+
+    assert outcome.output == Picky.model_construct(number=4)
+    assert CHECKED == [3, 4]
+    assert "must be even, got 3" in model.requests[1].text
+
+
+def test_a_validator_that_fails_fails_the_agent_and_not_the_answer() -> None:
+    model = ScriptedModel([says('{"number": 13}'), says('{"number": 4}')])
+
+    with pytest.raises(us.AgentCrashed) as caught:
+        us.Agent("picky", model=model, output_type=Picky).run("Hi")
+
+    assert [str(cause) for cause in caught.value.causes] == ["unlucky"] * 3
+    assert len(model.requests) == 1  # the turn was paid for, and is not asked for again
+
+
+# --- pauses
+
+
+def test_a_run_that_paused_is_typed_when_it_goes_on() -> None:
+    @us.tool(approval=True)
+    def pay(cents: int) -> str:
+        """Pay."""
+        return "paid"
+
+    model = ScriptedModel([says("__ask_user__: which?"), calls("pay", cents=1), says(SPAM)])
+    agent = us.Agent("judge", model=model, tools=[pay], output_type=Verdict)
+
+    asks = agent.run("Hi")
+    assert isinstance(asks, us.NeedsInput)
+    waits = agent.resume(asks.token, "this one")
+    assert isinstance(waits, us.NeedsApproval)
+    assert agent.resume(waits.token, us.Approve()).output == Verdict(label="spam", score=0.9)
+
+
+# --- by hand
+
+
+def test_a_run_by_hand_is_told_what_is_wrong_and_reads_the_value_at_its_end() -> None:
+    agent = judge()
+    run = us.AgentRun(us.RunSpec.of(agent), "Win a prize!")
+    turns = iter([says("Spam."), says(SPAM)])
+    while True:
+        match run.next_step():
+            case us.CallModel():
+                turn = next(turns)
+                text = run.answer_in(turn)
+                run.model_response(turn, output_problem=None if text is None else agent.check_output(text).problem)
+            case us.Done(outcome=outcome):
+                break
+            case step:
+                raise AssertionError(step)
+        run = us.AgentRun.from_json(run.to_json(), us.RunSpec.of(agent))
+
+    assert agent.check_output(outcome.text).value == Verdict(label="spam", score=0.9)
+    assert outcome.turns == 2
+
+
+def test_the_text_of_an_agent_without_output_type_is_its_output() -> None:
+    checked = us.Agent("a", model="rehearsal").check_output("Hello.")
+
+    assert (checked.value, checked.problem) == ("Hello.", "")
+
+
+# --- definitions
+
+
+class Opaque:
+    pass
+
+
+def test_a_type_without_json_schema_is_told_to_whoever_runs_the_agent() -> None:
+    agent = us.Agent("judge", model="rehearsal", output_type=Opaque)
+
+    with pytest.raises(TypeError, match="agent 'judge': output_type .*Opaque.* has no JSON Schema"):
+        agent.submit("Hi")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "complaint"),
+    [
+        ({"output_type": "Verdict"}, TypeError, "output_type must be a type"),
+        ({"output_type": {"type": "object"}}, TypeError, "output_type must be a type"),
+        ({"output_mode": "json"}, ValueError, "output_mode must be one of 'auto', 'native', 'tool'; got 'json'"),
+        ({"max_output_retries": -1}, ValueError, "max_output_retries must be at least 0"),
+        ({"max_output_retries": 1.5}, TypeError, "max_output_retries must be a whole number"),
+    ],
+)
+def test_what_is_wrong_with_an_output_type_is_said_when_the_agent_is_made(
+    options: dict[str, object], error: type[Exception], complaint: str
+) -> None:
+    make = cast("Callable[..., object]", us.Agent)
+
+    with pytest.raises(error, match=f"agent 'judge': {complaint}"):
+        make("judge", model="rehearsal", **options)
+
+
+def test_a_copy_keeps_the_output_type() -> None:
+    agent = judge(says("a"), max_output_retries=1).replace(
+        id="other", model=ScriptedModel([says(SPAM)]), max_output_retries=0
+    )
+
+    assert (agent.output_type, agent.max_output_retries) == (Verdict, 0)
+    assert agent.run("Hi").output.label == "spam"
+
+
+# --- types; what these tests claim is held by the type checkers
+
+
+def test_type_checkers_know_what_a_run_of_an_agent_gives() -> None:
+    script = [says(SPAM), says(SPAM), says(SPAM)]
+    agent = us.Agent("judge", model=ScriptedModel(script), output_type=Verdict)
+
+    verdict: Verdict = agent.run("Hi").output
+    assert_type(agent, us.Agent[Verdict])
+    assert_type(agent.run("Hi").output, Verdict)
+    assert_type(agent.run("Hi").text, str)
+    assert_type(agent.replace(max_turns=3), us.Agent[Verdict])
+    assert_type(agent.check_output(SPAM).value, Verdict)
+
+    assert verdict.label == "spam"
+
+
+def test_type_checkers_know_every_form_of_a_type() -> None:
+    name = "a"
+
+    assert_type(us.Agent(name, model="rehearsal"), us.Agent[str])
+    assert_type(us.Agent(name, model="rehearsal", output_type=str), us.Agent[str])
+    assert_type(us.Agent(name, model="rehearsal", output_type=Point, max_turns=3), us.Agent[Point])
+    assert_type(us.Agent(name, model="rehearsal", output_type=Place), us.Agent[Place])
+    assert_type(us.Agent(name, model="rehearsal", output_type=list[int]), us.Agent[list[int]])
+    assert_type(us.Agent(name, model="rehearsal", output_type=Literal["a", "b"]), us.Agent[Literal["a", "b"]])
+    assert_type(us.Agent(name, model="rehearsal", output_type=int | str), us.Agent[int | str])
+    assert_type(us.Agent(name, model="rehearsal", output_type=Point | None), us.Agent[Point | None])
+    assert_type(us.Agent(name, model="rehearsal", output_type=Annotated[int, pydantic.Field(ge=1)]), us.Agent[int])
+
+    agents: list[us.Agent[object]] = [us.Agent(name, model="rehearsal", output_type=Point)]  # covariant
+    assert agents[0].output_type is Point
