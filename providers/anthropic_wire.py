@@ -26,6 +26,7 @@ from understudy.messages import (
     Usage,
 )
 
+from .output_formats import anthropic_format
 from .reader import WrongShape, arguments, as_object, as_text, count, inner, items, sendable, text, total
 from .resultparts import split
 from .settings import lay_over, refuse
@@ -70,7 +71,8 @@ def encode(request: ModelRequest, model: str) -> JsonObject:
             for tool in request.tools
         ]
     body.update(_settings(request.settings, bool(request.tools)))
-    return lay_over(body, request.settings.extra)
+    body.update(anthropic_format(request.output))
+    return lay_over(body, request.settings.extra, merged=("output_config",))
 
 
 def _settings(settings: Settings, has_tools: bool) -> dict[str, JsonValue]:

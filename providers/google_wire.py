@@ -15,6 +15,7 @@ from understudy.messages import (
     ModelRequest,
     ModelTurn,
     OpaquePart,
+    OutputSpec,
     Part,
     ReasoningPart,
     Settings,
@@ -24,6 +25,7 @@ from understudy.messages import (
     Usage,
 )
 
+from .output_formats import google_format
 from .reader import WrongShape, arguments, as_object, as_text, count, inner, is_object, items, sendable, text, total
 from .resultparts import introduced, split
 from .settings import lay_over, refuse
@@ -79,7 +81,7 @@ def encode(request: ModelRequest, model: str, *, provider: str) -> JsonObject:
         body["tools"] = [
             {"functionDeclarations": [_declaration(t.name, t.description, t.schema) for t in request.tools]}
         ]
-    body.update(_settings(request.settings, bool(request.tools), provider))
+    body.update(_settings(request.settings, bool(request.tools), provider, request.output))
     return lay_over(body, request.settings.extra, merged=("generationConfig",))
 
 
@@ -88,7 +90,7 @@ def _declaration(name: str, description: str, schema: JsonObject) -> JsonObject:
     return {"name": name, **about, "parametersJsonSchema": schema}
 
 
-def _settings(settings: Settings, has_tools: bool, provider: str) -> dict[str, JsonValue]:
+def _settings(settings: Settings, has_tools: bool, provider: str, output: OutputSpec | None) -> dict[str, JsonValue]:
     if settings.parallel_tool_calls is False:
         refuse(provider, "way to forbid parallel_tool_calls")
     plain: dict[str, JsonValue] = {
@@ -99,6 +101,7 @@ def _settings(settings: Settings, has_tools: bool, provider: str) -> dict[str, J
         "stopSequences": list(settings.stop) or None,
     }
     config: dict[str, JsonValue] = {k: v for k, v in plain.items() if v is not None}
+    config.update(google_format(output))
     if settings.thinking_tokens is not None:
         shown = settings.thinking_tokens != 0
         config["thinkingConfig"] = {"thinkingBudget": settings.thinking_tokens, "includeThoughts": shown}

@@ -24,6 +24,7 @@ from understudy.messages import (
     Usage,
 )
 
+from .output_formats import openai_format
 from .reader import (
     WrongShape,
     arguments,
@@ -81,6 +82,7 @@ def encode(request: ModelRequest, model: str, *, official: bool) -> JsonObject:
             for tool in request.tools
         ]
     body.update(_settings(request.settings, bool(request.tools), official))
+    body.update(openai_format(request.output))
     return lay_over(body, request.settings.extra)
 
 
