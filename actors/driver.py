@@ -162,7 +162,8 @@ class Driver:
             about = about_turn(record, epoch, turn)
             self._checked = check_answer(record, epoch, turn, about)
             if self._checked is not None:
-                about = {**about, "output_problem": self._checked.problem}
+                about = about.copy()
+                about["output_problem"] = self._checked.problem
             record.take_turn(epoch, turn, about)
 
     def _ask_model(self, request: ModelRequest, scope: Scope) -> ModelTurn:

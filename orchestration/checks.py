@@ -14,8 +14,8 @@ from understudy.budget import Budget
 from understudy.errors import RunError
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
-from understudy.prices import Price
 from understudy.outputs import OutputMode, OutputType
+from understudy.prices import Price
 from understudy.session import RunContext
 from understudy.tools import Tool
 from understudy.toolsets import ToolSource, tools_in

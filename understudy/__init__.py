@@ -166,8 +166,8 @@ if TYPE_CHECKING:
         PauseAnswer,
         Reject,
     )
-    from understudy.prices import Price
     from understudy.outputs import CheckedOutput
+    from understudy.prices import Price
     from understudy.providers import (
         Anthropic,
         FunctionModel,
@@ -383,8 +383,8 @@ else:
             "PauseAnswer",
             "Reject",
         ),
-        "understudy.prices": ("Price",),
         "understudy.outputs": ("CheckedOutput",),
+        "understudy.prices": ("Price",),
         "understudy.providers": (
             "Anthropic",
             "FunctionModel",

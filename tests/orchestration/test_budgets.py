@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -378,7 +379,7 @@ def test_what_is_not_the_limit_s_to_lift_stays() -> None:
 def test_an_agent_checks_its_budget() -> None:
     model = ScriptedModel([])
     with pytest.raises(TypeError, match=r"agent 'clerk': budget must be Budget\(…\) or None, got 5"):
-        Agent("clerk", model=model, budget=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake is the point
+        Agent("clerk", model=model, budget=cast(Budget, 5))
     with pytest.raises(ValueError, match="agent 'clerk': .* no price for model 'ScriptedModel'"):
         Agent("clerk", model=model, budget=Budget(cost_usd=1.0))
     with pytest.raises(ValueError, match="no price for model 'openai:gpt-x'"):
