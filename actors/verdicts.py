@@ -99,7 +99,7 @@ def _problem(record: Record, epoch: int, tool: Tool[..., object], call: ToolCall
     if given_up is not None:
         return cast(str, given_up)
     deadline = inf if tool.timeout is None else time.monotonic() + tool.timeout + GRACE
-    record.begin_step(epoch, f"checking the arguments of {tool.name}", deadline, check=question)
+    record.begin_step(epoch, f"checking the arguments of {tool.name}", deadline, None, question)
     try:
         ready = check_arguments(tool.signature, tool.name, call.arguments)
     except BadArguments as error:
