@@ -179,8 +179,8 @@ MUTANTS = (
     Mutant(
         "a question to a person is judged like an answer",
         "orchestration/turns.py",
-        "and not turn.tool_calls and not _is_question(turn.text or turn.refusal)",
-        "and not turn.tool_calls",
+        "return spec.criteria and not _is_question(turn.text or turn.refusal)",
+        "return spec.criteria",
         (f"{TEST_RUN_CRITERIA}::test_a_question_to_a_person_is_not_judged",),
     ),
 )
