@@ -13,6 +13,22 @@ from understudy.scope import Scope
 from .reply import Reply
 
 
+class Thing:
+    """What runs wait for that is neither a run nor an actor; its id is for people."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+
+
+def link_of_thing(id: str) -> Link:
+    """Return a link for something that is used by one after another; it is never over, and nobody calls it."""
+    link = Link(Thing(id), id)
+    link.begun_in = ()
+    return link
+
+
 class Asked:
     """The reply that an actor owes; the actor itself is never over."""
 

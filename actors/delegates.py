@@ -126,4 +126,5 @@ def _changes(record: Record, child: Record) -> SessionOverlay:
 def _saved(child: Record) -> str:
     """Return a paused child as text: of the session only what it changed, for the rest belongs to the run around it."""
     session = child.session
-    return replace(saved_run(child), session=session.changes, removed=tuple(sorted(session.removed))).to_json()
+    changes, removed = session.lasting_changes()
+    return replace(saved_run(child), session=changes, removed=tuple(sorted(removed))).to_json()

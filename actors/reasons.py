@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from understudy.errors import ProviderError, ProviderTimeout, RunCancelled, RunTimedOut, in_words
+from understudy.errors import (
+    AgentCrashed,
+    ProviderError,
+    ProviderTimeout,
+    RunCancelled,
+    RunTimedOut,
+    UnderstudyError,
+    in_words,
+)
 
 if TYPE_CHECKING:
     from .record import Record
 
+DEFAULT_MEMORY_TIMEOUT = (
+    30.0  # Seconds for one use of a memory; a store answers in milliseconds, and what takes longer is down.
+)
+LOADING = "loading its conversation"
+STORING = "storing its conversation"
 DEFAULT_MODEL_TIMEOUT = 120.0  # Seconds for one model call with its retries; a long answer takes a minute or two.
 
 
@@ -32,6 +45,16 @@ def model_failure(record: Record, error: BaseException) -> ProviderError:
     """Make the error of a model object that failed in a way of its own."""
     model = type(record.agent.current_model).__name__
     return ProviderError(f"the model of agent {record.agent.id!r} failed: {in_words(error)}", provider=model)
+
+
+def step_timeout(record: Record) -> UnderstudyError:
+    """Make the error of a step that took too long, other than a tool call."""
+    if record.doing not in (LOADING, STORING):
+        return model_timeout(record)
+    return AgentCrashed(
+        f"the memory of agent {record.agent.id!r} took more than {DEFAULT_MEMORY_TIMEOUT:g} s while the run was {record.doing}",
+        actor=record.agent.id,
+    )
 
 
 def model_timeout(record: Record) -> ProviderTimeout:

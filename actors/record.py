@@ -24,6 +24,7 @@ from understudy.outcomes import Outcome
 from understudy.scope import Scope, enter_scope
 from understudy.session import RunContext, SessionOverlay, SessionState
 
+from .memory import recall
 from .orders import Executed, Paused
 from .reply import Reply
 from .story import Story
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.steps import Step
 
     from .actorcell import ActorCell
+    from .conversations import Lease
     from .driver import Driver
     from .errands import Errands
     from .orders import RunTool
@@ -84,6 +86,7 @@ class Record:
         "errands",
         "input",
         "is_inner",
+        "lease",
         "link",
         "lock",
         "machine",
@@ -92,6 +95,7 @@ class Record:
         "raised",
         "reply",
         "revision",
+        "root",
         "run_id",
         "runs",
         "scope",
@@ -128,6 +132,10 @@ class Record:
         self.link = Link(agent, run_id)
         self.ancestry: Ancestry = (self.link,)
         """Who waits for what this run does: the run itself, after those who wait for the run."""
+        self.root = runs.root_of(self.link)
+        """Id of the outermost run it was begun in, or its own."""
+        self.lease: Lease | None = None
+        """Its claim to the conversation that its agent's memory knows."""
         self.machine = machine
         self.lock = threading.Lock()
         self.epoch = 0
@@ -206,7 +214,7 @@ class Record:
     def open(self, epoch: int) -> None:
         """Make the machine, if this is the run's first driver; user code may run here, so it runs outside the lock."""
         if self.machine is None:
-            prompt, history = self.agent.system_prompt, self.options.history or ()
+            prompt, history = self.agent.system_prompt, recall(self, epoch)
             system = prompt if isinstance(prompt, str) else prompt(self.context)
             if not isinstance(system, str):
                 raise TypeError(f"the function given as system_prompt must return a string, got {system!r}")
@@ -349,6 +357,7 @@ class Record:
         *,
         epoch: int | None = None,
         overdue: float | None = None,
+        commit: Callable[[], object] | None = None,
     ) -> bool:
         """End the run, or its stay here, and complete the reply; whatever drives it becomes stale.
 
@@ -359,6 +368,7 @@ class Record:
             phase: what the run is from now on.
             epoch: end it only if this is still the driver's epoch.
             overdue: end it only if the step in hand was due by then.
+            commit: called if it is ended, under the lock and before anybody can hear of it.
 
         Returns:
             Whether this call ended it.
@@ -368,6 +378,8 @@ class Record:
             in_time = overdue is not None and self.step_deadline > overdue
             if self.phase != "running" or stale or in_time:
                 return False
+            if commit is not None:
+                commit()
             self.epoch += 1
             self.phase = phase
             doing, self.doing = self.doing, ""
@@ -385,7 +397,7 @@ class Record:
             if order is not None:
                 order.abandon()
         if isinstance(self.options.session, SessionState):
-            self.options.session.apply(self.session.changes, self.session.removed)
+            self.options.session.apply(*self.session.lasting_changes())
         # First: whoever reads the token in the last event may go on with the run, under the same id.
         self.runs.ended(self)
         self.story.end(ending)
@@ -407,6 +419,8 @@ class Record:
         record = Record(self.run_id, self.agent, self.input, options, scope, self.runs, self.cell, self.machine)
         record.revision = self.revision
         record.artifacts = self.artifacts
+        record.lease = None if self.lease is None else self.lease.renewed()
+        record.session.take_temporary(self.session)
         return record
 
     def status(self) -> RunStatus:

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from understudy.ancestry import next_hops
+from understudy.ancestry import Link, next_hops
 from understudy.errors import (
     AgentCrashed,
     BudgetExceeded,
@@ -29,20 +29,23 @@ from understudy.orchestration.steps import AwaitApproval, AwaitInput
 from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, stamp
 from understudy.prices import in_dollars
 from understudy.scope import Scope, current_scope
+from understudy.session import lasting
 from understudy.system_events import RunCrashed
 
 from .actorcell import ActorCell
 from .admission import Admission
 from .answers import feed_answer
 from .aside import aside
+from .conversations import Conversations
 from .driver import Driver
 from .eventstream import EventStream
 from .executor import fails_agent, may_repeat, timeout_result
 from .homes import SlotsOfTools
 from .hung import Hung
+from .memory import remember
 from .moments import Moments, tell_of_error
 from .orders import GRACE, RunTool
-from .reasons import cancelled, model_timeout, timed_out
+from .reasons import cancelled, step_timeout, timed_out
 from .record import Record
 from .reply import log
 from .saving import load
@@ -70,6 +73,7 @@ class Runs:
         events: where crashes and abandoned work are told.
         max_runs: how many runs that nothing inside of a run began may be under way at once; None for any number.
         store: where paused runs are kept; None for this process's memory.
+        app: the system's name, which conversations belong to.
     """
 
     def __init__(
@@ -79,13 +83,15 @@ class Runs:
         events: EventStream,
         max_runs: int | None = None,
         store: PauseStore | None = None,
+        app: str = "",
     ) -> None:
         self.events = events
         self._prefix = prefix
         self._start = start
         self._numbers = count(1)
         self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
-        self._admission = Admission(max_runs, lambda record: start(record, record.epoch))
+        self.conversations = Conversations(app)
+        self._admission = Admission(max_runs, self._admitted)
         self._tokens = Tokens() if store is None else StoredPauses(store)
         self.hung = Hung(events)
         self.slots = SlotsOfTools()
@@ -98,7 +104,17 @@ class Runs:
         """Make the record of a new run; `launch` starts it."""
         _ = agent.run_spec  # what is wrong with the tools is raised here, to the caller, and not by a driver
         run_id = f"{self._prefix}-{next(self._numbers)}"
-        return Record(run_id, agent, input, options, _scope(options.timeout), self, cell)
+        record = Record(run_id, agent, input, options, _scope(options.timeout), self, cell)
+        record.lease = self.conversations.lease(record)
+        return record
+
+    def root_of(self, link: Link) -> str:
+        """Return the id of the outermost run here that a run was begun in, or its own."""
+        for run_id in link.begun_in:
+            outer = self._watchdog.find(run_id)
+            if outer is not None:
+                return outer.root
+        return link.run_id
 
     def go_on(
         self,
@@ -112,7 +128,9 @@ class Runs:
         self._watchdog.be_awake()  # before the token is used up: a run that cannot be watched does not go on
 
         def read(saved: SavedRun) -> Record:
-            return load(saved, agent, options.deps, _scope(None), self, cell_of(agent), adopt=options.adopt)
+            record = load(saved, agent, options.deps, _scope(None), self, cell_of(agent), adopt=options.adopt)
+            record.lease = self.conversations.lease(record, was_saved=True)
+            return record
 
         with self._tokens.claimed(token, read) as paused:
             scope = _scope(options.timeout)
@@ -136,6 +154,10 @@ class Runs:
                 record.detach()
         self._admission.enter(record)
 
+    def _admitted(self, record: Record) -> None:
+        # In this order: a run that waits for a place has no conversation, which what is under way may wait for.
+        self.conversations.enter(record, lambda: self._start(record, record.epoch))
+
     def drive(self, record: Record, epoch: int, *, last: bool = False) -> None:
         """Start a driver for `record`; none if the run is over or in other hands."""
         driver = Driver(self, record, epoch)
@@ -146,12 +168,13 @@ class Runs:
 
     def complete(self, record: Record, outcome: Complete[object] | Incomplete, epoch: int) -> None:
         """End the run with its outcome."""
-        stamp(outcome, record.run_id, dict(record.session), record.artifacts.snapshot())
+        stamp(outcome, record.run_id, lasting(record.session), record.artifacts.snapshot())
         if isinstance(outcome, Incomplete):
             self._park(record, outcome, epoch)
         else:
+            commit = remember(record, outcome.messages, epoch)
             self._tokens.over(record)
-            record.end(outcome, "complete", epoch=epoch)
+            record.end(outcome, "complete", epoch=epoch, commit=commit)
 
     def pause(self, record: Record, step: AwaitApproval | AwaitInput, epoch: int) -> None:
         """End the run's stay here: a person is needed, and a token brings it back."""
@@ -175,13 +198,13 @@ class Runs:
             usage=state.usage,
             cost_usd=in_dollars(state.cost),
             messages=machine.new_messages,
-            session=dict(record.session),
+            session=lasting(record.session),
             pauses=pauses,
             artifacts=record.artifacts.snapshot(),
         )
         if record.agent.callbacks:
             Moments(record, epoch).tell(told)
-            told = replace(told, session=dict(record.session))
+            told = replace(told, session=lasting(record.session))
         self._park(record, told, epoch)
 
     def _park(self, record: Record, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
@@ -271,6 +294,7 @@ class Runs:
         """Take a run off the books; its record calls this once."""
         record.detach()
         self._watchdog.unwatch(record)
+        self.conversations.leave(record)
         self._admission.leave(record)
 
     def in_flight(self) -> list[Record]:
@@ -286,7 +310,7 @@ class Runs:
         order = record.step_order
         if order is None:
             if not self._gave_check_up(record):
-                self._abandon(record, model_timeout(record), "failed", overdue=time.monotonic())
+                self._abandon(record, step_timeout(record), "failed", overdue=time.monotonic())
             return
         now = time.monotonic()
         with record.lock:

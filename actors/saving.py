@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from understudy.orchestration.port import RunOptions
 from understudy.orchestration.run import AgentRun
+from understudy.session import lasting
 
 from .record import Record
 
@@ -37,9 +38,10 @@ def saved_run(record: Record) -> SavedRun:
         runner_id=record.agent.id,
         input=record.context.input,
         machine=record.machine.to_json(),
-        session=dict(record.session),
+        session=lasting(record.session),
         user_id=record.options.user_id,
         conversation_id=record.options.conversation_id,
+        own_history=record.options.history is not None,
     )
 
 
@@ -62,5 +64,11 @@ def load(
     if saved.runner_id != agent.id:
         raise ValueError(f"run {saved.run_id} belongs to agent {saved.runner_id!r}, not to {agent.id!r}")
     machine = AgentRun.from_json(saved.machine, agent.run_spec, adopt=adopt)
-    options = RunOptions(session=saved.session, user_id=saved.user_id, conversation_id=saved.conversation_id, deps=deps)
+    options = RunOptions(
+        session=saved.session,
+        user_id=saved.user_id,
+        conversation_id=saved.conversation_id,
+        deps=deps,
+        history=() if saved.own_history else None,
+    )
     return Record(saved.run_id, agent, saved.input, options, scope, runs, cell, machine)

@@ -138,6 +138,13 @@ def _check(input: object, options: RunOptions) -> None:
             raise TypeError(f"history must hold Message objects, got {message!r}")
     if options.budget is not None and not isinstance(options.budget, Budget):
         raise TypeError(f"budget must be Budget(…) or None, got {options.budget!r}")
+    if not isinstance(options.user_id, str):
+        raise TypeError(f"user_id must be a string, got {options.user_id!r}")
+    given = options.conversation_id
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"conversation_id must be a string, or None; got {given!r}")
+    if given == "":  # a form field that was left empty would put strangers into one conversation
+        raise ValueError("conversation_id must not be empty; None is for a run that stands alone")
     _check_timeout(options.timeout)
 
 

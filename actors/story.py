@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from understudy.events import (
+    ConversationDiverged,
     Event,
     RunFailed,
     RunFinished,
@@ -24,8 +25,16 @@ from understudy.outcomes import Outcome
 from .progress import Report
 
 TurnBegan: TypeAlias = int
+
+
+class Diverged(int):
+    """How many messages others stored in the conversation while the run was paused."""
+
+
 Finished: TypeAlias = tuple[ToolCall, ToolResult]
-Fact: TypeAlias = "TurnBegan | tuple[int, ModelTurn] | ToolCall | Report | Finished | Outcome[object] | BaseException"
+Fact: TypeAlias = (
+    "TurnBegan | Diverged | tuple[int, ModelTurn] | ToolCall | Report | Finished | Outcome[object] | BaseException"
+)
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
 
@@ -106,6 +115,8 @@ def _is_late(fact: Fact, under_way: set[str]) -> bool:
 
 def _tell(fact: Fact, run_id: str, seq: int) -> Iterator[Event]:
     match fact:
+        case Diverged():
+            yield ConversationDiverged(messages=int(fact), run_id=run_id, seq=seq)
         case int():
             yield TurnStarted(turn=fact, run_id=run_id, seq=seq)
         case ToolCall():

@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
+from understudy import memory
 from understudy.errors import AgentDown, CircularAgentCall
 from understudy.messages import Part
 from understudy.messaging import DEFAULT_CAPACITY, Mailbox
@@ -83,7 +84,7 @@ class ActorSystem:
     def _new_runs(self) -> Runs:
         # Ids are unique over processes without a random number per run; over those of all times, if a store has them all.
         unique = secrets.token_hex(4 if self._store is None else 8)
-        return Runs(f"{self.name}-{unique}", self._start_run, self._events, self._max_runs, self._store)
+        return Runs(f"{self.name}-{unique}", self._start_run, self._events, self._max_runs, self._store, app=self.name)
 
     def leave_to_parent(self) -> None:
         """Make anew, in a forked child, what holds a lock, a thread or a run; what was spawned before is the parent's."""
@@ -358,6 +359,7 @@ def _leave_to_parent(unit: Member) -> None:
 def _begin_anew_in_child() -> None:
     """Forget what belongs to the parent: its threads do not exist here, and its runs stay its own."""
     forget_shells()
+    memory.begin_anew_in_child()
     for system in list(_systems):
         system.leave_to_parent()
 

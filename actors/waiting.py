@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 
 from understudy.ancestry import Ancestry, Link, Runner, check_call, check_depth, circular
 from understudy.errors import CircularAgentCall
-from understudy.scope import current_scope
+from understudy.scope import Scope, current_scope
 
 from .awaited import Awaited, Expecting, Refuse, Wait, held_by
 
@@ -77,7 +77,26 @@ class WaitGraph:
             CircularAgentCall: that would close a circle; nothing waits then.
             RunError: too many would wait for one another.
         """
-        wait = Wait(callers[-1], awaited, current_scope(), refuse)
+        wait = self.begin(callers[-1], awaited, current_scope(), refuse)
+        try:
+            yield
+        finally:
+            self.end(wait)
+
+    def begin(self, waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse | None = None) -> Wait:
+        """Have `waiter` wait until `end`, without a thread that blocks; for what stands in line.
+
+        Args:
+            waiter: who waits.
+            awaited: what for.
+            scope: what the wait is part of; when that is cancelled or over, it holds nobody up any more.
+            refuse: as for `waiting`.
+
+        Raises:
+            CircularAgentCall: that would close a circle; nothing waits then.
+            RunError: too many would wait for one another.
+        """
+        wait = Wait(waiter, awaited, scope, refuse)
         with self._lock:
             self._add(wait)
             try:
@@ -85,11 +104,12 @@ class WaitGraph:
             except BaseException:
                 self._remove(wait)
                 raise
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._remove(wait)
+        return wait
+
+    def end(self, wait: Wait) -> None:
+        """End a wait that `begin` returned."""
+        with self._lock:
+            self._remove(wait)
 
     def tightened(self, future: Expecting) -> None:
         """Refuse the waits for `future` that close a circle now that one more of its members cannot end it."""

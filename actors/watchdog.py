@@ -57,6 +57,10 @@ class Watchdog:
         """Forget `record`."""
         self._records.pop(record.run_id, None)
 
+    def find(self, run_id: str) -> Record | None:
+        """Return the record of a run that is looked after."""
+        return self._records.get(run_id)
+
     def records(self) -> list[Record]:
         """Return the records looked after."""
         return list(self._records.values())

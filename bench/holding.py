@@ -44,11 +44,13 @@ class Situation(ABC):
     Attributes:
         name: tells it from the others.
         at_once: how many calls of one run are held.
+        conversation: which conversation the runs belong to.
         hangs: how many calls of one run do not notice that the run has ended, and are counted as hung until `release`.
     """
 
     name: ClassVar[str]
     at_once: ClassVar[int] = 1
+    conversation: ClassVar[str | None] = None
     hangs: ClassVar[int] = 0
 
     def __init__(self, max_runs: int | None = None) -> None:
@@ -62,12 +64,12 @@ class Situation(ABC):
     def submit(self, timeout: float | None = None) -> us.RunHandle[str]:
         """Begin a run that will be held."""
         self.prepare()
-        return self.agent.submit("go", system=self.system, timeout=timeout)
+        return self.agent.submit("go", system=self.system, timeout=timeout, conversation_id=self.conversation)
 
     def run(self, timeout: float | None = None) -> us.Outcome[str]:
         """Begin a run that will be held, and wait for its end."""
         self.prepare()
-        return self.agent.run("go", system=self.system, timeout=timeout)
+        return self.agent.run("go", system=self.system, timeout=timeout, conversation_id=self.conversation)
 
     def prepare(self) -> None:  # noqa: B027 (most hold whatever comes)
         """See to it that the next run will be held."""

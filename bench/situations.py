@@ -93,32 +93,54 @@ class SubAgents(Gated):
         return _acting("first", lambda: second.run("go").text)
 
 
-class InLine(Gated):
-    """A run that waits for a place, which another one has that does not end."""
+class Behind(Gated):
+    """A run that waits in a line for what another one has that does not end."""
 
-    name = "in line"
+    waits: ClassVar[str]
+    """What the runs in line are doing, in words."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_runs: int | None = None) -> None:
         self._inside: us.RunHandle[str] | None = None
-        super().__init__(1)
+        super().__init__(max_runs)
 
     def make_agent(self) -> us.Agent[str]:
         return _acting("clerk", self.gate.hold)
 
     def prepare(self) -> None:
         if self._inside is None:
-            self._inside = self.agent.submit("go", system=self.system)
+            self._inside = self.agent.submit("go", system=self.system, conversation_id=self.conversation)
             assert all_come(self.gate.arrivals, 1, PATIENCE)
 
     def held(self, runs: int = 1, within: float = PATIENCE) -> bool:
-        return comes_true(lambda: [run.doing for run in self.system.health().runs].count(IN_LINE) >= runs, within)
+        return comes_true(lambda: [run.doing for run in self.system.health().runs].count(self.waits) >= runs, within)
 
     def release(self) -> None:
-        """Let the one go that has the place; the first in line takes it, and is held in its turn."""
+        """Let the one go that is ahead; the first in line comes next, and is held in its turn."""
         super().release()
         if self._inside is not None:
             self._inside.exception(PATIENCE)
             self._inside = None
+
+
+class InLine(Behind):
+    """A run that waits for a place, which another one has that does not end."""
+
+    name = "in line"
+    waits = IN_LINE
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+
+class InConversation(Behind):
+    """A run that waits for its conversation, which another one has that does not end."""
+
+    name = "in a conversation"
+    conversation = "c-42"
+    waits = "waiting for conversation c-42"
+
+    def make_agent(self) -> us.Agent[str]:
+        return super().make_agent().replace(memory=us.WindowedMemory(turns=1))  # so that it holds no more than before
 
 
 # --- at the model's
@@ -243,9 +265,9 @@ def _threads_in(code: CodeType) -> int:
     return sum(frame.f_code is code for frame in frames)  # who called them cannot be read safely while they run
 
 
-# A run that waits for its conversation is not here: there are no conversations yet.
 SITUATIONS: tuple[type[Situation], ...] = (
     InLine,
+    InConversation,
     BeforeHeaders,
     InBody,
     InHandshake,

@@ -10,6 +10,7 @@ from understudy.asking import ask_user
 from understudy.budget import Budget
 from understudy.callbacks import AgentCallback
 from understudy.criteria import Criterion
+from understudy.memory import Memory
 from understudy.messages import OutputSpec, Settings
 from understudy.models import Model, ModelLike, ModelName
 from understudy.outputs import CheckedOutput, OutputMode, OutputType
@@ -24,6 +25,7 @@ from .checks import (
     checked_description,
     checked_errors,
     checked_id,
+    checked_memory,
     checked_model,
     checked_output_mode,
     checked_output_type,
@@ -84,6 +86,7 @@ class AgentOptions(TypedDict, total=False):
     on_invalid_call: InvalidCallRule
     max_invalid_retries: int
     budget: Budget | None
+    memory: Memory | None
     output_mode: OutputMode
     max_output_retries: int
 
@@ -131,6 +134,8 @@ class Agent(Runner[T_co]):
         output_mode: how the model is held to it: `"native"`, by its provider; `"tool"`, by a tool that it calls with the
             answer; `"auto"`, natively where the provider can for this model and these tools.
         max_output_retries: how often the model is told what is wrong with an answer and asked for another.
+        memory: what the agent knows of a conversation from the runs before; for runs with a `conversation_id` only.
+            Agents that are given one memory share what it knows. None, and each run stands alone.
 
     Raises:
         ValueError: the model string is unknown, two tools have one name, or a number is out of range.
@@ -167,6 +172,7 @@ class Agent(Runner[T_co]):
     """As it was given; None for any text."""
     output_mode: OutputMode
     max_output_retries: int
+    memory: Memory | None
 
     @overload
     def __init__(
@@ -204,6 +210,7 @@ class Agent(Runner[T_co]):
         output_type: object = None,
         output_mode: OutputMode = "auto",
         max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES,
+        memory: Memory | None = None,
     ) -> None:
         given = checked_settings(id, settings)
         mind = checked_model(id, model)
@@ -231,6 +238,7 @@ class Agent(Runner[T_co]):
             "output_mode": checked_output_mode(id, output_mode),
             "max_output_retries": checked_count(id, "max_output_retries", max_output_retries, 0),
             "_output": checked_output_type(id, output_type),
+            "memory": checked_memory(id, memory),
             "_run_spec": None,
             "_overrides": [],
             "tools_by_name": {tool.name: tool for tool in made},

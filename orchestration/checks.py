@@ -12,6 +12,7 @@ from typing import get_args
 from understudy.account import no_price
 from understudy.budget import Budget
 from understudy.errors import RunError
+from understudy.memory import Memory
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
 from understudy.outputs import OutputMode, OutputType
@@ -96,6 +97,13 @@ def checked_count(id: str, name: str, value: int, least: int) -> int:
     if value < least:
         raise ValueError(f"agent {id!r}: {name} must be at least {least}, got {value}")
     return value
+
+
+def checked_memory(id: str, memory: Memory | None) -> Memory | None:
+    """Return what keeps conversations, or None."""
+    if memory is not None and (not isinstance(memory, Memory) or isinstance(memory, type)):
+        raise TypeError(f"agent {id!r}: memory must have load(), append() and clear(), got {memory!r}")
+    return memory
 
 
 def checked_errors(id: str, errors: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:

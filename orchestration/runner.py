@@ -70,12 +70,13 @@ class Runner(Generic[T_co]):
         Args:
             input: what the user says: text, or parts.
             session: values shared with the tools; a `SessionState` gets the changed keys when the run ends or pauses.
-            conversation_id: which conversation this belongs to; handed to tools and prompts.
+            conversation_id: which conversation this belongs to; handed to tools and prompts. An agent with a memory
+                knows what was said in it, and takes part in it once this run is complete.
             user_id: whose run it is; handed to tools and prompts.
             deps: anything the tools need, handed to them as `ctx.deps`; never saved.
             timeout: seconds the whole run may take; None for no limit.
             system: the `ActorSystem` to run in; the one this is called inside of, else the default one.
-            history: messages that went before.
+            history: messages that went before. The agent's memory is left alone then: neither read nor written.
             budget: what this run may spend, besides what the runner's own budget allows.
 
         Raises:

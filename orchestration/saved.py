@@ -30,11 +30,13 @@ class SavedRun:
     machine: str
     """The machine, as its `to_json` gives it."""
     session: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])
-    """All its values; of a run inside of another one only those that it changed."""
+    """All its values but those under `temp:`; of a run inside of another one only those that it changed."""
     removed: tuple[str, ...] = ()
     """Keys that a run inside of another one removed from the session."""
     user_id: str = "default"
     conversation_id: str | None = None
+    own_history: bool = False
+    """Whether the caller gave it a history, so that its agent's memory is left alone."""
 
     def to_json(self) -> str:
         """Return the run as text. Half a surrogate pair becomes a question mark.

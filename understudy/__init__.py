@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         UnknownToken,
     )
     from understudy.events import (
+        ConversationDiverged,
         Event,
         RunFailed,
         RunFinished,
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
         RunStatus,
     )
     from understudy.logs import LoggingCallback
+    from understudy.memory import ConversationKey, InMemoryMemory, Memory, WindowedMemory
     from understudy.messages import (
         FilePart,
         ImagePart,
@@ -296,6 +298,7 @@ else:
             "UnknownToken",
         ),
         "understudy.events": (
+            "ConversationDiverged",
             "Event",
             "RunFailed",
             "RunFinished",
@@ -316,6 +319,12 @@ else:
             "RunStatus",
         ),
         "understudy.logs": ("LoggingCallback",),
+        "understudy.memory": (
+            "ConversationKey",
+            "InMemoryMemory",
+            "Memory",
+            "WindowedMemory",
+        ),
         "understudy.messages": (
             "FilePart",
             "ImagePart",
@@ -495,6 +504,8 @@ __all__ = [
     "Complete",
     "Continue",
     "Criterion",
+    "ConversationDiverged",
+    "ConversationKey",
     "DeadLetter",
     "Decision",
     "Directive",
@@ -510,6 +521,7 @@ __all__ = [
     "Gemini",
     "Health",
     "ImagePart",
+    "InMemoryMemory",
     "Incomplete",
     "InputGuardrail",
     "InvalidCall",
@@ -524,6 +536,7 @@ __all__ = [
     "MailboxFull",
     "MaxIterationsCriteria",
     "MaxIterationsExceeded",
+    "Memory",
     "Message",
     "Model",
     "ModelRequest",
@@ -619,6 +632,7 @@ __all__ = [
     "UnknownToken",
     "Usage",
     "Vertex",
+    "WindowedMemory",
     "WorkAbandoned",
     "WorkOverdue",
     "ask_user",

@@ -261,7 +261,7 @@ class CircularAgentCall(RunError):
     """A run would wait, directly or through others, for itself. Raised before it waits, to whoever would close the circle.
 
     Attributes:
-        path: ids of agents and addresses of actors on the way, the first one again at the end.
+        path: ids of agents, addresses of actors, and conversations and memories on the way, the first one again at the end.
     """
 
     def __init__(self, message: str, *, path: tuple[str, ...] = (), run_id: str = "", token: str = "") -> None:

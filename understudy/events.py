@@ -68,6 +68,14 @@ class ToolFinished(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationDiverged(_Event):
+    """The run paused, and is complete now; meanwhile the conversation went on without it. Its turn stands at the end."""
+
+    messages: int
+    """How many messages others stored between; the run has not seen them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(_Event):
     """The run ended, or paused, with an outcome. The last event."""
 
@@ -82,5 +90,13 @@ class RunFailed(_Event):
 
 
 Event: TypeAlias = (
-    TurnStarted | TurnFinished | TextDelta | ToolStarted | ToolProgress | ToolFinished | RunFinished | RunFailed
+    TurnStarted
+    | TurnFinished
+    | TextDelta
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | ConversationDiverged
+    | RunFinished
+    | RunFailed
 )

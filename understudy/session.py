@@ -22,13 +22,16 @@ else:
     Deps = TypeVar("Deps")
 
 RESERVED = "__"
+TEMPORARY = "temp:"
 
 
 class SessionState(MutableMapping[str, JsonValue]):
     """Values that a run and its tools share, as JSON; not the history of messages.
 
-    Safe to use from many threads: each operation is atomic, several together are not. Keys that start with `__` are the
-    runtime's own and refused. A run works on a copy; the caller's object gets the changed keys when the run pauses or ends.
+    Safe to use from many threads: each operation is atomic, several together are not. A run works on a copy; the caller's
+    object gets the changed keys when the run pauses or ends. Keys that start with `temp:` last as long as the run, over its
+    pauses: what it sets there never comes out. Keys that start with `__` are the runtime's own and refused. `app:` and
+    `user:` mean nothing yet; leave them to values that all sessions, or all of one user's, are to share once they are stored.
     """
 
     __slots__ = ("_lock", "_values")
@@ -72,6 +75,15 @@ class SessionState(MutableMapping[str, JsonValue]):
             self._values.update(changes)
             for key in removed:
                 self._values.pop(key, None)
+
+
+def lasting(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the values that leave a run: all but those under `temp:`."""
+    return {key: value for key, value in values.items() if not _is_temporary(key)}
+
+
+def _is_temporary(key: str) -> bool:
+    return key.startswith(TEMPORARY)
 
 
 _NOTHING: frozenset[str] = frozenset()
@@ -123,6 +135,15 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
             base.update(self.changes)
             for key in self.removed:
                 base.pop(key, None)
+
+    def lasting_changes(self) -> tuple[dict[str, JsonValue], frozenset[str]]:
+        """Return what leaves the run: values that were set, and keys that were removed."""
+        return lasting(self.changes), frozenset([key for key in self.removed if not _is_temporary(key)])
+
+    def take_temporary(self, earlier: SessionOverlay) -> None:
+        """Go on with the `temp:` values of the same run before its pause."""
+        self.changes.update({key: value for key, value in earlier.changes.items() if _is_temporary(key)})
+        self.removed |= {key for key in earlier.removed if _is_temporary(key)}
 
 
 def check_key(key: str) -> None:

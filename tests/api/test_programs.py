@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from tests.support.paths import ROOT, wire_folder
-from tests.support.programs import MARKER, performed, program_text
+from tests.support.programs import MARKER, Models, performed, program_text
 from understudy import ActorRef, ActorSystem, Agent, Budget, BudgetExceeded, Complete, SessionState
 from understudy.testing import ScriptedModel, calls, says
 
@@ -25,9 +25,6 @@ NOT_YET = {
     13: "there are no orchestrators and callbacks in specs yet",
 }
 """Programs without a file, and why."""
-
-PARTS = {8: "agents have no memory yet, so the second half is left out"}
-"""Programs whose file holds only the beginning, and why."""
 
 
 def the_document() -> Path | None:
@@ -53,7 +50,6 @@ def code_in_readme() -> list[str]:
 def test_every_program_has_a_file_or_a_reason() -> None:
     assert FILES.keys() | NOT_YET.keys() == set(range(1, 15))
     assert FILES.keys() & NOT_YET.keys() == set()
-    assert FILES.keys() >= PARTS.keys()
 
 
 @pytest.mark.parametrize("number", FILES)
@@ -64,11 +60,7 @@ def test_a_program_is_what_users_are_shown(number: int) -> None:
 
     expected, text = shown(number, document), program_text(FILES[number])
 
-    if number in PARTS:
-        assert text
-        assert expected.startswith(text + "\n")
-    else:
-        assert text == expected
+    assert text == expected
 
 
 @pytest.mark.parametrize("number", FILES)
@@ -173,6 +165,20 @@ def test_callbacks_criteria_and_budgets() -> None:
     assert isinstance(outcome, Complete)
     assert outcome.text == "All is refunded. DONE"
     assert outcome.messages[2].tool_results[0].content == "Blocked: not on Sundays"
+
+
+def test_what_was_said_in_a_conversation_before() -> None:
+    with performed(FILES[8]) as names:
+        models = names["MODELS"]
+
+    assert isinstance(models, Models)
+    chat = models["chat"]
+    assert isinstance(chat, ScriptedModel)
+    assert [message.text for message in chat.requests[1].messages] == [
+        "My name is Ada",
+        "Nice to meet you, Ada.",
+        "What is my name?",
+    ]
 
 
 def test_driving_a_run_by_hand() -> None:

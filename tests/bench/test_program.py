@@ -17,6 +17,7 @@ STATUS = Path("/proc/self/status")
 MEMORY = ("an actor without messages", "= a bare Pykka actor without messages")
 HELD = (
     "in line",
+    "in a conversation",
     "before headers",
     "in the body",
     "TLS handshake",

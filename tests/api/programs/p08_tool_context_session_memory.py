@@ -1,4 +1,4 @@
-"""What a tool can see; sessions."""
+"""What a tool can see; sessions and memory."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,12 @@ import understudy as us
 from tests.support.programs import Models
 from understudy import testing
 
-MODELS = Models({"clerk": testing.ScriptedModel([testing.says("Hello, Ada.")])})
+MODELS = Models(
+    {
+        "clerk": testing.ScriptedModel([testing.says("Hello, Ada.")]),
+        "chat": testing.ScriptedModel([testing.says("Nice to meet you, Ada."), testing.says("Ada.")]),
+    }
+)
 
 
 class Stock:
@@ -31,3 +36,7 @@ def stock(ctx: us.ToolContext[Shop], sku: str) -> int:
 
 session = us.SessionState({"customer": "ada"})               # state, not history; updated when the run ends
 clerk.run("Hello", session=session, deps=Shop(db))           # deps is never saved: resume and recover take it again
+
+chat = us.Agent("chat", model="openai:gpt-4o", memory=us.WindowedMemory(turns=20))   # or us.InMemoryMemory(), us.PersistentMemory(), us.CompactedMemory(…)
+chat.run("My name is Ada", conversation_id="c-42")
+chat.run("What is my name?", conversation_id="c-42")

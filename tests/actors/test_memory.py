@@ -1,0 +1,589 @@
+"""What an agent with a memory knows of a conversation, what is stored when, and memories that fail, block or hang."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import re
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+import understudy as us
+from tests.support.paths import ROOT
+from tests.support.scripts import WAIT, eventually, finished
+from understudy.actors import memory as memories
+from understudy.actors.record import Stale
+from understudy.messages import user_message
+from understudy.orchestration.port import RunOptions
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+KEY = us.ConversationKey("understudy", "default", "c-42")
+DOCS = ROOT / "docs" / "memory.md"
+QUESTION = says("__ask_user__: Who is there?")
+
+
+def look(order: str) -> str:
+    return f"order {order}"
+
+
+class Notebook:
+    """A memory that does what a test wants before it does what it should."""
+
+    def __init__(self, **before: Callable[[], object]) -> None:
+        self.kept: dict[us.ConversationKey, list[us.Message]] = {}
+        self.runs: list[str] = []
+        self._before = before
+
+    def load(self, key: us.ConversationKey) -> Sequence[us.Message]:
+        self._before.get("load", int)()
+        return list(self.kept.get(key, ()))
+
+    def append(self, key: us.ConversationKey, messages: Sequence[us.Message], run_id: str) -> None:
+        self._before.get("append", int)()
+        self.kept.setdefault(key, []).extend(messages)
+        self.runs.append(run_id)
+
+    def clear(self, key: us.ConversationKey) -> None:
+        self.kept.pop(key, None)
+
+
+def agent_with(memory: us.Memory | None, *turns: us.ModelTurn | Exception, id: str = "clerk") -> us.Agent:
+    return us.Agent(id, model=ScriptedModel(turns), tools=[look], memory=memory)
+
+
+def seen_by(agent: us.Agent) -> list[list[str]]:
+    """Return the texts of every request that the agent's model got."""
+    model = agent.model
+    assert isinstance(model, ScriptedModel)
+    return [[message.text for message in request.messages] for request in model.requests]
+
+
+def texts(memory: us.Memory, key: us.ConversationKey = KEY) -> list[str]:
+    return [message.text for message in memory.load(key)]
+
+
+@pytest.fixture
+def memory() -> us.InMemoryMemory:
+    return us.InMemoryMemory()
+
+
+# --- what a run knows
+
+
+def test_a_run_knows_what_was_said_in_its_conversation_before(memory: us.InMemoryMemory) -> None:
+    agent = agent_with(memory, says("Hello, Ada."), says("Ada."))
+
+    agent.run("My name is Ada", conversation_id="c-42")
+    outcome = agent.run("What is my name?", conversation_id="c-42")
+
+    assert seen_by(agent)[1] == ["My name is Ada", "Hello, Ada.", "What is my name?"]
+    assert [message.text for message in outcome.messages] == ["What is my name?", "Ada."]  # its own only
+
+
+def test_conversations_users_and_systems_do_not_hear_each_other(memory: us.InMemoryMemory) -> None:
+    agent = agent_with(memory, *[says("Yes.")] * 4)
+
+    agent.run("secret", conversation_id="c-42")
+    agent.run("other conversation", conversation_id="c-1")
+    agent.run("other user", conversation_id="c-42", user_id="bob")
+    with us.ActorSystem("shop") as system:
+        agent.run("other system", conversation_id="c-42", system=system)
+
+    assert [len(each) for each in seen_by(agent)] == [1, 1, 1, 1]
+
+
+def test_a_run_without_a_conversation_is_neither_told_nor_remembered(memory: us.InMemoryMemory) -> None:
+    agent = agent_with(memory, *[says("Yes.")] * 3)
+    agent.run("first", conversation_id="c-42")
+    agent.run("alone")
+    agent.run("last", conversation_id="c-42")
+
+    assert seen_by(agent)[1:] == [["alone"], ["first", "Yes.", "last"]]
+    assert len(memory) == 1
+
+
+@pytest.mark.parametrize("given", [(), (user_message("given"),)])
+def test_an_explicit_history_leaves_the_memory_alone(memory: us.InMemoryMemory, given: Sequence[us.Message]) -> None:
+    agent = agent_with(memory, *[says("Yes.")] * 2)
+    agent.run("first", conversation_id="c-42")
+    agent.run("aside", conversation_id="c-42", history=given)
+
+    assert seen_by(agent)[1] == [*[message.text for message in given], "aside"]
+    assert texts(memory) == ["first", "Yes."]
+
+
+def test_agents_share_a_conversation_if_they_share_a_memory(memory: us.InMemoryMemory) -> None:
+    clerk, writer = agent_with(memory, says("Seven.")), agent_with(memory, says("7"), id="writer")
+    stranger = agent_with(us.InMemoryMemory(), says("?"), id="stranger")
+    for agent in (clerk, writer, stranger):
+        agent.run("How many?", conversation_id="c-42")
+
+    assert seen_by(writer) == [["How many?", "Seven.", "How many?"]]
+    assert seen_by(stranger) == [["How many?"]]
+
+
+def test_a_name_in_place_of_a_conversation_is_refused() -> None:
+    agent = agent_with(None)
+    with pytest.raises(ValueError, match="conversation_id must not be empty"):
+        agent.run("go", conversation_id="")
+    with pytest.raises(TypeError, match="conversation_id must be a string"):
+        agent.run("go", conversation_id=42)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="user_id must be a string"):
+        agent.run("go", user_id=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+# --- whole turns
+
+
+def test_what_the_model_said_before_its_tools_and_what_they_gave_is_not_lost(memory: us.InMemoryMemory) -> None:
+    first = says("Let me look.") + calls("look", order="7")
+    agent = agent_with(memory, first, says("It is there."), says("Order 7."))
+
+    outcome = agent.run("Where is it?", conversation_id="c-42")
+    agent.run("Which one?", conversation_id="c-42")
+
+    assert memory.load(KEY)[:4] == outcome.messages
+    model = agent.model
+    assert isinstance(model, ScriptedModel)
+    shown = model.requests[2].messages
+    assert list(shown[:4]) == list(outcome.messages)
+    assert [call.name for call in shown[1].tool_calls] == ["look"]
+    assert [result.call_id for result in shown[2].tool_results] == [shown[1].tool_calls[0].id]
+
+
+def test_a_window_does_not_part_a_tool_call_from_its_result() -> None:
+    memory = us.WindowedMemory(turns=1)
+    agent = agent_with(memory, calls("look", order="1"), says("a"), calls("look", order="2"), says("b"), says("c"))
+    for text in ("first", "second", "third"):
+        agent.run(text, conversation_id="c-42")
+
+    model = agent.model
+    assert isinstance(model, ScriptedModel)
+    shown = model.requests[-1].messages
+    assert [message.text for message in shown] == ["second", "", "", "b", "third"]
+    assert shown[1].tool_calls[0].id == shown[2].tool_results[0].call_id
+
+
+def test_a_conversation_does_not_forget_which_provider_spoke_when_another_one_goes_on(
+    memory: us.InMemoryMemory,
+) -> None:
+    thinking = us.ModelTurn((us.ReasoningPart("hm", signature="s"), us.TextPart("Hi.")), dialect="anthropic")
+    agent = agent_with(memory, thinking)
+    agent.run("Hello", conversation_id="c-42")
+    other = ScriptedModel([says("ok")])
+    agent.replace(model=other).run("Go on", conversation_id="c-42")
+
+    shown = other.requests[0].messages[1]
+    assert (shown.dialect, shown.parts) == ("anthropic", thinking.parts)
+
+
+# --- what is stored when
+
+
+def test_a_paused_run_stores_nothing_before_its_end_and_then_all_of_it_once(memory: us.InMemoryMemory) -> None:
+    agent = agent_with(memory, QUESTION, QUESTION, says("Hello, Ada."))
+    outcome = agent.run("go", conversation_id="c-42")
+    for _ in range(2):
+        assert isinstance(outcome, us.NeedsInput)
+        assert texts(memory) == []
+        outcome = agent.resume(outcome.token, "Ada")
+
+    assert memory.load(KEY) == finished(outcome).messages
+    assert texts(memory) == ["go", QUESTION.text, "Ada", QUESTION.text, "Ada", "Hello, Ada."]
+
+
+def test_a_run_at_its_limit_stores_nothing_before_it_goes_on_to_its_end(memory: us.InMemoryMemory) -> None:
+    agent = agent_with(memory, calls("look", order="1"), says("ok")).replace(max_iterations=0)
+    with pytest.raises(us.MaxIterationsExceeded) as caught:
+        agent.run("go", conversation_id="c-42")
+    assert texts(memory) == []
+
+    agent.resume(caught.value.token, max_iterations=1)
+    assert texts(memory)[::3] == ["go", "ok"]
+
+
+@pytest.mark.parametrize("error", [us.ProviderError("no"), us.BadReply("no"), RuntimeError("no")])
+def test_a_run_that_fails_leaves_no_trace(memory: us.InMemoryMemory, error: Exception) -> None:
+    agent = agent_with(memory, calls("look", order="1"), error, says("Yes."))
+    with pytest.raises(us.ProviderError):
+        agent.run("go", conversation_id="c-42")
+    agent.run("again", conversation_id="c-42")
+
+    assert texts(memory) == ["again", "Yes."]
+
+
+@pytest.mark.parametrize("timeout", [None, 0.05])
+def test_a_run_that_is_cancelled_or_out_of_time_leaves_no_trace(
+    memory: us.InMemoryMemory, timeout: float | None
+) -> None:
+    here, go, answered = threading.Event(), threading.Event(), threading.Event()
+
+    def hold(request: us.ModelRequest) -> us.ModelTurn:
+        here.set()
+        assert go.wait(WAIT)
+        answered.set()
+        return says("too late")
+
+    agent = us.Agent("clerk", model=FunctionModel(hold), memory=memory)
+    with us.ActorSystem("shop") as system:
+        handle = agent.submit("go", conversation_id="c-42", timeout=timeout, system=system)
+        if timeout is None:
+            assert here.wait(WAIT)
+            assert handle.cancel()
+        assert isinstance(handle.exception(WAIT), us.RunCancelled if timeout is None else us.RunTimedOut)
+        go.set()
+        eventually(lambda: system.hung == 0, "its driver has come back")
+
+    assert len(memory) == 0
+
+
+@pytest.mark.parametrize("kind", [us.InMemoryMemory, Notebook])
+def test_a_driver_whose_run_somebody_else_ended_stores_nothing(kind: type[us.Memory]) -> None:
+    memory = kind()
+    with us.ActorSystem("understudy") as system:
+        record = system.prepare(agent_with(memory), "go", RunOptions(conversation_id="c-42"))
+        epoch, answer = record.epoch, us.Complete(text="yes", output="yes", messages=(user_message("go"),))
+        assert record.runs.cancel(record)
+        with contextlib.suppress(Stale):
+            record.runs.complete(record, answer, epoch)
+
+    assert isinstance(record.reply.error(), us.RunCancelled)
+    assert texts(memory) == []
+
+
+def test_nobody_hears_of_an_answer_that_is_not_stored(memory: us.InMemoryMemory) -> None:
+    agent, stored = agent_with(memory, says("Yes."), says("Again.")), list[list[str]]()
+    following: list[us.RunHandle[str]] = []
+
+    def go_on(handle: us.RunHandle[str]) -> None:
+        stored.append(texts(memory))
+        following.append(agent.submit("next", conversation_id="c-42"))
+
+    handle = agent.submit("go", conversation_id="c-42")
+    handle.add_done_callback(go_on)
+    for event in handle.events():
+        if isinstance(event, us.RunFinished):
+            stored.append(texts(memory)[:2])
+    eventually(lambda: len(following) == 1, "the callback was called")
+    following[0].result(WAIT)
+
+    assert stored == [["go", "Yes."]] * 2
+    assert seen_by(agent)[1] == ["go", "Yes.", "next"]
+
+
+def test_a_restart_on_the_way_does_not_store_a_turn_twice(memory: us.InMemoryMemory) -> None:
+    model = ScriptedModel([says("a"), calls("look", order="1"), us.RateLimited("busy"), says("b")])
+    agent = us.Agent("clerk", model=model, tools=[look], memory=memory, restart_on=[us.RateLimited])
+    agent.run("first", conversation_id="c-42")
+    agent.run("second", conversation_id="c-42")
+
+    assert texts(memory) == ["first", "a", "second", "", "", "b"]
+    assert [message.text for message in model.requests[-1].messages[:3]] == ["first", "a", "second"]
+
+
+# --- memories of users
+
+
+class Failing:
+    """Raises a few times, and then no more."""
+
+    def __init__(self, times: int, error: BaseException | None = None) -> None:
+        self.left = times
+        self.error = error if error is not None else OSError("the disk is full")
+
+    def __call__(self) -> None:
+        if self.left:
+            self.left -= 1
+            raise self.error
+
+
+class Gate:
+    """Holds who comes until it is opened."""
+
+    def __init__(self) -> None:
+        self.came = threading.Semaphore(0)
+        self.door = threading.Event()
+
+    def __call__(self) -> object:
+        self.came.release()
+        assert self.door.wait(WAIT)
+        return "open"
+
+
+def test_a_users_own_memory_is_told_which_conversation_and_which_run() -> None:
+    memory = Notebook()
+    agent = agent_with(memory, says("a"), says("b"))
+    with us.ActorSystem("shop") as system:
+        ids = [
+            agent.run(text, conversation_id="c-42", user_id="ada", system=system).run_id for text in ("first", "second")
+        ]
+
+    assert list(memory.kept) == [us.ConversationKey("shop", "ada", "c-42")]
+    assert memory.runs == ids
+    assert seen_by(agent)[1] == ["first", "a", "second"]
+
+
+@dataclass
+class NotHashable(Notebook):
+    """A dataclass that can be compared cannot be hashed."""
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+
+def test_a_memory_need_not_be_hashable() -> None:
+    memory = NotHashable()
+    agent_with(memory, says("a")).run("go", conversation_id="c-42")
+
+    assert texts(memory) == ["go", "a"]
+
+
+def test_the_memory_that_the_docs_show_is_one(tmp_path: Path) -> None:
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL) if "class " in block]
+    names: dict[str, object] = {
+        "us": us,
+        "Path": Path,
+        "Sequence": Sequence,
+        "pickle": pickle,
+        "json": json,
+        "quote": quote,
+    }
+    exec(code, names)  # noqa: S102 (it is our own file)
+    kind = names["FileMemory"]
+    assert callable(kind)
+    memory = kind(tmp_path)
+    assert isinstance(memory, us.Memory)
+    agent = agent_with(memory, calls("look", order="7"), says("a"), says("b"))
+    first = agent.run("first", conversation_id="../c|42")
+    agent.run("second", conversation_id="../c|42")
+
+    key = KEY._replace(conversation="../c|42")
+    assert tuple(memory.load(key)[:4]) == first.messages
+    assert texts(memory, key)[-2:] == ["second", "b"]
+    assert len(list(tmp_path.iterdir())) == 1
+    memory.clear(key)
+    assert texts(memory, key) == []
+
+
+@pytest.mark.parametrize("error", [OSError("no"), us.ProviderError("the summary failed"), SystemExit(3)])
+@pytest.mark.parametrize("method", ["load", "append"])
+def test_a_failure_of_the_memory_is_the_agents_and_is_tried_again(method: str, error: BaseException) -> None:
+    memory = Notebook(**{method: Failing(2, error)})
+    agent, crashes = agent_with(memory, says("Yes.")), list[us.RunCrashed]()
+    with us.ActorSystem("shop") as system:
+        system.subscribe(crashes.append, us.RunCrashed)
+        outcome = agent.run("go", conversation_id="c-42", system=system)
+        eventually(lambda: len(crashes) == 2, "both failures were told")
+
+    assert finished(outcome).text == "Yes."
+    assert len(seen_by(agent)) == 1  # an answer that was paid for is not asked for again
+    assert memory.runs == [outcome.run_id]  # and not stored twice
+
+
+@pytest.mark.parametrize("method", ["load", "append"])
+def test_a_memory_that_goes_on_failing_ends_the_run(method: str) -> None:
+    memory = Notebook(**{method: Failing(3)})
+    agent = agent_with(memory, says("Yes."), says("Again."))
+    with pytest.raises(us.AgentCrashed, match="OSError: the disk is full") as caught:
+        agent.run("go", conversation_id="c-42")
+
+    assert [type(cause) for cause in caught.value.causes] == [OSError] * 3
+    assert memory.kept == {}
+    assert finished(agent.run("next", conversation_id="c-42")).run_id in memory.runs
+
+
+def test_what_is_no_history_is_not_shown_to_the_model() -> None:
+    class Rubbish(Notebook):
+        def load(self, key: us.ConversationKey) -> Sequence[us.Message]:
+            return ["hello"]  # type: ignore[list-item]  # pyright: ignore[reportReturnType]
+
+    agent = agent_with(Rubbish())
+    with pytest.raises(us.AgentCrashed, match="must return Message objects, got 'hello'"):
+        agent.run("go", conversation_id="c-42")
+    assert seen_by(agent) == []
+
+
+def test_a_memory_does_not_wait_for_itself() -> None:
+    def summarize() -> None:
+        inner.run("Sum up", conversation_id="c-1")
+
+    memory = Notebook(load=summarize)
+    inner = agent_with(memory, id="inner")
+
+    with pytest.raises(us.CircularAgentCall) as caught:
+        agent_with(memory).run("go", conversation_id="c-42")
+    assert caught.value.path == ("inner", "memory of clerk", "clerk", "inner")
+
+
+def test_a_memory_may_run_agents_that_have_another_one() -> None:
+    inner = agent_with(None, says("He is called Ada."), id="inner")
+    memory = Notebook(append=lambda: inner.run("Sum up"))
+    agent_with(memory, says("Hello.")).run("go", conversation_id="c-42")
+
+    assert seen_by(inner) == [["Sum up"]]
+    assert texts(memory) == ["go", "Hello."]
+
+
+def test_what_a_memory_runs_has_no_more_time_than_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memories, "DEFAULT_MEMORY_TIMEOUT", 0.05)
+    gate = Gate()
+    inner = us.Agent("inner", model=FunctionModel(lambda request: says(str(gate()))))
+    agent = agent_with(Notebook(load=lambda: inner.run("Sum up")))
+
+    with pytest.raises(us.AgentCrashed, match="the memory of agent 'clerk' took more than"):
+        agent.run("go", conversation_id="c-42")
+    gate.door.set()
+
+
+# --- memories that block
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.mark.parametrize("method", ["load", "append"])
+def test_a_memory_that_blocks_stalls_no_other_agent(method: str, gate: Gate) -> None:
+    slow = agent_with(Notebook(**{method: gate}), says("slow"))
+    other = agent_with(us.InMemoryMemory(), says("quick"), id="other")
+    handle = slow.submit("go", conversation_id="c-1")
+    assert gate.came.acquire(timeout=WAIT)
+
+    assert finished(other.run("go", conversation_id="c-2", timeout=WAIT)).text == "quick"
+    assert handle.status().doing == ("loading its conversation" if method == "load" else "storing its conversation")
+    gate.door.set()
+    assert finished(handle.result(WAIT)).text == "slow"
+
+
+@pytest.mark.parametrize("method", ["load", "append"])
+def test_a_memory_is_used_by_one_run_at_a_time(method: str) -> None:
+    inside, most, lock = 0, 0, threading.Lock()
+
+    def overlap() -> None:
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        with lock:
+            inside -= 1
+
+    memory = Notebook(**{method: overlap})
+    agent = us.Agent("clerk", model=FunctionModel(lambda request: says(request.text)), memory=memory)
+    handles = [agent.submit(str(n), conversation_id=f"c-{n % 7}") for n in range(100)]
+
+    assert sorted(finished(handle.result(WAIT)).text for handle in handles) == sorted(map(str, range(100)))
+    assert most == 1
+    assert len(memory.runs) == 100
+
+
+@pytest.mark.parametrize("method", ["load", "append"])
+def test_a_run_whose_memory_blocks_is_cancelled_at_once(method: str, gate: Gate) -> None:
+    with us.ActorSystem("shop") as system:
+        memory = Notebook(**{method: gate})
+        handle = agent_with(memory, says("Yes.")).submit("go", conversation_id="c-42", system=system)
+        assert gate.came.acquire(timeout=WAIT)
+
+        assert handle.cancel()
+        assert isinstance(handle.exception(0), us.RunCancelled)
+        assert system.hung == 1
+        gate.door.set()
+        eventually(lambda: system.hung == 0, "its driver has come back")
+
+
+def test_a_run_that_is_cancelled_while_it_waits_for_the_memory_does_not_use_it(gate: Gate) -> None:
+    memory = Notebook(load=gate)
+    agent = agent_with(memory, *[says("Yes.")] * 2)
+    with us.ActorSystem("shop") as system:
+        first = agent.submit("first", conversation_id="c-1", system=system)
+        assert gate.came.acquire(timeout=WAIT)
+        second = agent.submit("second", conversation_id="c-2", system=system)
+        eventually(lambda: second.status().doing == "loading its conversation", "it waits for the memory")
+        assert second.cancel()
+        eventually(lambda: system.hung == 0, "its driver has come back")
+        gate.door.set()
+
+        assert finished(first.result(WAIT)).text == "Yes."
+        assert not gate.came.acquire(blocking=False)
+    assert memory.runs == [first.run_id]
+
+
+@pytest.mark.parametrize("method", ["load", "append"])
+def test_a_memory_that_hangs_ends_its_run(method: str, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memories, "DEFAULT_MEMORY_TIMEOUT", 0.05)
+    with us.ActorSystem("shop") as system:
+        agent = agent_with(Notebook(**{method: gate}), says("Yes."))
+        with pytest.raises(us.AgentCrashed, match="the memory of agent 'clerk' took more than"):
+            agent.run("go", conversation_id="c-42", system=system, timeout=WAIT)
+        assert system.hung == 1
+        gate.door.set()
+        eventually(lambda: system.hung == 0, "its driver has come back")
+
+
+def test_a_memory_knows_how_long_it_may_take_and_that_nobody_wants_it_any_more(gate: Gate) -> None:
+    scopes: list[us.Scope] = []
+
+    def note() -> None:
+        scope = us.current_scope()
+        assert scope is not None
+        scopes.append(scope)
+        gate()
+
+    handle = agent_with(Notebook(load=note)).submit("go", conversation_id="c-42")
+    assert gate.came.acquire(timeout=WAIT)
+    left = scopes[0].remaining()
+    assert left is not None and left <= 30
+    handle.cancel()
+    gate.door.set()
+
+    assert scopes[0].cancelled
+
+
+# --- values of a session that last as long as the run
+
+
+def test_temporary_values_outlast_a_pause_and_never_come_out() -> None:
+    seen: list[us.JsonValue] = []
+
+    def note(ctx: us.ToolContext) -> None:
+        seen.append((ctx.session.get("temp:draft"), ctx.session.get("kept")))
+        ctx.session["temp:draft"] = ctx.session["kept"] = len(seen)
+
+    model = ScriptedModel([calls("note"), QUESTION, calls("note"), QUESTION, calls("note"), says("ok")])
+    agent = us.Agent("clerk", model=model, tools=[note])
+    session = us.SessionState({"temp:given": 1})
+    outcome = agent.run("go", session=session)
+    left = [dict(outcome.session)]
+    for _ in range(2):
+        assert isinstance(outcome, us.NeedsInput)
+        assert "temp:draft" not in session
+        outcome = agent.resume(outcome.token, "Ada")
+        left.append(dict(outcome.session))
+
+    assert seen == [(None, None), (1, 1), (2, 2)]
+    assert left == [{"kept": 1}, {"kept": 2}, {"kept": 3}]
+    assert dict(session) == {"temp:given": 1, "kept": 3}  # what the caller put there is the caller's
+
+
+def test_a_temporary_value_that_was_deleted_does_not_come_back_after_a_pause() -> None:
+    seen: list[bool] = []
+
+    def drop(ctx: us.ToolContext) -> None:
+        seen.append("temp:given" in ctx.session)
+        ctx.session.pop("temp:given", None)
+
+    model = ScriptedModel([calls("drop"), QUESTION, calls("drop"), says("ok")])
+    agent = us.Agent("clerk", model=model, tools=[drop])
+    session = us.SessionState({"temp:given": 1})
+    outcome = agent.run("go", session=session)
+    assert isinstance(outcome, us.NeedsInput)
+    agent.resume(outcome.token, "Ada")
+
+    assert seen == [True, False]
+    assert dict(session) == {"temp:given": 1}
