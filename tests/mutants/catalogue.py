@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from . import decisions, lives, messages, rulings, runs
+from . import conversations, decisions, lives, messages, rulings, runs
 from .mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
     *messages.MUTANTS,
     *lives.MUTANTS,
     *runs.MUTANTS,
+    *conversations.MUTANTS,
     *decisions.MUTANTS,
     *rulings.MUTANTS,
 )

@@ -165,7 +165,7 @@ MUTANTS = (
     Mutant(
         "a wait that ended stays in the graph",
         WAITING,
-        "finally:\n            with self._lock:\n                self._remove(wait)",
+        "finally:\n            self.end(wait)",
         "finally:\n            pass",
         (f"{TEST_CIRCLES}::test_a_wait_that_ended_by_its_timeout_is_forgotten",),
     ),
