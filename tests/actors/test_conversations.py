@@ -13,6 +13,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
+from tests.support.stores import DictStore
 from understudy.actors.conversations import Conversations
 from understudy.actors.handle import Handle
 from understudy.actors.waiting import graph
@@ -480,6 +481,66 @@ def test_a_run_that_waits_for_a_run_behind_it_in_line_is_refused(system: us.Acto
     assert finished(behind[0].result(WAIT)).text == "yes"
 
 
+class Waiter:
+    """A tool that waits for the run behind its own in line, once there is one."""
+
+    def __init__(self) -> None:
+        self.ready = threading.Event()
+        self.behind: us.RunHandle[str] | None = None
+        self.paths: list[tuple[str, ...]] = []
+
+    def tool(self) -> us.Tool[[], str]:
+        def wait() -> str:
+            assert self.ready.wait(WAIT)
+            assert self.behind is not None
+            try:
+                return finished(self.behind.result(WAIT)).text
+            except us.CircularAgentCall as error:
+                self.paths.append(error.path)
+                raise
+
+        return us.tool(name="wait")(wait)
+
+
+def test_who_was_granted_a_conversation_is_refused_as_who_had_it_first(doors: Doors, system: us.ActorSystem) -> None:
+    memory, waiter = us.InMemoryMemory(), Waiter()
+    before = us.Agent("before", model=doors, memory=memory)
+    model = ScriptedModel([calls("wait"), says("ok")])
+    granted = us.Agent("granted", model=model, tools=[waiter.tool()], memory=memory)
+    first = before.submit("first", conversation_id="c-42", system=system)
+    second = granted.submit("go", conversation_id="c-42", system=system)
+    waiter.behind = talker(memory).submit("last", conversation_id="c-42", system=system)
+    doors.open("first")
+    first.result(WAIT)
+    waiter.ready.set()
+
+    assert finished(second.result(WAIT)).text == "ok"
+    assert waiter.paths == [("granted", "talker", "conversation c-42", "granted")]
+    assert finished(waiter.behind.result(WAIT)).text == "re: last"
+
+
+def test_who_came_to_share_a_conversation_is_refused_as_who_had_it_first(system: us.ActorSystem) -> None:
+    memory, waiter = us.InMemoryMemory(), Waiter()
+    inner_model = ScriptedModel([calls("wait"), says("inner")])
+    inner = us.Agent("inner", model=inner_model, tools=[waiter.tool()], memory=memory)
+    begun, stands = list[us.RunHandle[str]](), threading.Event()
+
+    def begin() -> None:
+        assert stands.wait(WAIT)
+        begun.append(inner.submit("go", conversation_id="c-42"))
+
+    outer = us.Agent("outer", model=ScriptedModel([calls("begin"), says("ok")]), tools=[begin], memory=memory)
+    root = outer.submit("go", conversation_id="c-42", system=system)
+    waiter.behind = talker(memory).submit("last", conversation_id="c-42", system=system)
+    stands.set()
+    root.result(WAIT)  # what it began goes on, and has the conversation
+    waiter.ready.set()
+
+    assert finished(begun[0].result(WAIT)).text == "inner"
+    assert waiter.paths == [("inner", "talker", "conversation c-42", "inner")]
+    assert finished(waiter.behind.result(WAIT)).text == "re: last"
+
+
 # --- what came between
 
 
@@ -575,6 +636,61 @@ def test_a_paused_run_stands_in_line_again(doors: Doors, agent: us.Agent, system
 
     assert handle.result(WAIT).text == "Ada"
     assert diverged(handle) == [2]
+
+
+# --- runs that a store keeps meanwhile
+
+
+@pytest.fixture
+def stored() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop", store=DictStore()) as system:
+        yield system
+        system.stop(0.0)
+
+
+@pytest.mark.parametrize("kind", [us.InMemoryMemory, lambda: us.WindowedMemory(turns=4), Slow])
+def test_a_run_that_was_kept_in_a_store_says_how_much_came_between(
+    stored: us.ActorSystem, kind: Callable[[], us.Memory]
+) -> None:
+    memory = kind()
+    paused, other = asker(memory, questions=2), talker(memory)
+    other.run("before", conversation_id="c-42", system=stored)
+    outcome: us.Outcome[object] = paused.run("go", conversation_id="c-42", system=stored)
+    assert lines(stored) == 0
+    other.run("one", conversation_id="c-42", system=stored)
+    handle = resume(paused, outcome, stored)
+    outcome = handle.result(WAIT)
+    assert diverged(handle) == []
+    other.run("two", conversation_id="c-42", system=stored)
+    handle = resume(paused, outcome, stored)
+
+    assert handle.result(WAIT).text == "done"
+    assert diverged(handle) == [4]
+    assert texts(paused)[-6:] == ["go", QUESTION, "Ada", QUESTION, "Ada", "done"]
+
+
+def test_a_run_that_was_kept_in_a_store_waits_for_its_conversation_again(
+    doors: Doors, agent: us.Agent, stored: us.ActorSystem
+) -> None:
+    doors.open("ask", "Ada")
+    outcome = agent.run("ask", conversation_id="c-42", system=stored)
+    agent.submit("in", conversation_id="c-42", system=stored)
+    doors.came_are("ask", "in")
+    handle = resume(agent, outcome, stored)
+    assert handle.status().doing == WAITING
+    doors.open("in")
+
+    assert handle.result(WAIT).text == "Ada"
+    assert texts(agent) == ["in", "in", "ask", QUESTION, "Ada", "Ada"]
+
+
+def test_a_run_with_a_history_of_its_own_leaves_the_memory_alone_after_a_store_too(stored: us.ActorSystem) -> None:
+    agent = asker(us.InMemoryMemory())
+    outcome = agent.run("go", conversation_id="c-42", history=[], system=stored)
+    handle = resume(agent, outcome, stored)
+
+    assert handle.result(WAIT).text == "done"
+    assert texts(agent) == []
 
 
 # --- laws

@@ -17,6 +17,7 @@ import pytest
 import understudy as us
 from tests.support.paths import ROOT
 from tests.support.scripts import WAIT, eventually, finished
+from tests.support.stores import DictStore
 from understudy.actors import memory as memories
 from understudy.actors.record import Stale
 from understudy.messages import user_message
@@ -285,6 +286,39 @@ def test_a_restart_on_the_way_does_not_store_a_turn_twice(memory: us.InMemoryMem
 
     assert texts(memory) == ["first", "a", "second", "", "", "b"]
     assert [message.text for message in model.requests[-1].messages[:3]] == ["first", "a", "second"]
+
+
+class Deciding(us.AgentCallback):
+    """Says what a test wants about every turn of the model's."""
+
+    def __init__(self, action: us.CallbackAction) -> None:
+        self.action = action
+
+    def after_model_call(self, ctx: us.RunContext, turn: us.ModelTurn) -> us.CallbackAction:
+        return self.action
+
+
+def test_an_override_by_a_callback_does_not_keep_the_turn_from_being_stored(memory: us.InMemoryMemory) -> None:
+    agent = agent_with(memory, calls("look", order="1"), says("Yes."))
+    agent.replace(callbacks=[Deciding(us.OverrideResponse("No."))]).run("go", conversation_id="c-42")
+
+    assert texts(memory) == ["go", "No."]
+
+
+def test_a_run_that_a_callback_aborts_leaves_no_trace(memory: us.InMemoryMemory) -> None:
+    agent = agent_with(memory, says("Yes.")).replace(callbacks=[Deciding(us.Abort("no"))])
+    with pytest.raises(us.CallbackAbort):
+        agent.run("go", conversation_id="c-42")
+
+    assert texts(memory) == []
+
+
+def test_an_answer_that_meets_no_criterion_is_not_stored(memory: us.InMemoryMemory) -> None:
+    agent = agent_with(memory, says("Hm."), says("Hm.")).replace(criteria=[us.KeywordCriteria("DONE")], max_continues=1)
+    outcome = agent.run("go", conversation_id="c-42")
+
+    assert isinstance(outcome, us.Incomplete)
+    assert texts(memory) == []
 
 
 # --- memories of users
@@ -569,6 +603,22 @@ def test_temporary_values_outlast_a_pause_and_never_come_out() -> None:
     assert seen == [(None, None), (1, 1), (2, 2)]
     assert left == [{"kept": 1}, {"kept": 2}, {"kept": 3}]
     assert dict(session) == {"temp:given": 1, "kept": 3}  # what the caller put there is the caller's
+
+
+def test_temporary_values_are_in_no_store() -> None:
+    def note(ctx: us.ToolContext) -> None:
+        ctx.session["temp:draft"] = "never to be seen"
+        ctx.session["kept"] = "kept"
+
+    store, model = DictStore(), ScriptedModel([calls("note"), QUESTION])
+    agent = us.Agent("clerk", model=model, tools=[note])
+    with us.ActorSystem("shop", store=store) as system:
+        outcome = agent.run("go", system=system)
+    (entry,) = store.runs.values()
+
+    assert isinstance(outcome, us.NeedsInput)
+    assert "kept" in entry.payload
+    assert "temp:draft" not in entry.payload
 
 
 def test_a_temporary_value_that_was_deleted_does_not_come_back_after_a_pause() -> None:

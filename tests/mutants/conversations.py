@@ -74,15 +74,23 @@ MUTANTS = (
         LINES,
         "                _let_in(record, group)\n            _await_holder(line)\n",
         "                _let_in(record, group)\n",
-        (TEST_LINES,),
+        (f"{TEST_LINES}::test_who_was_granted_a_conversation_is_refused_as_who_had_it_first",),
+        hangs=True,
+    ),
+    Mutant(
+        "a conversation does not wait for who came to share it",
+        LINES,
+        "if lease.line.wait is not None:",
+        "if False:",
+        (f"{TEST_LINES}::test_who_came_to_share_a_conversation_is_refused_as_who_had_it_first",),
         hangs=True,
     ),
     # --- what came between
     Mutant(
         "what came between is counted from the last pause only",
         LINES,
-        "return Lease(self.line, self.keeper, self.came_between, self._left_at)",
-        "return Lease(self.line, self.keeper, 0, self._left_at)",
+        "lease.came_between, lease._left_at = self.came_between, self._left_at",
+        "lease._left_at = self._left_at",
         (f"{TEST_LINES}::test_what_came_between_is_counted_over_all_pauses_and_told_once",),
     ),
     Mutant(
@@ -91,6 +99,27 @@ MUTANTS = (
         "if self._left_at is not None:",
         "if True:",
         (f"{TEST_LINES}::test_a_conversation_in_which_nothing_came_between_has_not_diverged",),
+    ),
+    Mutant(
+        "what came between a run that was kept as text is not looked for",
+        MEMORY,
+        "if lease.was_saved:",
+        "if False:",
+        (f"{TEST_LINES}::test_a_run_that_was_kept_in_a_store_says_how_much_came_between",),
+    ),
+    Mutant(
+        "a run that was kept as text forgets that it had a history of its own",
+        "actors/saving.py",
+        "history=() if saved.own_history else None",
+        "history=None",
+        (f"{TEST_LINES}::test_a_run_with_a_history_of_its_own_leaves_the_memory_alone_after_a_store_too",),
+    ),
+    Mutant(
+        "temporary values are stored",
+        "actors/saving.py",
+        "session=lasting(record.session),",
+        "session=dict(record.session),",
+        (f"{TEST_MEMORY}::test_temporary_values_are_in_no_store",),
     ),
     # --- what is known and stored
     Mutant(
@@ -103,15 +132,18 @@ MUTANTS = (
     Mutant(
         "an answer is stored after it was reported",
         RUNS,
-        'record.end(outcome, "complete", epoch=epoch, commit=store(record, outcome.messages, epoch))',
-        'record.end(outcome, "complete", epoch=epoch); (store(record, outcome.messages, epoch) or int)()',
+        "            commit = remember(record, outcome.messages, epoch)\n            self._tokens.over(record)\n"
+        '            record.end(outcome, "complete", epoch=epoch, commit=commit)',
+        '            record.end(outcome, "complete", epoch=epoch)\n'
+        "            (remember(record, outcome.messages, epoch) or int)()",
         (f"{TEST_MEMORY}::test_nobody_hears_of_an_answer_that_is_not_stored",),
     ),
     Mutant(
         "a run that pauses stores what it has",
         RUNS,
-        "        token = self._tokens.issue(record)\n",
-        "        (store(record, outcome.messages, epoch) or int)()\n        token = self._tokens.issue(record)\n",
+        '        token = "" if record.is_inner else self._keep',
+        "        (remember(record, outcome.messages, epoch) or int)()\n"
+        '        token = "" if record.is_inner else self._keep',
         (f"{TEST_MEMORY}::test_a_paused_run_stores_nothing_before_its_end_and_then_all_of_it_once",),
     ),
     Mutant(
@@ -153,8 +185,8 @@ MUTANTS = (
     Mutant(
         "what was read least recently is kept",
         MEMORIES,
-        "            self._conversations.move_to_end(key)\n            return",
-        "            return",
+        "            self._conversations.move_to_end(key)\n            known",
+        "            known",
         (f"{TEST_MEMORIES}::test_of_too_many_conversations_the_one_that_was_used_least_recently_is_forgotten",),
     ),
     Mutant(

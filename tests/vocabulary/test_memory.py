@@ -157,7 +157,7 @@ def test_a_memory_changes_no_fingerprint() -> None:
 def test_a_child_that_was_forked_while_the_memory_was_in_use_can_use_it() -> None:
     memory = us.InMemoryMemory()
     memory.append(KEY, turn("before"), "")
-    assert us.ActorSystem  # what renews locks in children is there once there can be runs
+    assert us.ActorSystem.__name__  # what renews locks in children is there once there can be runs
     read, write = os.pipe()
     with memories._lock:  # pyright: ignore[reportPrivateUsage]  (held by a thread that the child does not have)
         child = os.fork()
