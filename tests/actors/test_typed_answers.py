@@ -209,6 +209,69 @@ def test_a_validator_that_fails_fails_the_agent_and_not_the_answer() -> None:
     assert len(model.requests) == 1  # the turn was paid for, and is not asked for again
 
 
+# --- criteria and callbacks
+
+
+@pytest.mark.parametrize("mode", ["native", "tool"])
+def test_a_criterion_judges_the_answer_before_the_type_does(mode: Literal["native", "tool"]) -> None:
+    CHECKED.clear()
+    judged: list[str] = []
+
+    def enough(context: us.RunContext, text: str) -> bool:
+        judged.append(text)
+        return '"number": 3' not in text
+
+    turns = [calls("final_answer", number=n) if mode == "tool" else says(f'{{"number": {n}}}') for n in (3, 5, 4)]
+    agent = us.Agent("picky", model=ScriptedModel(turns), output_type=Picky, output_mode=mode, criteria=[enough])
+
+    outcome = agent.run("Hi")
+
+    assert outcome.output == Picky.model_construct(number=4)
+    assert judged == [f'{{"number": {n}}}' for n in (3, 5, 4)]
+    assert CHECKED == [5, 4]
+
+
+class Override(us.AgentCallback):
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.seen: list[object] = []
+
+    def after_model_call(self, ctx: us.RunContext, turn: us.ModelTurn) -> us.CallbackAction:
+        return us.OverrideResponse(self.text)
+
+    def on_finish(self, ctx: us.RunContext, outcome: us.Outcome[object]) -> us.CallbackAction:
+        self.seen.append(outcome.output)
+        return us.Continue()
+
+
+def test_a_text_that_a_callback_gives_is_read_as_the_type_too() -> None:
+    callback = Override(SPAM)
+    agent = us.Agent("judge", model=ScriptedModel([says("x")]), output_type=Verdict, callbacks=[callback])
+
+    assert agent.run("Hi").output == Verdict(label="spam", score=0.9)
+    assert callback.seen == [Verdict(label="spam", score=0.9)]
+
+
+def test_a_text_of_a_callback_that_does_not_fit_is_no_outcome_and_cannot_be_resumed() -> None:
+    agent = us.Agent("judge", model=ScriptedModel([says("x")]), output_type=Verdict, callbacks=[Override("No.")])
+
+    with pytest.raises(us.InvalidOutput, match="the answer is not JSON") as caught:
+        agent.run("Hi")
+
+    assert (caught.value.text, caught.value.token) == ("No.", "")
+
+
+def test_a_rule_for_invalid_calls_is_not_asked_about_a_final_call() -> None:
+    def never(context: us.RunContext, call: us.InvalidCall) -> us.FailRun:
+        return us.FailRun()
+
+    bad = us.ModelTurn((us.ToolCall("f", "final_answer", bad_arguments='{"label"'),))
+    model = ScriptedModel([bad, calls("final_answer", label="ham", score=0)])
+    agent = us.Agent("judge", model=model, output_type=Verdict, output_mode="tool", on_invalid_call=never)
+
+    assert agent.run("Hi").output.label == "ham"
+
+
 # --- pauses
 
 

@@ -36,8 +36,9 @@ from understudy.messages import (
     says,
 )
 from understudy.models import ModelName
-from understudy.orchestration import AgentRun, AwaitInput, RunSpec
+from understudy.orchestration import AgentRun, AwaitInput, Done, RunSpec
 from understudy.orchestration.outputs import output_spec
+from understudy.outcomes import Incomplete
 from understudy.outputs import OutputMode
 from understudy.providers import Gemini, ScriptedModel
 
@@ -383,6 +384,34 @@ def test_criteria_are_judged_before_the_form() -> None:
 
     run.model_response(says('{"n": 1}'), met="keyword", output_problem="")
     assert completed(run).completion_reason == "keyword"
+
+
+def test_a_final_call_that_meets_no_criterion_is_answered_with_the_continue_message() -> None:
+    spec = replace(typed(BY_TOOL), criteria=True, max_continues=1)
+    run = AgentRun(spec, "Hi")
+    for turn in (final(n=1), final("g", n=2)):
+        model_step(run)
+        run.model_response(turn, met=None)
+
+    assert [m.tool_results for m in messages_of(run) if m.tool_results] == [
+        (ToolResult("f", spec.continue_message, name="final_answer"),),
+        (ToolResult("g", spec.continue_message, name="final_answer"),),
+    ]
+    step = run.next_step()
+    assert isinstance(step, Done)
+    assert isinstance(step.outcome, Incomplete)
+    assert step.outcome.last_text == '{"n": 2}'
+
+
+def test_a_final_call_that_meets_a_criterion_is_checked_and_ends_the_run() -> None:
+    run = AgentRun(replace(typed(BY_TOOL), criteria=True), "Hi")
+    model_step(run)
+    with pytest.raises(ProtocolViolation, match="output_problem"):
+        run.model_response(final(n=1), met="enough")
+
+    run.model_response(final(n=1), met="enough", output_problem="")
+
+    assert completed(run).completion_reason == "enough"
 
 
 # --- saving and loading
