@@ -192,16 +192,18 @@ def test_who_watches_too_late_hears_at_once(system: us.ActorSystem) -> None:
 def test_a_periodic_timer_outlives_a_full_mailbox(system: us.ActorSystem) -> None:
     noted: list[object] = []
     ref = system.spawn(lambda: Notes(noted), name="notes", mailbox=us.Mailbox(1))
-    gate, entered = threading.Event(), threading.Event()
+    gate, entered, full = threading.Event(), threading.Event(), threading.Event()
 
     def hold(actor: us.Actor[object]) -> None:
-        actor.every(0.001, "tick")
         entered.set()
+        assert full.wait(WAIT)
+        actor.every(0.001, "tick")
         assert gate.wait(WAIT)
 
     ref.tell(Do(hold))
     assert entered.wait(WAIT)
     ref.tell("fills it")
+    full.set()
     eventually(lambda: system.health().dead_letters > 0, "a tick found no room")
     gate.set()
 
