@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from understudy.json_text import fenced
 from understudy.messages import JsonValue
 
 NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
@@ -84,12 +85,10 @@ def as_text(value: JsonValue) -> str:
 
 
 def from_text(text: str) -> JsonValue:
-    """Return what a text is as JSON, in a fence or not; the text itself if it is none."""
-    inner = text.strip()
-    if inner.startswith("```") and inner.endswith("```"):
-        inner = inner.removesuffix("```").partition("\n")[2]
+    """Return what a text is as JSON, or what its one fenced block is; the text itself if it is none."""
+    blocks = fenced(text)
     try:
-        return cast(JsonValue, json.loads(inner))
+        return cast(JsonValue, json.loads(blocks[0] if len(blocks) == 1 else text))
     except (ValueError, RecursionError):
         return text
 

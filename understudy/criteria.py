@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from understudy.json_text import fenced
 from understudy.messages import JsonObject, JsonValue
 from understudy.session import RunContext
 
 Criterion: TypeAlias = Callable[[RunContext, str], "bool | str | None"]
 """Whether a text ends the run: True, or the reason in words, if it does; False or None if it does not."""
-
-# A line that is only a fence cannot be part of JSON, whose strings have no line breaks.
-FENCED = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 class KeywordCriteria:
@@ -77,8 +74,7 @@ class StructuredOutputCriteria:
                 raise ValueError(f"StructuredOutputCriteria: {error}") from None
 
     def __call__(self, ctx: RunContext, text: str) -> bool | str:
-        fenced = [inside for label, inside in FENCED.findall(text) if label.strip().lower() in ("", "json")]
-        for candidate in (text, *fenced):
+        for candidate in (text, *fenced(text)):
             try:
                 value = json.loads(candidate, parse_constant=_refuse)
             except (ValueError, RecursionError):

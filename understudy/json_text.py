@@ -5,8 +5,15 @@ from __future__ import annotations
 import json
 import re
 
-FENCED = re.compile(r"^[ \t]*```[\w-]*[ \t]*\r?\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
+# A line that begins with a fence cannot be part of JSON, whose strings have no line breaks.
+FENCED = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 OPENING = re.compile(r"[{\[]")
+
+
+def fenced(text: str) -> list[str]:
+    """Return what stands in the fenced blocks of a text that may be JSON: those labelled so, and those without a label."""
+    found: list[tuple[str, str]] = FENCED.findall(text)
+    return [inside.strip() for label, inside in found if label.strip().lower() in ("", "json")]
 
 
 def json_in(text: str) -> str:
@@ -24,8 +31,7 @@ def json_in(text: str) -> str:
     fault = _fault(whole)
     if not fault:
         return whole
-    blocks: list[str] = FENCED.findall(whole)
-    found = [block.strip() for block in blocks if not _fault(block)]
+    found = [block for block in fenced(whole) if not _fault(block)]
     if len(found) == 1:
         return found[0]
     if found:
