@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from understudy.asking import is_question
 from understudy.errors import InvalidOutput
 from understudy.messages import Message, ModelTurn, OutputSpec, ToolCall, ToolResult, user_message
 from understudy.models import Model, ModelName
@@ -17,7 +18,6 @@ from .calls import error_result
 from .spec import RunSpec
 from .state import RunState
 
-ASK_USER = "__ask_user__:"  # A text that begins so is a question to a person, not an answer.
 FINAL_ANSWER = "final_answer"
 TAKEN = "Taken as the final answer."
 NOT_RUN = "Not run: the final answer was given in the same turn."
@@ -82,7 +82,7 @@ def answer_in(spec: RunSpec, turn: ModelTurn) -> str | None:
         call = final_call(spec, turn, calls)
         return None if call is None else text_of(call)
     silent = not turn.text and (bool(turn.refusal) or turn.finish_reason in ("length", "blocked"))
-    return None if silent or turn.text.strip().startswith(ASK_USER) else turn.text
+    return None if silent or is_question(turn.text) else turn.text
 
 
 def text_of(call: ToolCall) -> str:

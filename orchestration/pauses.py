@@ -11,7 +11,7 @@ from understudy.messages import ToolResult, user_message
 from understudy.outcomes import Approve, Decision, Pause, PauseAnswer, Reject
 
 from .rounds import check_decisions, take_decisions
-from .state import Round, RunState
+from .state import PausedChild, Round, RunState
 
 APPROVAL = "approval"
 QUESTION = "question"
@@ -137,6 +137,21 @@ def take_answers(state: RunState, answers: Mapping[str, PauseAnswer]) -> None:
             answer = answers.get(_in_child(call_id, pause.id))
             if answer is not None:
                 child.answers[pause.id] = dict(answer) if isinstance(answer, Mapping) else answer
+
+
+def note_child(round_: Round, call_id: str, child: PausedChild) -> None:
+    """Note that the run which a pending call began waits for a person.
+
+    Raises:
+        ProtocolViolation: the call is not pending, or the child waits for nothing.
+    """
+    pending = [call.id for call in round_.pending()]
+    if call_id not in pending or not child.pauses:
+        raise ProtocolViolation(
+            f"a pause of the child of {call_id!r}, with {len(child.pauses)} pauses; "
+            f"pending: {', '.join(pending) or 'none'}"
+        )
+    round_.children[call_id] = child
 
 
 def _by_call(call_ids: Sequence[str], answer: PauseAnswer) -> Mapping[str, Decision]:

@@ -1,4 +1,4 @@
-"""What tools and people answer to the calls of a round. What does not fit is refused before anything changes."""
+"""A round of tool calls: what tools and people answer, and its one message. What does not fit is refused before anything changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from understudy.messages import ToolResult
 from understudy.outcomes import Approve, Decision, Reject
 
 from .calls import error_result, repair
-from .state import Round
+from .state import Round, RunState
 from .steps import RepairCall
 
 
@@ -69,3 +69,23 @@ def take_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
     approved = tuple([call_id for call_id, decision in decisions.items() if isinstance(decision, Approve)])
     round_.approved += approved
     round_.guarded = tuple([call_id for call_id in round_.guarded if call_id not in approved])
+
+
+def close_if_complete(state: RunState) -> None:
+    """Form the one message of results once every call of the round has one; then the model is next."""
+    round_ = state.round
+    if round_ is not None and round_.is_complete():
+        state.messages.append(round_.message())
+        state.round = None
+        state.phase = "model"
+
+
+def cut_short(state: RunState, why: str) -> None:
+    """End the round before its calls have all run; every call is answered, for providers take no other history."""
+    round_ = state.round
+    if round_ is None:
+        return
+    for call in round_.calls:
+        round_.results.setdefault(call.id, error_result(call, "not_run", why))
+    state.messages.append(round_.message())
+    state.round = None

@@ -20,6 +20,7 @@ from understudy.errors import ProtocolViolation
 from understudy.messages import Message, ModelTurn, TextPart, ToolCall, ToolResult, user_message
 
 from .calls import error_result, question_of, repair
+from .rounds import cut_short
 from .spec import RunSpec
 from .state import Failure, Round, RunState
 from .steps import RepairCall
@@ -47,7 +48,7 @@ def end_run(state: RunState, ruling: Ruling) -> None:
     """
     match ruling.action:
         case OverrideResponse(text=text):
-            _close_round(state)
+            cut_short(state, CALLBACK_ENDED)
             _append_text(state, text)
             state.text = text
             state.question = ""
@@ -55,9 +56,8 @@ def end_run(state: RunState, ruling: Ruling) -> None:
             state.completion_reason = f"callback {ruling.by!r} gave the text"
             state.phase = "done"
         case Abort(message=message):
-            _close_round(state)
-            state.failure = Failure("callback", message, callback=ruling.by)
-            state.phase = "failed"
+            cut_short(state, CALLBACK_ENDED)
+            state.fail(Failure("callback", message, callback=ruling.by))
         case _:
             raise _unfit(ruling, "a run")
 
@@ -76,16 +76,6 @@ def count_turn(state: RunState, turn: ModelTurn) -> None:
     """Note that the model was called once more."""
     state.turns += 1
     state.finish_reason = turn.raw_finish_reason
-
-
-def _close_round(state: RunState) -> None:
-    round_ = state.round
-    if round_ is None:
-        return
-    for call in round_.calls:
-        round_.results.setdefault(call.id, error_result(call, "not_run", CALLBACK_ENDED))
-    state.messages.append(round_.message())
-    state.round = None
 
 
 def replace_turn(spec: RunSpec, state: RunState, turn: ModelTurn, ruling: Ruling) -> None:

@@ -11,24 +11,25 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from understudy.account import Account
 from understudy.budget import Budget, narrowed
-from understudy.errors import MaxIterationsExceeded, ProtocolViolation
-from understudy.messages import Message, ModelRequest, ModelTurn, Part, ToolCall, ToolResult, Usage, user_message
+from understudy.messages import Message, ModelTurn, Part, ToolCall, ToolResult, Usage, user_message
 from understudy.outcomes import Decision, Pause, PauseAnswer
 from understudy.prices import PARTS_PER_DOLLAR
 
 from .calls import find_invalid
+from .due import admitted_round, check_turn_is_due, current_round, due_step, out_of_order
 from .estimates import counted
-from .outputs import answer_in, invalid_output
-from .pauses import check_answers, pauses_of, sort_answers, take_answers
-from .reports import new_messages, outcome_of
-from .rounds import take_decisions, take_results
+from .limits import Raised, at_limit, extend
+from .outputs import answer_in
+from .pauses import check_answers, note_child, pauses_of, sort_answers, take_answers
+from .reports import new_messages
+from .rounds import close_if_complete, take_decisions, take_results
 from .rulings import Ruling, end_run, guard_calls, replace_turn, review_results, unguarded, unreviewed
 from .spec import RunSpec
-from .state import PausedChild, Phase, Round, RunState
-from .steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done, InvalidCall, Resolution, Step
+from .state import PausedChild, RunState
+from .steps import InvalidCall, Resolution, Step
 from .toolerrors import end_if_failed
 from .transcript import Transcript
-from .turns import ask_to_continue, take_turn
+from .turns import take_turn
 
 
 class AgentRun:
@@ -95,73 +96,7 @@ class AgentRun:
             CallbackAbort: a callback ended the run.
             InvalidOutput: no answer fits the output type; `extend` lets the model try again.
         """
-        state = self._state
-        if state.phase == "tools" and state.round is not None:
-            step = self._work_round(state.round)
-            if step is not None:
-                return step
-        if state.phase == "model":
-            return self._call_model()
-        if state.phase == "input":
-            return AwaitInput(state.question)
-        if state.phase == "bad_output":
-            raise invalid_output(self._spec, state)
-        if state.failure is not None:
-            raise state.failure.to_error()
-        return Done(outcome_of(self._spec, state))
-
-    def _call_model(self) -> CallModel:
-        state, spec = self._state, self._spec
-        if state.turns >= state.max_turns:
-            raise MaxIterationsExceeded(
-                f"agent {spec.agent_id!r} used its {state.max_turns} model turns (max_turns) without an answer",
-                limit=state.max_turns,
-                what="max_turns",
-            )
-        refusal = self._account.refusal()
-        if refusal is not None:
-            raise refusal
-        turn = state.turns + 1
-        view = Transcript(state.messages, len(state.messages))
-        return CallModel(
-            ModelRequest(view, state.system, spec.offered_tools, spec.settings_for(turn), turn, spec.output)
-        )
-
-    def _work_round(self, round_: Round) -> CallTools | AwaitApproval | AwaitInput | None:
-        state = self._state
-        if not round_.admitted:
-            if state.iterations >= state.max_iterations:
-                raise MaxIterationsExceeded(
-                    f"agent {self._spec.agent_id!r} used its {state.max_iterations} rounds of tool calls "
-                    "(max_iterations) and asked for another; nothing of it ran",
-                    limit=state.max_iterations,
-                )
-            self._account.take_calls(round_.open_calls())
-            round_.admitted = True
-            state.iterations += 1
-        if self._spec.watched and round_.is_complete():
-            end_if_failed(self._spec, state)  # `review` has seen to it, unless nobody reviewed
-        if state.round is not None:
-            self._close_if_complete(round_)
-        if state.round is None:
-            return None
-        pending = round_.pending()
-        if pending:
-            return CallTools(pending)
-        first = self.pauses[0]
-        return AwaitApproval(first.calls) if first.question is None else AwaitInput(first.question)
-
-    def _close_if_complete(self, round_: Round) -> None:
-        if round_.is_complete():
-            self._state.messages.append(round_.message())
-            self._state.round = None
-            self._state.phase = "model"
-
-    def _close_unless_watched(self) -> None:
-        """Form the message of results as soon as it can be; where callbacks see them first, the next step does."""
-        round_ = self._state.round
-        if round_ is not None and not self._spec.watched:
-            self._close_if_complete(round_)
+        return due_step(self._spec, self._state, self._account)
 
     # --- the model's answer
 
@@ -205,19 +140,12 @@ class AgentRun:
         Raises:
             ProtocolViolation: no model call is pending, a resolution does not fit its call, or nobody checked the answer.
         """
-        self._check_turn_is_due()
+        check_turn_is_due(self._spec, self._state)
         usage = counted(self._account, self._spec, self._state, turn)  # while the history is what the model was shown
         take_turn(
             self._spec, self._state, turn, problems or {}, resolutions or {}, approvals or {}, met, output_problem
         )
         self._account.charge_turn(usage)
-
-    def _check_turn_is_due(self) -> None:
-        state = self._state
-        if state.phase != "model":
-            raise self._violation("a model response", "model")
-        if state.turns >= state.max_turns:
-            raise ProtocolViolation(f"a model response beyond the run's {state.max_turns} model turns (max_turns)")
 
     def write_off(self, turn: ModelTurn | None) -> None:
         """Count a model call that will not be fed, because the run ended first.
@@ -240,7 +168,7 @@ class AgentRun:
         Raises:
             ProtocolViolation: no model call is pending, or the ruling is none about a turn.
         """
-        self._check_turn_is_due()
+        check_turn_is_due(self._spec, self._state)
         usage = counted(self._account, self._spec, self._state, turn)
         replace_turn(self._spec, self._state, turn, ruling)
         self._account.charge_turn(usage)
@@ -254,7 +182,7 @@ class AgentRun:
             ProtocolViolation: the run is done, or the ruling ends no run.
         """
         if self._state.phase == "done":
-            raise self._violation("the end of the run", "model")
+            raise out_of_order(self._spec, self._state, "the end of the run", "model")
         end_run(self._state, ruling)
 
     def unguarded(self) -> tuple[ToolCall, ...]:
@@ -274,9 +202,8 @@ class AgentRun:
         Raises:
             ProtocolViolation: there is no round of calls, or a ruling does not fit.
         """
-        if self._state.round is None:
-            raise self._violation("rulings about calls", "tools")
-        guard_calls(self._spec, self._state, self._state.round, rulings, approvals or {})
+        round_ = current_round(self._spec, self._state, "rulings about calls")
+        guard_calls(self._spec, self._state, round_, rulings, approvals or {})
 
     def unreviewed(self) -> tuple[tuple[ToolCall, ToolResult], ...]:
         """Return the results that callbacks have not seen, in call order; none while calls are still to run."""
@@ -288,9 +215,7 @@ class AgentRun:
         Raises:
             ProtocolViolation: there is no round of calls, or a ruling does not fit.
         """
-        if self._state.round is None:
-            raise self._violation("rulings about results", "tools")
-        review_results(self._state, self._state.round, rulings)
+        review_results(self._state, current_round(self._spec, self._state, "rulings about results"), rulings)
         end_if_failed(self._spec, self._state)
 
     # --- tools and people
@@ -301,7 +226,7 @@ class AgentRun:
         Raises:
             ProtocolViolation: no tools are pending, nothing was given, or an id is unknown or already answered.
         """
-        round_ = self._admitted_round("tool results")
+        round_ = admitted_round(self._spec, self._state, "tool results")
         take_results(round_, list(results))
         if not self._spec.watched:  # else callbacks see the results first, and may change them
             end_if_failed(self._spec, self._state)
@@ -314,7 +239,7 @@ class AgentRun:
             ProtocolViolation: no calls wait, nothing was given, or an id does not wait.
             TypeError: something is no decision.
         """
-        round_ = self._admitted_round("decisions")
+        round_ = admitted_round(self._spec, self._state, "decisions")
         if round_.children:
             return self.respond(sort_answers(self.pauses, decisions))
         take_decisions(round_, decisions)
@@ -329,7 +254,7 @@ class AgentRun:
         """
         questions = [pause.id for pause in self.pauses if pause.question is not None]
         if not questions:
-            raise self._violation("an answer", "input")
+            raise out_of_order(self._spec, self._state, "an answer", "input")
         self.respond({questions[0]: text})
 
     def respond(self, answers: Mapping[str, PauseAnswer]) -> None:
@@ -354,13 +279,8 @@ class AgentRun:
         Raises:
             ProtocolViolation: the call is not pending, or the child waits for nothing.
         """
-        round_ = self._admitted_round("a child's pause")
-        pending = [call.id for call in round_.pending()]
-        if call_id not in pending or not pauses:
-            raise ProtocolViolation(
-                f"a pause of the child of {call_id!r}, with {len(pauses)} pauses; pending: {', '.join(pending) or 'none'}"
-            )
-        round_.children[call_id] = PausedChild(saved, tuple(pauses))
+        round_ = admitted_round(self._spec, self._state, "a child's pause")
+        note_child(round_, call_id, PausedChild(saved, tuple(pauses)))
 
     def child(self, call_id: str) -> PausedChild | None:
         """Return the child with which a pending call goes on, and the answers for it; None for a call that begins."""
@@ -371,17 +291,10 @@ class AgentRun:
         """What the run waits for a person for: its own, then its children's in call order; tools may be pending besides."""
         return pauses_of(self._spec.agent_id, self._state)
 
-    def _admitted_round(self, what: str) -> Round:
-        round_ = self._state.round
-        if round_ is None or not round_.admitted:
-            raise self._violation(what, "tools")
-        return round_
-
-    def _violation(self, what: str, phase: Phase) -> ProtocolViolation:
-        return ProtocolViolation(
-            f"{what} came out of order: the run of agent {self._spec.agent_id!r} is in phase {self._state.phase!r}, "
-            f"and that belongs to phase {phase!r}; ask next_step() what is due"
-        )
+    def _close_unless_watched(self) -> None:
+        """Form the message of results as soon as it can be; where callbacks see them first, the next step does."""
+        if not self._spec.watched:
+            close_if_complete(self._state)
 
     # --- limits and reports
 
@@ -400,39 +313,17 @@ class AgentRun:
             TypeError: something is no whole number.
             ValueError: a number is below what it replaces, or the budget limits dollars that are not known.
         """
-        state = self._state
-        given = {
-            "max_iterations": max_iterations,
-            "max_turns": max_turns,
-            "max_continues": max_continues,
-            "max_output_retries": max_output_retries,
-        }
-        for name, value in given.items():
-            if value is not None and not isinstance(value, int):
-                raise TypeError(f"{name} must be a whole number, got {value!r}")
-            if value is not None and value < getattr(state, name):
-                raise ValueError(f"{name} can only be raised: it is {getattr(state, name)}, got {value}")
-        if budget is not None:
-            if not isinstance(budget, Budget):
-                raise TypeError(f"budget must be Budget(…), got {budget!r}")
-            self._account.extend(budget)
-        for name, value in given.items():
-            if value is not None:
-                setattr(state, name, value)
-        if state.phase == "incomplete" and state.continues < state.max_continues:
-            ask_to_continue(self._spec, state)
-        if state.phase == "bad_output" and len(state.problems) <= state.max_output_retries:
-            state.phase = "model"
+        raised = Raised(
+            max_iterations=max_iterations,
+            max_turns=max_turns,
+            max_continues=max_continues,
+            max_output_retries=max_output_retries,
+        )
+        extend(self._spec, self._state, self._account, raised, budget)
 
     def at_limit(self) -> bool:
         """Whether the run can only go on after `extend`."""
-        state = self._state
-        if state.phase == "tools" and state.round is not None and not state.round.admitted:
-            refused = self._account.refusal(state.round.open_calls()) is not None
-            return refused or state.iterations >= state.max_iterations
-        if state.phase == "model":
-            return state.turns >= state.max_turns or self._account.refusal() is not None
-        return state.phase in ("incomplete", "bad_output")
+        return at_limit(self._state, self._account)
 
     def charge(
         self,

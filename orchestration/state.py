@@ -138,3 +138,8 @@ class RunState(Spending):
     max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES
     problems: list[str] = field(default_factory=list[str])
     """What was wrong with each answer that did not fit the output type, in order."""
+
+    def fail(self, failure: Failure) -> None:
+        """End the run for good."""
+        self.failure = failure
+        self.phase = "failed"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from understudy.messages import ToolErrorKind, ToolResult
 
-from .calls import error_result
+from .rounds import cut_short
 from .spec import RunSpec
 from .state import Failure, FailureKind, RunState
 from .steps import FailRun, InvalidCall, Resolution
@@ -41,12 +41,8 @@ def end_if_failed(spec: RunSpec, state: RunState) -> None:
     failure = next((found for found in failures if found is not None), None)
     if failure is None:
         return
-    for call in round_.calls:
-        round_.results.setdefault(call.id, error_result(call, "not_run", CANCELLED))
-    state.messages.append(round_.message())  # a history that a provider accepts
-    state.round = None
-    state.failure = failure
-    state.phase = "failed"
+    cut_short(state, CANCELLED)
+    state.fail(failure)
 
 
 def resolved(

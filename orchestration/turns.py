@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from understudy.asking import is_question, question_in
 from understudy.errors import ProtocolViolation
 from understudy.messages import Message, ModelTurn, Part, TextPart, user_message
 
 from .calls import calls_of, find_invalid, open_round, repair, repaired, unrun_results, with_ids
-from .outputs import ASK_USER, answer_in, final_call, no_criterion_met, refuse_text, take_final_call, why_not
+from .outputs import answer_in, final_call, no_criterion_met, refuse_text, take_final_call, why_not
 from .rulings import count_turn
 from .spec import RunSpec
 from .state import Failure, Round, RunState
@@ -58,11 +59,7 @@ def may_end(spec: RunSpec, turn: ModelTurn) -> bool:
     """Whether it takes a criterion to tell if the turn ends the run."""
     if turn.tool_calls:
         return spec.criteria and final_call(spec, turn, turn.tool_calls) is not None
-    return spec.criteria and not _is_question(turn.text or turn.refusal)
-
-
-def _is_question(text: str) -> bool:
-    return text.strip().startswith(ASK_USER)
+    return spec.criteria and not is_question(turn.text or turn.refusal)
 
 
 def ask_to_continue(spec: RunSpec, state: RunState) -> None:
@@ -120,7 +117,7 @@ def _take_calls(
     else:
         state.messages.append(Message("user", results))
     if failure is not None:
-        _fail(state, failure)
+        state.fail(failure)
     else:
         state.invalid_retries += 1
 
@@ -136,18 +133,13 @@ def _failure(invalid: Iterable[InvalidCall], resolutions: Mapping[int, Resolutio
     return None
 
 
-def _fail(state: RunState, failure: Failure) -> None:
-    state.failure = failure
-    state.phase = "failed"
-
-
 def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None, output_problem: str) -> None:
     text = turn.text or turn.refusal
     state.text = text
     if not text and turn.finish_reason in ("length", "blocked"):
-        _fail(state, Failure("bad_reply", _no_answer(turn)))
-    elif _is_question(text):
-        state.question = text.strip().removeprefix(ASK_USER).strip()
+        state.fail(Failure("bad_reply", _no_answer(turn)))
+    elif is_question(text):
+        state.question = question_in(text)
         state.phase = "input"
     elif (
         (not spec.criteria or met is not None) and spec.output is not None and (fault := why_not(turn, output_problem))

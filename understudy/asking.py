@@ -1,10 +1,11 @@
-"""`ask_user`: the tool with which a model asks a person."""
+"""How a model asks a person: by the tool `ask_user`, or by a text that begins with `__ask_user__:`."""
 
 from __future__ import annotations
 
 from understudy.tools import tool
 
 QUESTION = "question"  # The parameter of `ask_user`.
+MARK = "__ask_user__:"  # A text that begins so is a question, not an answer.
 
 
 @tool
@@ -15,3 +16,13 @@ def ask_user(question: str) -> str:
         question: the whole question, as it is to be shown
     """
     raise RuntimeError("ask_user is answered by a person: the run pauses, and resume(token, answer) goes on")
+
+
+def is_question(text: str) -> bool:
+    """Whether a model's text asks a person."""
+    return text.strip().startswith(MARK)
+
+
+def question_in(text: str) -> str:
+    """Return what a text asks, of which `is_question` is true."""
+    return text.strip().removeprefix(MARK).strip()

@@ -6,7 +6,7 @@ from .mutant import Mutant
 
 FUTURE = "actors/future.py"
 MERGING = "actors/merging.py"
-RUN = "orchestration/run.py"
+LIMITS = "orchestration/limits.py"
 ROUNDS = "orchestration/rounds.py"
 CALLS = "orchestration/calls.py"
 STATE = "orchestration/state.py"
@@ -66,23 +66,23 @@ MUTANTS = (
     # --- the machine of a run
     Mutant(
         "one more round than allowed runs",
-        RUN,
+        LIMITS,
         "if state.iterations >= state.max_iterations:",
         "if state.iterations > state.max_iterations:",
         (TEST_LIMITS,),
     ),
     Mutant(
         "one more model call than allowed is made",
-        RUN,
-        "if state.turns >= state.max_turns:\n            raise MaxIterationsExceeded",
-        "if state.turns > state.max_turns:\n            raise MaxIterationsExceeded",
+        LIMITS,
+        "if state.turns >= state.max_turns:\n        raise MaxIterationsExceeded",
+        "if state.turns > state.max_turns:\n        raise MaxIterationsExceeded",
         (TEST_LIMITS,),
     ),
     Mutant(
         "a round that reached the limit runs when it is asked for again",
-        RUN,
-        "if not round_.admitted:\n            if state",
-        "if not round_.admitted:\n            round_.admitted = True\n            if state",
+        LIMITS,
+        "    if state.iterations >= state.max_iterations:\n",
+        "    round_.admitted = True\n    if state.iterations >= state.max_iterations:\n",
         (TEST_LIMITS,),
     ),
     Mutant(

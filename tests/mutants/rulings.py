@@ -100,8 +100,8 @@ MUTANTS = (
     Mutant(
         "results go into the history before callbacks see them",
         RUN,
-        "if round_ is not None and not self._spec.watched:",
-        "if round_ is not None:",
+        "if not self._spec.watched:\n            close_if_complete",
+        "if True:\n            close_if_complete",
         (
             f"{TEST_RULINGS}::test_results_are_reviewed_in_call_order_once_nothing_is_to_run_and_before_they_are_in_the_history",
         ),
@@ -115,8 +115,8 @@ MUTANTS = (
     ),
     Mutant(
         "an aborted round leaves calls without an answer",
-        RULINGS,
-        '        round_.results.setdefault(call.id, error_result(call, "not_run", CALLBACK_ENDED))\n',
+        ROUNDS,
+        '        round_.results.setdefault(call.id, error_result(call, "not_run", why))\n',
         "        pass\n",
         (f"{TEST_RULINGS}::test_an_abort_answers_every_call_and_the_first_in_call_order_counts",),
     ),
@@ -179,7 +179,7 @@ MUTANTS = (
     Mutant(
         "a question to a person is judged like an answer",
         "orchestration/turns.py",
-        "return spec.criteria and not _is_question(turn.text or turn.refusal)",
+        "return spec.criteria and not is_question(turn.text or turn.refusal)",
         "return spec.criteria",
         (f"{TEST_RUN_CRITERIA}::test_a_question_to_a_person_is_not_judged",),
     ),
