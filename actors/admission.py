@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from .commands import nothing
-from .record import Record
+from .runrecord import RunRecord
 from .slots import Slots, Taken
 
 IN_LINE = "waiting to be admitted"
@@ -23,11 +23,11 @@ class Admission:
         start: starts a run, quickly; called on the thread that brings the run, or on the one that ends another.
     """
 
-    def __init__(self, places: int | None, start: Callable[[Record], object]) -> None:
-        self._places: Slots[Record] | None = None if places is None else Slots(places)
+    def __init__(self, places: int | None, start: Callable[[RunRecord], object]) -> None:
+        self._places: Slots[RunRecord] | None = None if places is None else Slots(places)
         self._start = start
 
-    def enter(self, record: Record) -> None:
+    def enter(self, record: RunRecord) -> None:
         """Start a run as soon as there is a place for it."""
         places = self._places
         if places is None or record.link.begun_in:
@@ -39,7 +39,7 @@ class Admission:
         if record.phase != "running":  # its end may have come before it stood here, and nobody would take it out
             self.leave(record)
 
-    def leave(self, record: Record) -> None:
+    def leave(self, record: RunRecord) -> None:
         """Give the place of a run that is over to the first in line; one that stands in line goes out of it."""
         if self._places is not None:
             self._places.release(record)

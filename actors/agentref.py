@@ -16,8 +16,8 @@ from .ref import ActorRef
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from understudy.orchestration import Agent
     from understudy.orchestration.port import ResumeKeywords, RunKeywords
+    from understudy.orchestration.runner import Runner
     from understudy.system_events import SystemEvent
 
     from .actorcell import ActorCell
@@ -39,13 +39,13 @@ class AgentRef(ActorRef[Never], Generic[T_co]):
 
     __slots__ = ("_agent", "_system")
 
-    def __init__(self, system: ActorSystem, agent: Agent[T_co], cell: ActorCell) -> None:
+    def __init__(self, system: ActorSystem, agent: Runner[T_co], cell: ActorCell) -> None:
         super().__init__(cell)
         self._system = system
         self._agent = agent
 
     @property
-    def agent(self) -> Agent[T_co]:
+    def agent(self) -> Runner[T_co]:
         """The definition."""
         return self._agent
 

@@ -1,6 +1,6 @@
-"""The actor that stands for an agent: it starts the agent's runs and never blocks.
+"""The actor that stands for a runner: it starts the runner's runs and never blocks.
 
-It has no state of its own to lose. What a restart makes afresh is what the agent works with: its model lets go of the
+It has no state of its own to lose. What a restart makes afresh is what an agent works with: its model lets go of the
 connections it has.
 """
 
@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from understudy.messaging import Mailbox
 from understudy.models import ModelName, Renewable
+from understudy.orchestration import Agent
 
 from .actor import Actor
-from .record import Record
+from .runrecord import RunRecord
 from .runs import Runs
 
 if TYPE_CHECKING:
-    from understudy.orchestration import Agent
+    from understudy.orchestration.runner import Runner
 
 ROOM_FOR_RUNS = Mailbox(maxsize)  # A burst of runs is bounded by whoever sends it, not by the agent's bookkeeping.
 
@@ -30,21 +31,21 @@ ROOM_FOR_RUNS = Mailbox(maxsize)  # A burst of runs is bounded by whoever sends 
 class StartRun:
     """Start a driver for a run, which must still be at `epoch`; no reply."""
 
-    record: Record
+    record: RunRecord
     epoch: int = 0
 
 
 class AgentActor(Actor[StartRun]):
-    """Starts the drivers of one agent's runs. Who is in flight is known to the watchdog of the system's runs.
+    """Starts the drivers of one runner's runs. Who is in flight is known to the watchdog of the system's runs.
 
     Args:
         runs: the runs of the system.
-        agent: whose actor this is; it lives for as long as the agent does, and must not keep it alive.
+        runner: whose actor this is; it lives for as long as the runner does, and must not keep it alive.
     """
 
-    def __init__(self, runs: Runs, agent: weakref.ref[Agent[object]]) -> None:
+    def __init__(self, runs: Runs, runner: weakref.ref[Runner[object]]) -> None:
         self._runs = runs
-        self._agent = agent
+        self._runner = runner
 
     def on_receive(self, message: StartRun) -> None:
         if not isinstance(message, StartRun):
@@ -53,10 +54,10 @@ class AgentActor(Actor[StartRun]):
         self._runs.drive(message.record, message.epoch, last=True)
 
     def before_restart(self, error: BaseException, message: object) -> None:
-        agent = self._agent()
-        if agent is None:
+        runner = self._runner()
+        if not isinstance(runner, Agent):
             return
-        model = agent.current_model
+        model = runner.current_model
         if isinstance(model, ModelName):
             from understudy.providers import resolve
 
@@ -65,6 +66,6 @@ class AgentActor(Actor[StartRun]):
             model.renew()
 
 
-def maker(runs: Runs, agent: Agent[object]) -> Callable[[], AgentActor]:
-    """Return what makes the actors that stand for `agent`, one after another."""
-    return partial(AgentActor, runs, weakref.ref(agent))
+def maker(runs: Runs, runner: Runner[object]) -> Callable[[], AgentActor]:
+    """Return what makes the actors that stand for `runner`, one after another."""
+    return partial(AgentActor, runs, weakref.ref(runner))

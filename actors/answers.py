@@ -8,14 +8,16 @@ from understudy.errors import ProtocolViolation
 from understudy.orchestration.pauses import check_answers, sort_answers
 
 from .record import Record
+from .runrecord import RunRecord
 
 if TYPE_CHECKING:
-    from understudy.orchestration import Agent, AgentRun
+    from understudy.orchestration import AgentRun
     from understudy.orchestration.port import Answer, ResumeOptions
+    from understudy.orchestration.runner import Runner
     from understudy.outcomes import PauseAnswer
 
 
-def feed_answer(record: Record, agent: Agent[object], answer: Answer, options: ResumeOptions) -> None:
+def feed_answer(record: RunRecord, runner: Runner[object], answer: Answer, options: ResumeOptions) -> None:
     """Raise the limits and feed the answer to the run's machine, or change nothing.
 
     Raises:
@@ -23,10 +25,11 @@ def feed_answer(record: Record, agent: Agent[object], answer: Answer, options: R
         ProtocolViolation: an answer is for something that does not wait.
         ValueError: the run belongs to another agent, or a limit would be lowered.
     """
+    if runner.id != record.runner.id:
+        raise ValueError(f"run {record.run_id} belongs to agent {record.runner.id!r}, not to {runner.id!r}")
+    assert isinstance(record, Record)
     machine = record.machine
     assert machine is not None
-    if agent.id != record.agent.id:
-        raise ValueError(f"run {record.run_id} belongs to agent {record.agent.id!r}, not to {agent.id!r}")
     try:
         given = _sorted(machine, answer)
     except (TypeError, ProtocolViolation) as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from understudy.errors import CircularAgentCall, RunError
 from understudy.memory import ConversationKey
+from understudy.orchestration import Agent
 
 from .awaited import Merged, Wait, link_of_thing
 from .commands import nothing
@@ -23,7 +24,7 @@ from .slots import Slots, Taken
 from .waiting import graph
 
 if TYPE_CHECKING:
-    from .record import Record
+    from .runrecord import RunRecord
 
 Start: TypeAlias = Callable[[], object]
 
@@ -35,8 +36,8 @@ class Group:
 
     def __init__(self) -> None:
         self.granted = False
-        self.inside: set[Record] = set()
-        self.waiting: dict[Record, tuple[Start, Wait | None]] = {}
+        self.inside: set[RunRecord] = set()
+        self.waiting: dict[RunRecord, tuple[Start, Wait | None]] = {}
         """Run -> what starts it, and its wait in the graph; None if it was refused there, and leaves."""
 
 
@@ -114,14 +115,15 @@ class Conversations:
         self._keepers: weakref.WeakValueDictionary[int, Keeper] = weakref.WeakValueDictionary()
         """By the memory's identity, for one of a user's need not be hashable; a keeper keeps its memory alive."""
 
-    def lease(self, record: Record, *, was_saved: bool = False) -> Lease | None:
+    def lease(self, record: RunRecord, *, was_saved: bool = False) -> Lease | None:
         """Return a run's claim to its conversation; None for a run that is in none, or is not to remember it.
 
         Args:
             record: a new run, or one that was kept as text.
             was_saved: which of the two.
         """
-        memory, options = record.agent.memory, record.options
+        runner, options = record.runner, record.options
+        memory = runner.memory if isinstance(runner, Agent) else None
         if memory is None or options.conversation_id is None or options.history is not None:
             return None
         key = ConversationKey(self._app, options.user_id, options.conversation_id)
@@ -131,12 +133,12 @@ class Conversations:
                 line = self._lines[key] = Line(key)
             keeper = self._keepers.get(id(memory))
             if keeper is None:
-                keeper = self._keepers[id(memory)] = Keeper(memory, f"memory of {record.agent.id}")
+                keeper = self._keepers[id(memory)] = Keeper(memory, f"memory of {runner.id}")
         return Lease(line, keeper, was_saved)
 
     # --- taking, and standing in line
 
-    def enter(self, record: Record, start: Start) -> None:
+    def enter(self, record: RunRecord, start: Start) -> None:
         """Call `start` as soon as the run has its conversation; at once if it needs none."""
         lease = record.lease
         if lease is None:
@@ -189,7 +191,7 @@ class Conversations:
 
     # --- leaving
 
-    def leave(self, record: Record) -> None:
+    def leave(self, record: RunRecord) -> None:
         """Take a run that is over out of its conversation, or out of the line; the last of its root's gives it on."""
         lease = record.lease
         if lease is None:
@@ -224,14 +226,14 @@ class Conversations:
 # --- under the lock
 
 
-def _let_in(record: Record, group: Group) -> None:
+def _let_in(record: RunRecord, group: Group) -> None:
     """Have a run take part in a conversation that its root has."""
     group.inside.add(record)
     if record.lease is not None:
         record.lease.begin()
 
 
-def _stand_in_line(record: Record, line: Line, group: Group, start: Start) -> RunError | None:
+def _stand_in_line(record: RunRecord, line: Line, group: Group, start: Start) -> RunError | None:
     """Have a run wait for the conversation; returns why it must not."""
     group.waiting[record] = (start, None)
     if line.wait is None:
@@ -264,7 +266,7 @@ class _All:
         return True
 
 
-def _refuse(record: Record, error: RunError) -> None:
+def _refuse(record: RunRecord, error: RunError) -> None:
     if isinstance(error, CircularAgentCall):
         record.runs.events.refused(record.cell.address, error)
     record.runs.fail(record, error, record.epoch)

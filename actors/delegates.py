@@ -16,8 +16,8 @@ from understudy.session import SessionOverlay
 
 from .current import current_system
 from .orders import Executed, Paused, RunTool
-from .record import Record
 from .rendering import rendered, result_of
+from .runrecord import RunRecord
 from .saving import load, saved_run
 from .waiting import graph
 
@@ -68,14 +68,14 @@ def _refuse(system: ActorSystem, order: RunTool, agent: Agent[object]) -> None:
         raise RunError(too_many_hops(agent.id))
 
 
-def _begun(system: ActorSystem, order: RunTool, agent: Agent[object], task: str) -> Record:
+def _begun(system: ActorSystem, order: RunTool, agent: Agent[object], task: str) -> RunRecord:
     """Return the record of a new run. It has no conversation: each task is one of its own."""
     given = order.record.options
     options = RunOptions(session=order.record.session, user_id=given.user_id, deps=given.deps)
     return system.prepare(agent, task, options)
 
 
-def _continued(system: ActorSystem, order: RunTool, agent: Agent[object], paused: PausedChild) -> Record:
+def _continued(system: ActorSystem, order: RunTool, agent: Agent[object], paused: PausedChild) -> RunRecord:
     """Return the record with which a paused run goes on, and has the answers."""
     from understudy.orchestration.saved import SavedRun
 
@@ -88,12 +88,11 @@ def _continued(system: ActorSystem, order: RunTool, agent: Agent[object], paused
     child = load(below, agent, record.options.deps, scope, record.runs, cell, adopt=True)
     child.session.changes.update(saved.session)
     child.session.removed = frozenset(saved.removed)
-    assert child.machine is not None
-    child.machine.respond(paused.answers)
+    child.respond(paused.answers)
     return child
 
 
-def _outcome_of(system: ActorSystem, order: RunTool, child: Record) -> Outcome[object]:
+def _outcome_of(system: ActorSystem, order: RunTool, child: RunRecord) -> Outcome[object]:
     callers = order.record.ancestry
     child.ancestry = (*callers, child.link)
     with graph.waiting(callers, child.link):
@@ -102,20 +101,20 @@ def _outcome_of(system: ActorSystem, order: RunTool, child: Record) -> Outcome[o
     return child.reply.get()
 
 
-def _executed(order: RunTool, child: Record, outcome: Outcome[object]) -> Executed:
+def _executed(order: RunTool, child: RunRecord, outcome: Outcome[object]) -> Executed:
     call = order.call
     match outcome:
         case Complete(output=output):
             return result_of(call, order.tool, rendered(output), order.record), _changes(order.record, child)
         case Incomplete(completion_reason=why, last_text=text):
             raise UnfinishedRun(
-                f"agent {child.agent.id!r} stopped, as {why}; it said last: {text}", run_id=child.run_id
+                f"agent {child.runner.id!r} stopped, as {why}; it said last: {text}", run_id=child.run_id
             )
         case _:
             return Paused(call.id, _saved(child), outcome.pauses), None
 
 
-def _changes(record: Record, child: Record) -> SessionOverlay:
+def _changes(record: RunRecord, child: RunRecord) -> SessionOverlay:
     """Return what the child changed, as changes to the session of the run around it."""
     overlay = SessionOverlay(record.session)
     overlay.changes.update(child.session.changes)
@@ -123,7 +122,7 @@ def _changes(record: Record, child: Record) -> SessionOverlay:
     return overlay
 
 
-def _saved(child: Record) -> str:
+def _saved(child: RunRecord) -> str:
     """Return a paused child as text: of the session only what it changed, for the rest belongs to the run around it."""
     session = child.session
     changes, removed = session.lasting_changes()

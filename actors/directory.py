@@ -9,7 +9,7 @@ from itertools import count
 from typing import TypeAlias, cast
 
 from understudy.errors import AgentDown
-from understudy.orchestration import Agent
+from understudy.orchestration.runner import Runner
 from understudy.orchestration.supervision import OneForOne
 from understudy.orchestration.supervisors import Child, Supervisor
 
@@ -39,7 +39,7 @@ class Directory:
     def __init__(
         self,
         system: str,
-        maker: Callable[[Agent[object]], Make],
+        maker: Callable[[Runner[object]], Make],
         give_up: Callable[[Turn], object],
         events: EventStream,
     ) -> None:
@@ -54,17 +54,17 @@ class Directory:
         """
         self._closed = False
         # By object, not by id: two definitions may bear one id, and a cell goes when its definition is gone.
-        self._by_definition: weakref.WeakKeyDictionary[Agent[object], ActorCell] = weakref.WeakKeyDictionary()
+        self._by_definition: weakref.WeakKeyDictionary[Runner[object], ActorCell] = weakref.WeakKeyDictionary()
         self._by_name: dict[str, ActorCell] = {}
         """What was spawned, in that order; a name is free again when its actor has stopped."""
-        self._agents: dict[str, Agent[object]] = {}
+        self._agents: dict[str, Runner[object]] = {}
         """The agents among them."""
         self._numbers: dict[str, Iterator[int]] = {}
         """Stem of a name -> what to try next behind it."""
         self._units: dict[Unit, int] = {}
         """What was spawned at once, in that order -> how many actors of it have not stopped."""
 
-    def in_child(self, maker: Callable[[Agent[object]], Make], give_up: Callable[[Turn], object]) -> Directory:
+    def in_child(self, maker: Callable[[Runner[object]], Make], give_up: Callable[[Turn], object]) -> Directory:
         """Return the directory of a forked child: agents stay known, for they have no state; an end stays an end."""
         made = Directory(self._system, maker, give_up, self._events)
         made._agents, made._closed = self._agents, self._closed
@@ -77,7 +77,7 @@ class Directory:
         return self._by_name.get(name)
 
     @property
-    def agents(self) -> Mapping[str, Agent[object]]:
+    def agents(self) -> Mapping[str, Runner[object]]:
         """The agents that were spawned, by id."""
         return self._agents
 
@@ -102,14 +102,14 @@ class Directory:
         """What was spawned at once and has not stopped, in that order."""
         return list(self._units)
 
-    def address_of(self, agent: Agent[object]) -> str:
+    def address_of(self, agent: Runner[object]) -> str:
         """Return the address of an agent, or the one that it would have."""
         cell = self._by_definition.get(agent)
         return f"{self._system}/{agent.id}" if cell is None else cell.address
 
     # --- adding
 
-    def cell_of(self, agent: Agent[object]) -> ActorCell:
+    def cell_of(self, agent: Runner[object]) -> ActorCell:
         """Return the cell of an agent; one that was not spawned gets a cell of its own at its first run.
 
         Raises:
@@ -188,10 +188,10 @@ class Directory:
 
     def _known(self, child: Child) -> ActorCell | None:
         """Return the cell of an agent that was spawned before under its id, if the definitions are equal."""
-        agent, before, cell = child.agent, self._agents.get(child.name), self._by_name.get(child.name)
+        agent, before, cell = child.runner, self._agents.get(child.name), self._by_name.get(child.name)
         if agent is None or before is None or cell is None:
             return None
-        if before is not agent and before.run_spec.fingerprint() != agent.run_spec.fingerprint():
+        if before is not agent and before.fingerprint() != agent.fingerprint():
             raise ValueError(
                 f"system {self._system!r} has an agent {agent.id!r} already, and it is defined in another way; "
                 "stop that one first, or take another id"
@@ -238,16 +238,16 @@ class Directory:
         name = child.name or self._free_name(getattr(child.actor, "__name__", "actor").lower(), claimed)
         cell = self._make(child, name, path, family)
         self._by_name[name] = cell
-        if child.agent is not None:
-            self._agents[name] = child.agent
-            self._by_definition[child.agent] = cell
+        if child.runner is not None:
+            self._agents[name] = child.runner
+            self._by_definition[child.runner] = cell
         unit = cell if group is None else group
         self._units[unit] = self._units.get(unit, 0) + 1
         cell.stopped.when_done(lambda: self._forget(name, unit))
         return cell
 
     def _make(self, child: Child, name: str, path: str, family: Family) -> ActorCell:
-        agent = child.agent
+        agent = child.runner
         make = cast(Make, child.actor) if agent is None else self._maker(agent)
         mailbox = child.mailbox if agent is None else ROOM_FOR_RUNS
         address, limit, events = f"{path}/{name}", child.turn_timeout, self._events

@@ -27,8 +27,9 @@ from .moments import Moments
 from .orders import GRACE, RunTool
 from .outputs import check_answer, with_output
 from .reasons import DEFAULT_MODEL_TIMEOUT, model_failure, model_timeout, timed_out
-from .record import Record, Stale
+from .record import Record
 from .rounds import Round, deadline_of
+from .runrecord import Stale
 from .shell import hand_over, lend
 from .verdicts import about_turn
 

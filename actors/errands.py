@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from understudy.ancestry import enter_ancestry, leave_ancestry
 from understudy.errors import ToolUnavailable
+from understudy.orchestration import Agent
 from understudy.tools import Tool
 
 from .executor import execute
@@ -17,9 +18,9 @@ from .reply import Reply
 from .trees import below
 
 if TYPE_CHECKING:
-    from understudy.orchestration import Agent
+    from understudy.orchestration.runner import Runner
 
-    from .record import Record
+    from .runrecord import RunRecord
 
 
 class Errands:
@@ -41,7 +42,7 @@ class Errands:
                 return
         refuse(order, reply)
 
-    def run_until_over(self, record: Record) -> None:
+    def run_until_over(self, record: RunRecord) -> None:
         """Make the calls, on this thread and with its context variables, until the run has ended or paused.
 
         An interrupt, or another exception that is not the tool's but the thread's, is raised, and its call stays
@@ -81,10 +82,10 @@ def _nobody(order: RunTool) -> ToolUnavailable:
     return ToolUnavailable("no thread waits in run() to make the call", tool=order.call.name, call_id=order.call.id)
 
 
-def needs_caller(agent: Agent[object]) -> str | None:
-    """Return the name of the first tool, of the agent or those below it, whose calls run on the caller's thread."""
-    for each in (agent, *below([agent])):
-        for tool in each.tools:
+def needs_caller(runner: Runner[object]) -> str | None:
+    """Return the name of the first tool, of the runner or those inside of it, whose calls run on the caller's thread."""
+    for each in (runner, *below([runner])):
+        for tool in each.tools if isinstance(each, Agent) else ():
             if tool.isolation == "caller":
                 return tool.name
     return None

@@ -12,8 +12,8 @@ from understudy.handles import RunHandle, RunStatus
 from understudy.outcomes import Outcome
 
 from .awaited import Traceable
-from .record import Record
 from .reply import Reply
+from .runrecord import RunRecord
 from .waiting import graph
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Handle(RunHandle[object], Traceable):
 
     __slots__ = ("_record",)
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: RunRecord) -> None:
         self._record = record
 
     @property

@@ -12,7 +12,7 @@ from .eventstream import EventStream
 
 if TYPE_CHECKING:
     from .orders import RunTool
-    from .record import Record
+    from .runrecord import RunRecord
 
 
 class Work(Protocol):
@@ -40,7 +40,7 @@ class Hung:
         with self._lock:
             self._work.append(work)
 
-    def abandon(self, work: Work, record: Record, what: str, since: float) -> None:
+    def abandon(self, work: Work, record: RunRecord, what: str, since: float) -> None:
         """Give up work of a run, and tell of it.
 
         Args:

@@ -19,8 +19,9 @@ from understudy.outcomes import Complete, Incomplete, Outcome, stamp
 from understudy.session import SessionOverlay
 
 from .aside import aside
-from .record import Record, Stale
+from .record import Record
 from .reply import log
+from .runrecord import Stale
 from .verdicts import must_wait, with_named_calls
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from understudy.errors import (
 
 if TYPE_CHECKING:
     from .record import Record
+    from .runrecord import RunRecord
 
 DEFAULT_MEMORY_TIMEOUT = (
     30.0  # Seconds for one use of a memory; a store answers in milliseconds, and what takes longer is down.
@@ -25,18 +26,18 @@ STORING = "storing its conversation"
 DEFAULT_MODEL_TIMEOUT = 120.0  # Seconds for one model call with its retries; a long answer takes a minute or two.
 
 
-def cancelled(record: Record, why: str = "") -> RunCancelled:
+def cancelled(record: RunRecord, why: str = "") -> RunCancelled:
     """Make the error of a run that nobody wants any more."""
     because = f": {why}" if why else ""
     return RunCancelled(
-        f"run {record.run_id} of agent {record.agent.id!r} was cancelled{because}", run_id=record.run_id
+        f"run {record.run_id} of agent {record.runner.id!r} was cancelled{because}", run_id=record.run_id
     )
 
 
-def timed_out(record: Record) -> RunTimedOut:
+def timed_out(record: RunRecord) -> RunTimedOut:
     """Make the error of a run whose deadline has passed."""
     return RunTimedOut(
-        f"run {record.run_id} of agent {record.agent.id!r} passed its deadline while {record.doing or 'it began'}",
+        f"run {record.run_id} of agent {record.runner.id!r} passed its deadline while {record.doing or 'it began'}",
         run_id=record.run_id,
     )
 

@@ -37,25 +37,26 @@ from .admission import Admission
 from .answers import feed_answer
 from .aside import aside
 from .conversations import Conversations
-from .driver import Driver
 from .eventstream import EventStream
 from .executor import fails_agent, may_repeat, timeout_result
 from .homes import SlotsOfTools
 from .hung import Hung
+from .kinds import driver_of, new_record
 from .memory import remember
 from .moments import Moments, tell_of_error
 from .orders import GRACE, RunTool
 from .reasons import cancelled, step_timeout, timed_out
 from .record import Record
 from .reply import log
+from .runrecord import RunRecord
 from .saving import load
 from .storedpauses import StoredPauses
 from .tokens import Tokens
 from .watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from understudy.orchestration import Agent
     from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
+    from understudy.orchestration.runner import Runner
     from understudy.orchestration.saved import SavedRun
     from understudy.storing import PauseStore
 
@@ -79,7 +80,7 @@ class Runs:
     def __init__(
         self,
         prefix: str,
-        start: Callable[[Record, int], object],
+        start: Callable[[RunRecord, int], object],
         events: EventStream,
         max_runs: int | None = None,
         store: PauseStore | None = None,
@@ -99,12 +100,11 @@ class Runs:
     # --- beginning and going on
 
     def prepare(
-        self, agent: Agent[object], cell: ActorCell, input: str | Sequence[Part], options: RunOptions
-    ) -> Record:
+        self, runner: Runner[object], cell: ActorCell, input: str | Sequence[Part], options: RunOptions
+    ) -> RunRecord:
         """Make the record of a new run; `launch` starts it."""
-        _ = agent.run_spec  # what is wrong with the tools is raised here, to the caller, and not by a driver
         run_id = f"{self._prefix}-{next(self._numbers)}"
-        record = Record(run_id, agent, input, options, _scope(options.timeout), self, cell)
+        record = new_record(run_id, runner, input, options, _scope(options.timeout), self, cell)
         record.lease = self.conversations.lease(record)
         return record
 
@@ -118,31 +118,49 @@ class Runs:
 
     def go_on(
         self,
-        agent: Agent[object],
+        runner: Runner[object],
         token: str,
         answer: Answer,
         options: ResumeOptions,
-        cell_of: Callable[[Agent[object]], ActorCell],
-    ) -> Record:
+        cell_of: Callable[[Runner[object]], ActorCell],
+    ) -> RunRecord:
         """Feed an answer to a paused run, and make the record with which it goes on; `launch` starts it."""
         self._watchdog.be_awake()  # before the token is used up: a run that cannot be watched does not go on
 
-        def read(saved: SavedRun) -> Record:
-            record = load(saved, agent, options.deps, _scope(None), self, cell_of(agent), adopt=options.adopt)
-            record.lease = self.conversations.lease(record, was_saved=True)
-            return record
+        def read(saved: SavedRun) -> RunRecord:
+            return self.load(saved, runner, options.deps, _scope(None), cell_of(runner), adopt=options.adopt)
 
         with self._tokens.claimed(token, read) as paused:
             scope = _scope(options.timeout)
             paused.account.enter(scope.account)  # the limits that it is held to are those of whoever resumes it
-            feed_answer(paused, agent, answer, options)
+            feed_answer(paused, runner, answer, options)
             return paused.continued(scope, options.deps)
+
+    def load(
+        self,
+        saved: SavedRun,
+        runner: Runner[object],
+        deps: object,
+        scope: Scope,
+        cell: ActorCell,
+        *,
+        adopt: bool = False,
+    ) -> RunRecord:
+        """Return the record with which a run that was saved as text goes on.
+
+        Raises:
+            SpecChanged: the run was saved with another definition of the runner, and `adopt` is false.
+            ValueError: what was saved is no run, or one of another runner.
+        """
+        record = load(saved, runner, deps, scope, self, cell, adopt=adopt)
+        record.lease = self.conversations.lease(record, was_saved=True)
+        return record
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token."""
         return self._tokens.runner_of(token)
 
-    def launch(self, record: Record) -> None:
+    def launch(self, record: RunRecord) -> None:
         """Start a run that was prepared."""
         record.started_in = copy_context()
         record.started_in.run(record.enter, next_hops())
@@ -154,25 +172,25 @@ class Runs:
                 record.detach()
         self._admission.enter(record)
 
-    def _admitted(self, record: Record) -> None:
+    def _admitted(self, record: RunRecord) -> None:
         # In this order: a run that waits for a place has no conversation, which what is under way may wait for.
         self.conversations.enter(record, lambda: self._start(record, record.epoch))
 
-    def drive(self, record: Record, epoch: int, *, last: bool = False) -> None:
+    def drive(self, record: RunRecord, epoch: int, *, last: bool = False) -> None:
         """Start a driver for `record`; none if the run is over or in other hands."""
-        driver = Driver(self, record, epoch)
+        driver = driver_of(self, record, epoch)
         if record.give_to(driver, epoch):
             driver.begin(last=last)
 
     # --- ending and pausing, called by drivers
 
-    def complete(self, record: Record, outcome: Complete[object] | Incomplete, epoch: int) -> None:
+    def complete(self, record: RunRecord, outcome: Complete[object] | Incomplete, epoch: int) -> None:
         """End the run with its outcome."""
         stamp(outcome, record.run_id, lasting(record.session), record.artifacts.snapshot())
         if isinstance(outcome, Incomplete):
-            self._park(record, outcome, epoch)
+            self.park(record, outcome, epoch)
         else:
-            commit = remember(record, outcome.messages, epoch)
+            commit = remember(record, outcome.messages, epoch) if isinstance(record, Record) else None
             self._tokens.over(record)
             record.end(outcome, "complete", epoch=epoch, commit=commit)
 
@@ -205,20 +223,21 @@ class Runs:
         if record.agent.callbacks:
             Moments(record, epoch).tell(told)
             told = replace(told, session=lasting(record.session))
-        self._park(record, told, epoch)
+        self.park(record, told, epoch)
 
-    def _park(self, record: Record, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
+    def park(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
+        """End the run's stay here with an outcome, to which a token is added unless another run goes on with it."""
         token = "" if record.is_inner else self._keep(record, outcome, epoch)
         ended = record.end(replace(outcome, token=token), outcome.status, epoch=epoch)
         if token and not ended:
             self._tokens.revoke(token)
 
-    def _keep(self, record: Record, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> str:
+    def _keep(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> str:
         record.begin_step(epoch, "keeping what it needs to go on")
         issue = self._tokens.issue_for_limit if isinstance(outcome, Incomplete) else self._tokens.issue
         return issue(record)
 
-    def fail(self, record: Record, error: BaseException, epoch: int) -> None:
+    def fail(self, record: RunRecord, error: BaseException, epoch: int) -> None:
         """End the run with an error; a limit gets a token with which the run goes on."""
         token = self._token_for(record, error) if _can_be_raised(record, error) else ""
         if not token and not record.is_inner:
@@ -230,16 +249,16 @@ class Runs:
         if token and not ended:
             self._tokens.revoke(token)
         if ended:
-            tell_of_error(record, error)
+            _tell_of_error(record, error)
 
-    def _token_for(self, record: Record, limit: BaseException) -> str:
+    def _token_for(self, record: RunRecord, limit: BaseException) -> str:
         try:
             return self._tokens.issue_for_limit(record)
         except StoreError as error:  # what ended the run is the limit, and its caller must hear of that one
             limit.add_note(f"It has no token: {error}")
             return ""
 
-    def crashed(self, record: Record, cause: BaseException, epoch: int) -> None:
+    def crashed(self, record: RunRecord, cause: BaseException, epoch: int) -> None:
         """Fail the agent, and let the run go on from its record once that is dealt with; too many failures end the run."""
         with record.lock:
             if not record.is_held_at(epoch):
@@ -258,22 +277,22 @@ class Runs:
             return
         times = "once" if crashes == 1 else f"{crashes} times"
         error = AgentCrashed(
-            f"agent {record.agent.id!r} failed {times} in run {record.run_id}, the last time of {in_words(cause)}",
-            actor=record.agent.id,
+            f"agent {record.runner.id!r} failed {times} in run {record.run_id}, the last time of {in_words(cause)}",
+            actor=record.runner.id,
             causes=record.crashes,
         )
         error.__cause__ = cause
         error.retries_used_up = True
         self.fail(record, error, epoch)
 
-    def _tell_crashed(self, record: Record, cause: BaseException, crashes: int, poison: bool) -> None:
+    def _tell_crashed(self, record: RunRecord, cause: BaseException, crashes: int, poison: bool) -> None:
         if self.events.wants(RunCrashed):
             address = record.cell.address
             self.events.publish(
                 RunCrashed(address=address, run_id=record.run_id, error=cause, crashes=crashes, poison=poison)
             )
 
-    def cancel(self, record: Record, why: str = "") -> bool:
+    def cancel(self, record: RunRecord, why: str = "") -> bool:
         """End a run early, whatever it is doing; whether this call ended it."""
         return self._abandon(record, cancelled(record, why), "cancelled")
 
@@ -290,23 +309,24 @@ class Runs:
             self.cancel(record, why)
         return [record.run_id for record in records if record.phase == "cancelled"]
 
-    def ended(self, record: Record) -> None:
+    def ended(self, record: RunRecord) -> None:
         """Take a run off the books; its record calls this once."""
         record.detach()
         self._watchdog.unwatch(record)
         self.conversations.leave(record)
         self._admission.leave(record)
 
-    def in_flight(self) -> list[Record]:
+    def in_flight(self) -> list[RunRecord]:
         """Return the runs that are under way."""
         return self._watchdog.records()
 
     # --- deadlines, called by the watchdog
 
-    def _deadline_passed(self, record: Record) -> None:
+    def _deadline_passed(self, record: RunRecord) -> None:
         self._abandon(record, timed_out(record), "failed")
 
-    def _step_overdue(self, record: Record) -> None:
+    def _step_overdue(self, record: RunRecord) -> None:
+        assert isinstance(record, Record), "nothing but an agent's run has steps with a time of their own"
         order = record.step_order
         if order is None:
             if not self._gave_check_up(record):
@@ -361,7 +381,7 @@ class Runs:
         order.abandon()
 
     def _abandon(
-        self, record: Record, error: UnderstudyError, phase: RunPhase, *, overdue: float | None = None
+        self, record: RunRecord, error: UnderstudyError, phase: RunPhase, *, overdue: float | None = None
     ) -> bool:
         """End a run from outside; its driver, if it is at work, is waited for no longer."""
         if not record.end(error, phase, overdue=overdue):
@@ -370,7 +390,7 @@ class Runs:
             aside(partial(self._tokens.over, record))
         for failure in record.scope.cancel():
             log.error("a function that on_cancel was given failed", exc_info=failure)
-        tell_of_error(record, error)
+        _tell_of_error(record, error)
         return True
 
 
@@ -380,16 +400,21 @@ def _scope(timeout: float | None) -> Scope:
     return Scope(deadline, time.monotonic, parent=current_scope(), retries=RETRIES)
 
 
-def _can_be_raised(record: Record, error: BaseException) -> bool:
+def _can_be_raised(record: RunRecord, error: BaseException) -> bool:
     """Whether the run ended at a limit of its own, and somebody may go on with it."""
-    at_limit = isinstance(error, LIMITS) and record.machine is not None and record.machine.at_limit()
-    return at_limit and not record.is_inner
+    return isinstance(error, LIMITS) and record.is_at_limit() and not record.is_inner
 
 
-def _may_go_on(record: Record, cause: BaseException) -> bool:
+def _may_go_on(record: RunRecord, cause: BaseException) -> bool:
     """Whether a run gets another driver after one failed; if so, takes one of its retries."""
-    had_enough = len(record.crashes) >= POISON or (had_its_retries(cause) and not fails_agent(record.agent, cause))
+    named = isinstance(record, Record) and fails_agent(record.agent, cause)
+    had_enough = len(record.crashes) >= POISON or (had_its_retries(cause) and not named)
     return not had_enough and record.scope.take_retry(cause)
+
+
+def _tell_of_error(record: RunRecord, error: BaseException) -> None:
+    if isinstance(record, Record):
+        tell_of_error(record, error)
 
 
 def _may_try_again(record: Record, order: RunTool) -> bool:

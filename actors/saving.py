@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from understudy.orchestration import Agent
 from understudy.orchestration.port import RunOptions
 from understudy.orchestration.run import AgentRun
 from understudy.session import lasting
 
 from .record import Record
+from .runrecord import RunRecord
 
 if TYPE_CHECKING:
-    from understudy.orchestration import Agent
+    from understudy.orchestration.runner import Runner
     from understudy.orchestration.saved import SavedRun
     from understudy.scope import Scope
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from .runs import Runs
 
 
-def save(record: Record) -> str:
+def save(record: RunRecord) -> str:
     """Return a paused run as text; its `deps` are left out, and whoever goes on with it gives them again.
 
     Raises:
@@ -28,16 +30,15 @@ def save(record: Record) -> str:
     return saved_run(record).to_json()
 
 
-def saved_run(record: Record) -> SavedRun:
+def saved_run(record: RunRecord) -> SavedRun:
     """Return what `save` returns the text of."""
     from understudy.orchestration.saved import SavedRun
 
-    assert record.machine is not None
     return SavedRun(
         run_id=record.run_id,
-        runner_id=record.agent.id,
-        input=record.context.input,
-        machine=record.machine.to_json(),
+        runner_id=record.runner.id,
+        input=record.input_text,
+        machine=record.saved_machine(),
         session=lasting(record.session),
         user_id=record.options.user_id,
         conversation_id=record.options.conversation_id,
@@ -47,23 +48,22 @@ def saved_run(record: Record) -> SavedRun:
 
 def load(
     saved: SavedRun,
-    agent: Agent[object],
+    runner: Runner[object],
     deps: object,
     scope: Scope,
     runs: Runs,
     cell: ActorCell,
     *,
     adopt: bool = False,
-) -> Record:
+) -> RunRecord:
     """Return the record with which a saved run goes on.
 
     Raises:
-        SpecChanged: the run was saved with another definition of the agent, and `adopt` is false.
-        ValueError: what was saved is no run, or one of another agent.
+        SpecChanged: the run was saved with another definition of the runner, and `adopt` is false.
+        ValueError: what was saved is no run, or one of another runner.
     """
-    if saved.runner_id != agent.id:
-        raise ValueError(f"run {saved.run_id} belongs to agent {saved.runner_id!r}, not to {agent.id!r}")
-    machine = AgentRun.from_json(saved.machine, agent.run_spec, adopt=adopt)
+    if saved.runner_id != runner.id:
+        raise ValueError(f"run {saved.run_id} belongs to agent {saved.runner_id!r}, not to {runner.id!r}")
     options = RunOptions(
         session=saved.session,
         user_id=saved.user_id,
@@ -71,4 +71,7 @@ def load(
         deps=deps,
         history=() if saved.own_history else None,
     )
-    return Record(saved.run_id, agent, saved.input, options, scope, runs, cell, machine)
+    if isinstance(runner, Agent):
+        machine = AgentRun.from_json(saved.machine, runner.run_spec, adopt=adopt)
+        return Record(saved.run_id, runner, saved.input, options, scope, runs, cell, machine)
+    raise TypeError(f"expected an agent, got {runner!r}")

@@ -9,15 +9,15 @@ from understudy.ancestry import MAX_HOPS, check_permits, current_ancestry, next_
 from understudy.budget import Budget
 from understudy.errors import CircularAgentCall, RunError
 from understudy.messages import Message, Part
-from understudy.orchestration import Agent
 from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
+from understudy.orchestration.runner import Runner
 from understudy.outcomes import Outcome
 from understudy.session import check_key
 
 from .current import current_system, inside
 from .errands import Errands, needs_caller
 from .handle import Handle
-from .record import Record
+from .runrecord import RunRecord
 from .system import ActorSystem
 from .waiting import graph
 
@@ -45,17 +45,17 @@ class ThreadRuntime:
         _refuse_circle(runner, options.system)
         _refuse_forbidden(runner)
         system = _system(options.system)
-        return _carry_out(system, system.prepare_again(_agent(runner), token, answer, options))
+        return _carry_out(system, system.prepare_again(_runner(runner), token, answer, options))
 
 
-def _prepare(runner: object, input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, Record]:
+def _prepare(runner: object, input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, RunRecord]:
     _check(input, options)
     _refuse_forbidden(runner)
     system = _system(options.system)
-    return system, system.prepare(_agent(runner), input, options)
+    return system, system.prepare(_runner(runner), input, options)
 
 
-def _carry_out(system: ActorSystem, record: Record) -> Outcome[object]:
+def _carry_out(system: ActorSystem, record: RunRecord) -> Outcome[object]:
     callers = current_ancestry()
     try:
         if not callers:
@@ -69,8 +69,8 @@ def _carry_out(system: ActorSystem, record: Record) -> Outcome[object]:
         raise
 
 
-def _launch_and_wait(system: ActorSystem, record: Record) -> Outcome[object]:
-    if needs_caller(record.agent) is None:
+def _launch_and_wait(system: ActorSystem, record: RunRecord) -> Outcome[object]:
+    if needs_caller(record.runner) is None:
         system.launch(record)
         record.reply.wait()
     else:
@@ -82,7 +82,7 @@ def _launch_and_wait(system: ActorSystem, record: Record) -> Outcome[object]:
 
 
 def _refuse_caller_tools(runner: object) -> None:
-    name = needs_caller(_agent(runner))
+    name = needs_caller(_runner(runner))
     if name is not None:
         raise ValueError(
             f"tool {name!r} has isolation='caller': its calls run on the thread that waits in run() or resume(), "
@@ -94,24 +94,24 @@ def _refuse_circle(runner: object, given: object) -> None:
     callers = current_ancestry()
     if not callers:
         return
-    agent = _agent(runner)
+    called = _runner(runner)
     try:
-        graph.check(callers, agent)
+        graph.check(callers, called)
     except CircularAgentCall as error:
-        _system(given).tell_refused(agent, error)
+        _system(given).tell_refused(called, error)
         raise
 
 
 def _refuse_forbidden(runner: object) -> None:
-    check_permits(_agent(runner))
+    check_permits(_runner(runner))
     if next_hops() > MAX_HOPS:
-        raise RunError(too_many_hops(_agent(runner).id))
+        raise RunError(too_many_hops(_runner(runner).id))
 
 
-def _agent(runner: object) -> Agent[object]:
-    if not isinstance(runner, Agent):
-        raise TypeError(f"expected an agent, got {runner!r}")
-    return cast("Agent[object]", runner)
+def _runner(given: object) -> Runner[object]:
+    if not isinstance(given, Runner):
+        raise TypeError(f"expected an agent, got {given!r}")
+    return cast("Runner[object]", given)
 
 
 def _system(given: object) -> ActorSystem:

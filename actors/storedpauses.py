@@ -17,7 +17,7 @@ from .saving import save
 if TYPE_CHECKING:
     from understudy.orchestration.saved import SavedRun
 
-    from .record import Record
+    from .runrecord import RunRecord
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class StoredPauses:
     def __init__(self, store: PauseStore) -> None:
         self._store = store
 
-    def issue(self, record: Record) -> str:
+    def issue(self, record: RunRecord) -> str:
         """Store a paused run and return its token.
 
         Raises:
@@ -76,7 +76,7 @@ class StoredPauses:
         """
         return self._put(record, None)
 
-    def issue_for_limit(self, record: Record) -> str:
+    def issue_for_limit(self, record: RunRecord) -> str:
         """Store a run that reached a limit and return its token, which may be forgotten after `KEPT_LIMITS` seconds.
 
         Raises:
@@ -84,7 +84,7 @@ class StoredPauses:
         """
         return self._put(record, KEPT_LIMITS)
 
-    def _put(self, record: Record, keep: float | None) -> str:
+    def _put(self, record: RunRecord, keep: float | None) -> str:
         token = Token(record.run_id, record.revision + 1, secrets.token_urlsafe(12))
         what = f"run {record.run_id} pauses, and cannot be kept in {self._store!r}"
         try:
@@ -98,7 +98,7 @@ class StoredPauses:
         return str(token)
 
     @contextmanager
-    def claimed(self, token: str, load: Callable[[SavedRun], Record]) -> Generator[Record]:
+    def claimed(self, token: str, load: Callable[[SavedRun], RunRecord]) -> Generator[RunRecord]:
         """Yield the paused run, and use the token up at the end of the block; if the block raises, the token stands.
 
         Args:
@@ -156,7 +156,7 @@ class StoredPauses:
         if given is not None:
             self._close(given.run_id, given.revision)
 
-    def over(self, record: Record) -> None:
+    def over(self, record: RunRecord) -> None:
         """Close the entry of a run that went on from a token and is over. That the store fails is logged: the run is over."""
         if record.revision:
             self._close(record.run_id, record.revision)

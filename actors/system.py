@@ -15,7 +15,7 @@ from understudy import memory
 from understudy.errors import AgentDown, CircularAgentCall
 from understudy.messages import Part
 from understudy.messaging import DEFAULT_CAPACITY, Mailbox
-from understudy.orchestration import Agent
+from understudy.orchestration.runner import Runner
 from understudy.orchestration.supervision import OneForOne
 from understudy.orchestration.supervisors import Child, Supervisor
 from understudy.storing import PauseStore
@@ -30,8 +30,8 @@ from .directory import Directory
 from .eventstream import EventStream
 from .family import Family, Member
 from .health import Health, health_of, tree_of
-from .record import Record
 from .ref import ActorRef, SupervisorRef
+from .runrecord import RunRecord
 from .runs import Runs
 from .shell import forget_shells
 from .stores import open_store
@@ -94,18 +94,18 @@ class ActorSystem:
         self._runs = self._new_runs()
         self._directory = self._directory.in_child(partial(maker, self._runs), self._runs.hung.give_up)
 
-    def prepare(self, agent: Agent[object], input: str | Sequence[Part], options: RunOptions) -> Record:
+    def prepare(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> RunRecord:
         """Make the record of a new run; nothing happens before `launch`."""
-        return self._runs.prepare(agent, self._directory.cell_of(agent), input, options)
+        return self._runs.prepare(runner, self._directory.cell_of(runner), input, options)
 
-    def prepare_again(self, agent: Agent[object], token: str, answer: Answer, options: ResumeOptions) -> Record:
+    def prepare_again(self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions) -> RunRecord:
         """Use up a token and make the record with which its run goes on; nothing happens before `launch`."""
         self._directory.refuse_if_closed()
-        return self._runs.go_on(agent, token, answer, options, self._directory.cell_of)
+        return self._runs.go_on(runner, token, answer, options, self._directory.cell_of)
 
-    def cell_of(self, agent: Agent[object]) -> ActorCell:
-        """Return the actor that stands for an agent here; one that only runs gets its own at its first run."""
-        return self._directory.cell_of(agent)
+    def cell_of(self, runner: Runner[object]) -> ActorCell:
+        """Return the actor that stands for a runner here; one that only runs gets its own at its first run."""
+        return self._directory.cell_of(runner)
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token, which is not used up; blocks for the store, if there is one.
@@ -117,7 +117,7 @@ class ActorSystem:
         """
         return self._runs.runner_of(token)
 
-    def launch(self, record: Record) -> None:
+    def launch(self, record: RunRecord) -> None:
         """Start a run that was prepared; returns at once."""
         self._runs.launch(record)
         if self._cancels:  # it was prepared before the system was closed
@@ -126,7 +126,7 @@ class ActorSystem:
     # --- what is spawned
 
     @overload
-    def spawn(self, actor: Agent[T], *, strategy: OneForOne | None = None) -> AgentRef[T]: ...
+    def spawn(self, actor: Runner[T], *, strategy: OneForOne | None = None) -> AgentRef[T]: ...
     @overload
     def spawn(
         self,
@@ -141,7 +141,7 @@ class ActorSystem:
     def spawn(self, actor: Supervisor) -> SupervisorRef: ...
     def spawn(
         self,
-        actor: Callable[[], Actor[M]] | Agent[T] | Supervisor,
+        actor: Callable[[], Actor[M]] | Runner[T] | Supervisor,
         *,
         name: str | None = None,
         mailbox: Mailbox | None = None,
@@ -173,7 +173,7 @@ class ActorSystem:
         box = mailbox if mailbox is not None else Mailbox()
         child = Child(actor, name or "", mailbox=box, turn_timeout=turn_timeout)
         cell = self._directory.add(child, strategy)
-        return ActorRef(cell) if child.agent is None else AgentRef(self, cast("Agent[T]", child.agent), cell)
+        return ActorRef(cell) if child.runner is None else AgentRef(self, cast("Runner[T]", child.runner), cell)
 
     def find(self, name: str) -> ActorRef[object]:
         """Return the reference of your own actor `name`.
@@ -277,13 +277,13 @@ class ActorSystem:
         """Return the last 100 messages to actors that nobody handled, the oldest first; `health()` has their number."""
         return self._events.letters.last()
 
-    def tell_refused(self, agent: Agent[object], error: CircularAgentCall) -> None:
+    def tell_refused(self, runner: Runner[object], error: CircularAgentCall) -> None:
         """Tell who subscribes of a run that would have waited for itself."""
-        self._events.refused(self._directory.address_of(agent), error)
+        self._events.refused(self._directory.address_of(runner), error)
 
     # --- what runs need
 
-    def _start_run(self, record: Record, epoch: int) -> None:
+    def _start_run(self, record: RunRecord, epoch: int) -> None:
         record.started_in.run(enter_system, self)
         record.cell.tell(StartRun(record, epoch), on_lost=record.lost)
 

@@ -14,7 +14,7 @@ from understudy.errors import TokenUsed, UnknownToken
 if TYPE_CHECKING:
     from understudy.orchestration.saved import SavedRun
 
-    from .record import Record
+    from .runrecord import RunRecord
 
 REMEMBERED = 10_000  # Used tokens that are told apart from unknown ones; the oldest are forgotten first.
 KEPT_LIMITS = 1_000  # Runs at a limit that can go on. Most callers only see the error, and never come back for them.
@@ -26,18 +26,18 @@ class Tokens:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         """Guards both tables: of two who bring one token, one gets the run."""
-        self._paused: dict[str, Record] = {}
+        self._paused: dict[str, RunRecord] = {}
         self._used: OrderedDict[str, None] = OrderedDict()
         self._limits: OrderedDict[str, None] = OrderedDict()
 
-    def issue(self, record: Record) -> str:
+    def issue(self, record: RunRecord) -> str:
         """Return a new token for `record`; whoever has it can go on with the run."""
         token = f"{record.run_id}.{secrets.token_urlsafe(12)}"
         with self._lock:
             self._paused[token] = record
         return token
 
-    def issue_for_limit(self, record: Record) -> str:
+    def issue_for_limit(self, record: RunRecord) -> str:
         """Return a token for a run that reached a limit; of these, the oldest are forgotten when there are too many."""
         token = self.issue(record)
         with self._lock:
@@ -48,7 +48,7 @@ class Tokens:
         return token
 
     @contextmanager
-    def claimed(self, token: str, load: Callable[[SavedRun], Record]) -> Generator[Record]:
+    def claimed(self, token: str, load: Callable[[SavedRun], RunRecord]) -> Generator[RunRecord]:
         """Yield the paused run and use the token up; if the block raises, the token stands.
 
         Args:
@@ -66,7 +66,7 @@ class Tokens:
             self._give_back(token, record)
             raise
 
-    def _take(self, token: str) -> Record:
+    def _take(self, token: str) -> RunRecord:
         with self._lock:
             record = self._paused.pop(token, None)
             self._limits.pop(token, None)
@@ -82,7 +82,7 @@ class Tokens:
         record = self._paused.get(token)
         if record is None:
             raise self._refusal(token)
-        return record.agent.id
+        return record.runner.id
 
     def _refusal(self, token: str) -> TokenUsed | UnknownToken:
         if token in self._used:
@@ -92,7 +92,7 @@ class Tokens:
             "without a store, a token is valid only in the process that made it"
         )
 
-    def _give_back(self, token: str, record: Record) -> None:
+    def _give_back(self, token: str, record: RunRecord) -> None:
         with self._lock:
             self._used.pop(token, None)
             self._paused[token] = record
@@ -103,7 +103,7 @@ class Tokens:
             self._paused.pop(token, None)
             self._limits.pop(token, None)
 
-    def over(self, record: Record) -> None:
+    def over(self, record: RunRecord) -> None:
         """Do nothing about a run that is over: nothing of it is kept."""
 
     def __len__(self) -> int:

@@ -11,8 +11,8 @@ from math import inf
 from understudy.errors import AgentDown
 
 from .aside import aside
-from .record import Record
 from .reply import log
+from .runrecord import RunRecord
 
 TICK = 0.02  # Seconds between looks; how late a deadline may be noticed.
 LINGER = 5.0  # Seconds it goes on ticking after the last run, for the next run is usually near.
@@ -26,17 +26,17 @@ class Watchdog:
         on_step: called when a step has taken too long.
     """
 
-    def __init__(self, on_deadline: Callable[[Record], object], on_step: Callable[[Record], object]) -> None:
+    def __init__(self, on_deadline: Callable[[RunRecord], object], on_step: Callable[[RunRecord], object]) -> None:
         self._on_deadline = on_deadline
         self._on_step = on_step
         self._lock = threading.Lock()
         """Guards the decision whether the thread ends or goes on."""
         self._ticking = False
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, RunRecord] = {}
         self._seen_to: set[tuple[str, object]] = set()
         """What a lent thread is doing about which run: a step that is seen to for long keeps no run from its deadline."""
 
-    def watch(self, record: Record) -> None:
+    def watch(self, record: RunRecord) -> None:
         """Look after `record` from now on. Raises `AgentDown` when no thread can be started."""
         self._records[record.run_id] = record
         try:
@@ -53,15 +53,15 @@ class Watchdog:
             except RuntimeError as cause:
                 raise AgentDown(f"no thread can be started to watch over runs: {cause}") from cause
 
-    def unwatch(self, record: Record) -> None:
+    def unwatch(self, record: RunRecord) -> None:
         """Forget `record`."""
         self._records.pop(record.run_id, None)
 
-    def find(self, run_id: str) -> Record | None:
+    def find(self, run_id: str) -> RunRecord | None:
         """Return the record of a run that is looked after."""
         return self._records.get(run_id)
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[RunRecord]:
         """Return the records looked after."""
         return list(self._records.values())
 
@@ -98,21 +98,21 @@ class Watchdog:
         for record in self.records():
             self._look(record, now)
 
-    def _look(self, record: Record, now: float) -> None:
+    def _look(self, record: RunRecord, now: float) -> None:
         deadline = record.scope.deadline
         if (inf if deadline is None else deadline) <= now:
             self._see_to(record, self._on_deadline)
         elif record.step_deadline <= now:
             self._see_to(record, self._on_step)
 
-    def _see_to(self, record: Record, what: Callable[[Record], object]) -> None:
+    def _see_to(self, record: RunRecord, what: Callable[[RunRecord], object]) -> None:
         """Have another thread do it: callbacks of the user's may run there, and all other runs need their watchdog."""
         seen_to = (record.run_id, what)
         if seen_to not in self._seen_to:
             self._seen_to.add(seen_to)
             aside(partial(self._do, record, what))
 
-    def _do(self, record: Record, what: Callable[[Record], object]) -> None:
+    def _do(self, record: RunRecord, what: Callable[[RunRecord], object]) -> None:
         try:
             what(record)
         except BaseException:

@@ -296,6 +296,10 @@ class Agent(Runner[T_co]):
             object.__setattr__(self, "_run_spec", self._make_run_spec())
         return cast(RunSpec, self._run_spec)
 
+    @property
+    def inner_runners(self) -> tuple[Runner[object], ...]:
+        return tuple([each.runner for each in self.sub_agents])
+
     def fingerprint(self) -> str:
         return self.run_spec.fingerprint()
 

@@ -30,6 +30,10 @@ class Group(Runner[object]):
         set_(self, "_group_spec", None)
 
     @property
+    def inner_runners(self) -> tuple[Runner[object], ...]:
+        return self.children
+
+    @property
     def run_spec(self) -> GroupSpec:
         """What a machine needs to know of the group; builds the schemas of all tools inside of it the first time."""
         if self._group_spec is None:

@@ -48,6 +48,11 @@ class Runner(Generic[T_co]):
     def _kind(cls) -> str:
         return cls.__name__.lower()
 
+    @property
+    def inner_runners(self) -> tuple[Runner[object], ...]:
+        """The runners that its runs may begin by themselves; empty for one that stands alone."""
+        return ()
+
     def fingerprint(self) -> str:
         """Return a short digest of the definition, the same in every process; a saved run belongs to one."""
         raise NotImplementedError

@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 
 from understudy.messaging import Mailbox
 
-from .agent import Agent
+from .runner import Runner
 from .supervision import OneForOne, Restart, Strategy
 
 
@@ -16,10 +16,10 @@ from .supervision import OneForOne, Restart, Strategy
 class Child:
     """How a supervisor starts one actor."""
 
-    actor: Callable[[], object] | Agent[object]
-    """The class, or a function that makes the object; called again for each restart. Or an agent."""
+    actor: Callable[[], object] | Runner[object]
+    """The class, or a function that makes the object; called again for each restart. Or a runner."""
     name: str = ""
-    """Unique in the system; made from the class's name if empty. An agent's is its id."""
+    """Unique in the system; made from the class's name if empty. A runner's is its id."""
     restart: Restart = "transient"
     """`permanent` is restarted whenever it ends, `transient` when it fails, `temporary` never."""
     mailbox: Mailbox = field(default_factory=Mailbox)
@@ -27,9 +27,9 @@ class Child:
     """Seconds in which a message must be handled; then it fails, and a new object goes on. None waits for ever."""
 
     def __post_init__(self) -> None:
-        agent = self.agent
-        if agent is not None:
-            self._check_agent(agent)
+        runner = self.runner
+        if runner is not None:
+            self._check_runner(runner)
         elif not callable(self.actor):
             raise TypeError(f"a child is a class or a function that makes an actor, or an agent; got {self.actor!r}")
         if self.restart not in ("permanent", "transient", "temporary"):
@@ -38,17 +38,17 @@ class Child:
             raise ValueError(f"turn_timeout must be above 0 seconds, or None; got {self.turn_timeout!r}")
 
     @property
-    def agent(self) -> Agent[object] | None:
-        """The agent, if the child is one."""
+    def runner(self) -> Runner[object] | None:
+        """The runner, if the child is one."""
         given: object = self.actor
-        return cast("Agent[object]", given) if isinstance(given, Agent) else None
+        return cast("Runner[object]", given) if isinstance(given, Runner) else None
 
-    def _check_agent(self, agent: Agent[object]) -> None:
-        if self.name not in ("", agent.id):
-            raise ValueError(f"agent {agent.id!r} goes by its id, and not by the name {self.name!r}")
+    def _check_runner(self, runner: Runner[object]) -> None:
+        if self.name not in ("", runner.id):
+            raise ValueError(f"agent {runner.id!r} goes by its id, and not by the name {self.name!r}")
         if self.mailbox != Mailbox() or self.turn_timeout is not None:
-            raise ValueError(f"agent {agent.id!r} takes runs, which no mailbox and no turn_timeout bounds")
-        object.__setattr__(self, "name", agent.id)
+            raise ValueError(f"agent {runner.id!r} takes runs, which no mailbox and no turn_timeout bounds")
+        object.__setattr__(self, "name", runner.id)
 
 
 class Supervisor:
@@ -86,4 +86,4 @@ class Supervisor:
         return f"Supervisor({self.id!r}, {len(self.children)} children, {type(self.strategy).__name__})"
 
 
-ChildLike: TypeAlias = "Callable[[], object] | Agent[object] | Child | Supervisor"
+ChildLike: TypeAlias = "Callable[[], object] | Runner[object] | Child | Supervisor"

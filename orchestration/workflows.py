@@ -184,7 +184,7 @@ class Workflow(Runner[object]):
         return Workflow(self.id if id is None else id, **(kept | changes))
 
     @property
-    def children(self) -> tuple[Runner[object], ...]:
+    def inner_runners(self) -> tuple[Runner[object], ...]:
         """The tasks' runners, in order."""
         return tuple([task.runner for task in self.tasks])
 

@@ -10,7 +10,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
 from understudy.actors.admission import IN_LINE, Admission
-from understudy.actors.record import Record
+from understudy.actors.runrecord import RunRecord
 from understudy.orchestration.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -166,7 +166,7 @@ def test_the_end_of_the_system_names_the_runs_that_it_cancelled(doors: Doors, ag
 
 def test_a_run_that_ended_before_it_stood_in_line_takes_no_place(agent: us.Agent) -> None:
     with us.ActorSystem("shop") as system:
-        started: list[Record] = []
+        started: list[RunRecord] = []
         admission = Admission(1, started.append)
         over = system.prepare(agent, "over", RunOptions())
         assert over.runs.cancel(over)

@@ -19,7 +19,7 @@ from tests.support.paths import ROOT
 from tests.support.scripts import WAIT, eventually, finished
 from tests.support.stores import DictStore
 from understudy.actors import memory as memories
-from understudy.actors.record import Stale
+from understudy.actors.runrecord import Stale
 from understudy.messages import user_message
 from understudy.orchestration.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says

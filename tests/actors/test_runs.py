@@ -244,6 +244,7 @@ def test_a_run_that_no_thread_can_be_had_for_ends_and_says_so(monkeypatch: pytes
         raise RuntimeError("can't start new thread")
 
     record = us.ActorSystem("shop").prepare(scripted(says("ok")), "go", RunOptions())
+    assert isinstance(record, Record)
     monkeypatch.setattr(shell, "pool", shell.ShellPool())
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     Driver(record.runs, record, record.epoch).begin(last=False)

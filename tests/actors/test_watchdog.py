@@ -12,23 +12,23 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, scripted
 from understudy.actors import watchdog
-from understudy.actors.record import Record
+from understudy.actors.runrecord import RunRecord
 from understudy.actors.watchdog import Watchdog
 from understudy.orchestration.port import RunOptions
 from understudy.testing import FunctionModel, says
 
 
-def ignore(record: Record) -> None:
+def ignore(record: RunRecord) -> None:
     """Do nothing about a deadline."""
 
 
-class JoinedWhileLookedAt(dict[str, Record]):
+class JoinedWhileLookedAt(dict[str, RunRecord]):
     """Records that a new one joins while somebody asks whether there are any."""
 
-    def __init__(self, dog: Watchdog, newcomer: Record) -> None:
+    def __init__(self, dog: Watchdog, newcomer: RunRecord) -> None:
         super().__init__()
         self._dog = dog
-        self._newcomer: Record | None = newcomer
+        self._newcomer: RunRecord | None = newcomer
 
     def __len__(self) -> int:
         found = super().__len__()

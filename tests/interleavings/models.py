@@ -187,6 +187,7 @@ def result_against_takeover() -> None:
     model = ScriptedModel([calls("slow"), says("done")])
     system = us.ActorSystem("shop")
     record = system.prepare(us.Agent("clerk", model=model, tools=[slow]), "go", RunOptions())
+    assert isinstance(record, Record)
     completed = list[None]()
     record.reply.when_done(lambda: completed.append(None))
 

@@ -23,6 +23,7 @@ from understudy.actors.future import MergedFuture
 from understudy.actors.mailbox import Lanes
 from understudy.actors.record import Record
 from understudy.actors.reply import Reply
+from understudy.actors.runrecord import RunRecord
 from understudy.actors.runs import Runs
 from understudy.actors.shell import ShellPool
 
@@ -90,7 +91,7 @@ MUTANTS = (
         "take_results",
         (("with self.lock:", "if True:"),),
     ),
-    Mutant("end_without_lock", models.cancel_against_finish, Record, "end", (("with self.lock:", "if True:"),)),
+    Mutant("end_without_lock", models.cancel_against_finish, RunRecord, "end", (("with self.lock:", "if True:"),)),
     Mutant(
         "watched_last",
         models.cancel_against_begin,

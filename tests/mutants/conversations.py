@@ -9,6 +9,7 @@ MEMORY = "actors/memory.py"
 MEMORIES = "understudy/memory.py"
 RUNS = "actors/runs.py"
 RECORD = "actors/record.py"
+RUN_RECORD = "actors/runrecord.py"
 SESSION = "understudy/session.py"
 
 TEST_LINES = "tests/actors/test_conversations.py"
@@ -26,7 +27,7 @@ MUTANTS = (
     ),
     Mutant(
         "every run waits for its conversation alone",
-        RECORD,
+        RUN_RECORD,
         "self.root = runs.root_of(self.link)",
         "self.root = run_id",
         (f"{TEST_LINES}::test_what_a_run_without_a_conversation_begins_shares_one",),
@@ -132,7 +133,8 @@ MUTANTS = (
     Mutant(
         "an answer is stored after it was reported",
         RUNS,
-        "            commit = remember(record, outcome.messages, epoch)\n            self._tokens.over(record)\n"
+        "            commit = remember(record, outcome.messages, epoch) if isinstance(record, Record) else None\n"
+        "            self._tokens.over(record)\n"
         '            record.end(outcome, "complete", epoch=epoch, commit=commit)',
         '            record.end(outcome, "complete", epoch=epoch)\n'
         "            (remember(record, outcome.messages, epoch) or int)()",
@@ -148,7 +150,7 @@ MUTANTS = (
     ),
     Mutant(
         "what somebody else ended is stored",
-        RECORD,
+        RUN_RECORD,
         "                return False\n            if commit is not None:\n                commit()\n",
         "                commit and commit()\n                return False\n",
         (f"{TEST_MEMORY}::test_a_driver_whose_run_somebody_else_ended_stores_nothing",),

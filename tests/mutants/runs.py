@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
+RUN_RECORD = "actors/runrecord.py"
 RECORD = "actors/record.py"
 RUNS = "actors/runs.py"
 DRIVER = "actors/driver.py"
@@ -29,21 +30,21 @@ MUTANTS = (
     # --- who drives a run
     Mutant(
         "a stale driver's result is accepted",
-        RECORD,
+        RUN_RECORD,
         "return epoch == self.epoch and self.phase",
         "return self.phase",
         (f"{TEST_TOOLS}::test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too",),
     ),
     Mutant(
         "a run that is taken over keeps its epoch",
-        RECORD,
+        RUN_RECORD,
         "self.epoch += 1\n        self.driver = None",
         "self.driver = None",
         (f"{TEST_TOOLS}::test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too",),
     ),
     Mutant(
         "a run ends twice",
-        RECORD,
+        RUN_RECORD,
         'if self.phase != "running" or stale or in_time:',
         "if stale or in_time:",
         (TEST_RUNS, "tests/actors/test_interleavings.py"),

@@ -25,7 +25,7 @@ def test_a_workflow_knows_which_parameters_its_prompts_need() -> None:
     )
 
     assert brief.parameters == {"topic", "words", "tone"}
-    assert brief.children == (ONE, TWO)
+    assert brief.inner_runners == (ONE, TWO)
     assert brief.replace(id="other", max_parallel=2).max_parallel == 2
 
 

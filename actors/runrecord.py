@@ -1,0 +1,312 @@
+"""A run in flight, of any runner: its lock and epoch, who drives it, and what it leaves at its end.
+
+Whoever drives the run holds an epoch. Raising the epoch takes the run away from whoever held the last one: what such a
+driver still brings is refused with `Stale`, and its thread goes back to the pool whenever it returns.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Protocol, Self
+
+from understudy.account import Account
+from understudy.ancestry import Ancestry, Link, enter_ancestry
+from understudy.artifacts import Artifacts
+from understudy.handles import RunPhase, RunStatus
+from understudy.messages import Part, join_text
+from understudy.outcomes import Outcome, PauseAnswer
+from understudy.scope import Scope, enter_scope
+from understudy.session import SessionOverlay, SessionState
+
+from .reply import Reply
+from .story import Story
+
+if TYPE_CHECKING:
+    from understudy.orchestration.port import RunOptions
+    from understudy.orchestration.runner import Runner
+
+    from .actorcell import ActorCell
+    from .conversations import Lease
+    from .errands import Errands
+    from .runs import Runs
+
+_NO_CONTEXT = contextvars.Context()
+
+
+def _nothing() -> None:
+    """What a run without a parent has to undo."""
+
+
+class Stale(BaseException):
+    """The run was taken away from this driver; it unwinds. Not an error: nobody outside the driver sees it."""
+
+
+class RunDriver(Protocol):
+    """Who drives a run, from one epoch to the next."""
+
+    returned: bool
+    """Whether it holds no thread; one that was taken over may never let go of its own."""
+
+    def begin(self, *, last: bool) -> None:
+        """Begin, on another thread; with `last` the calling one has nothing more to do and may be used."""
+        ...
+
+
+class RunRecord(ABC):
+    """One run. The lock guards machine, epoch, phase, step and session; no user code and no model runs under it.
+
+    Args:
+        run_id: unique in its system.
+        runner: whose run it is.
+        input: what the user said.
+        options: what the caller said besides; a `SessionState` gets the changed keys at the end.
+        scope: the run's deadline and cancellation; gets the run's account.
+        runs: who keeps the run; told once of its end, on the thread that ends it, before the reply completes.
+        cell: the runner's actor.
+        account: what the run draws from.
+    """
+
+    __slots__ = (
+        "account",
+        "ancestry",
+        "artifacts",
+        "cell",
+        "crashes",
+        "detach",
+        "doing",
+        "driver",
+        "epoch",
+        "errands",
+        "input",
+        "is_inner",
+        "lease",
+        "link",
+        "lock",
+        "options",
+        "phase",
+        "reply",
+        "revision",
+        "root",
+        "run_id",
+        "runner",
+        "runs",
+        "scope",
+        "session",
+        "started_in",
+        "step_deadline",
+        "step_since",
+        "story",
+    )
+
+    def __init__(
+        self,
+        run_id: str,
+        runner: Runner[object],
+        input: str | Sequence[Part],
+        options: RunOptions,
+        scope: Scope,
+        runs: Runs,
+        cell: ActorCell,
+        account: Account,
+    ) -> None:
+        self.run_id = run_id
+        self.runner = runner
+        self.input = input
+        self.options = options
+        self.scope = scope
+        self.account = scope.account = account
+        self.runs = runs
+        self.cell = cell
+        self.link = Link(runner, run_id)
+        self.ancestry: Ancestry = (self.link,)
+        """Who waits for what this run does: the run itself, after those who wait for the run."""
+        self.root = runs.root_of(self.link)
+        """Id of the outermost run it was begun in, or its own."""
+        self.lease: Lease | None = None
+        """Its claim to the conversation that its agent's memory knows."""
+        self.lock = threading.Lock()
+        self.epoch = 0
+        self.phase: RunPhase = "running"
+        self.doing = "starting"
+        self.step_deadline = inf
+        """When the step in hand must be over, for the watchdog; infinite when the driver sees to it itself."""
+        self.step_since = time.monotonic()
+        """When the step in hand began, on the monotonic clock."""
+        self.driver: RunDriver | None = None
+        """Who drives the run now."""
+        self.started_in: contextvars.Context = _NO_CONTEXT
+        """The context variables of whoever began the run, and the run's own; each driver gets a copy."""
+        self.errands: Errands | None = None
+        """What the thread that waits for the run is to do for it; None if nobody waits, or no tool needs it."""
+        self.is_inner = False
+        """Whether the run is a part of another one, which alone goes on with it when it pauses."""
+        self.detach: Callable[[], None] = _nothing
+        """Ends the tie to the cancellation of the run that this one was begun in."""
+        self.crashes: tuple[BaseException, ...] = ()
+        """What its drivers failed of, one after another."""
+        self.revision = 0
+        """Which pause it went on from, if a store has it; 0 for none."""
+        given = options.session
+        self.session = SessionOverlay(given.snapshot() if isinstance(given, SessionState) else dict(given or {}))
+        self.artifacts = Artifacts()
+        """What tools returned that was too long for the model."""
+        self.reply: Reply[Outcome[object]] = Reply()
+        self.story = Story(run_id)
+
+    # --- what each kind of runner has of its own
+
+    @property
+    @abstractmethod
+    def turns(self) -> int:
+        """Model calls so far."""
+
+    @property
+    @abstractmethod
+    def iterations(self) -> int:
+        """Rounds of tool calls so far."""
+
+    @abstractmethod
+    def saved_machine(self) -> str:
+        """Return the machine as text."""
+
+    @abstractmethod
+    def respond(self, answers: Mapping[str, PauseAnswer]) -> None:
+        """Feed a person's answers, by the ids of the pauses."""
+
+    @abstractmethod
+    def is_at_limit(self) -> bool:
+        """Whether the run stopped where it may go on once a limit is raised."""
+
+    @abstractmethod
+    def continued(self, scope: Scope, deps: object) -> Self:
+        """Return the record with which this run, paused here, goes on."""
+
+    def _let_go(self, given_up: bool) -> None:  # noqa: B027 (a kind of run may hold nothing)
+        """Let go of what the run was at when it ended; `given_up` says whether its driver is still at it."""
+
+    # --- for code that is part of the run
+
+    def enter(self, hops: int) -> None:
+        """Make the code of the current context part of this run, which has `hops`."""
+        enter_ancestry(self.ancestry, hops)
+        enter_scope(self.scope)
+
+    @property
+    def input_text(self) -> str:
+        """What the user said, as text."""
+        return self.input if isinstance(self.input, str) else join_text(self.input)
+
+    # --- for the driver that holds `epoch`; each raises `Stale` to any other
+
+    def begin_step(self, epoch: int, doing: str, deadline: float = inf) -> None:
+        """Say what the driver is about to do, and until when."""
+        with self.lock:
+            self._check(epoch)
+            self.doing = doing
+            self.step_since = time.monotonic()
+            self.step_deadline = deadline
+
+    def _check(self, epoch: int) -> None:
+        if not self.is_held_at(epoch):  # a driver may be started in the moment the run ends
+            raise Stale
+
+    # --- for anyone
+
+    def is_held_at(self, epoch: int) -> bool:
+        """Whether the run goes on and nobody has taken it over since `epoch`; call it under the lock."""
+        return epoch == self.epoch and self.phase == "running"
+
+    def take_over(self, epoch: int) -> int | None:
+        """Take the run away from the driver that holds `epoch`; call it under the lock.
+
+        Returns:
+            The new epoch, or None if someone else was faster.
+        """
+        if not self.is_held_at(epoch):
+            return None
+        self.epoch += 1
+        self.driver = None
+        self.step_deadline = inf
+        return self.epoch
+
+    def give_to(self, driver: RunDriver, epoch: int) -> bool:
+        """Note who drives the run from now on; False if it has ended, or was taken over since `epoch`."""
+        with self.lock:
+            if not self.is_held_at(epoch):
+                return False
+            self.driver = driver
+            self.account.start(time.monotonic)
+            return True
+
+    def end(
+        self,
+        ending: Outcome[object] | BaseException,
+        phase: RunPhase,
+        *,
+        epoch: int | None = None,
+        overdue: float | None = None,
+        commit: Callable[[], object] | None = None,
+    ) -> bool:
+        """End the run, or its stay here, and complete the reply; whatever drives it becomes stale.
+
+        A driver that did not end the run itself is counted as given up until it comes back.
+
+        Args:
+            ending: the outcome, or the error.
+            phase: what the run is from now on.
+            epoch: end it only if this is still the driver's epoch.
+            overdue: end it only if the step in hand was due by then.
+            commit: called if it is ended, under the lock and before anybody can hear of it.
+
+        Returns:
+            Whether this call ended it.
+        """
+        with self.lock:
+            stale = epoch is not None and epoch != self.epoch
+            in_time = overdue is not None and self.step_deadline > overdue
+            if self.phase != "running" or stale or in_time:
+                return False
+            if commit is not None:
+                commit()
+            self.epoch += 1
+            self.phase = phase
+            doing, self.doing = self.doing, ""
+            self.step_deadline = inf
+            self.link.over = True  # first of all, for whoever hears of the end is no longer inside of the run
+            # It refers to us: a run that is over should go at once, not at a garbage collection.
+            driver, self.driver = self.driver, None
+        self.account.stop()
+        given_up = epoch is None and driver is not None and not driver.returned
+        if given_up and driver is not None:
+            self.runs.hung.abandon(driver, self, doing, self.step_since)
+        self._let_go(given_up)
+        if isinstance(self.options.session, SessionState):
+            self.options.session.apply(*self.session.lasting_changes())
+        # First: whoever reads the token in the last event may go on with the run, under the same id.
+        self.runs.ended(self)
+        self.story.end(ending)
+        if isinstance(ending, BaseException):
+            self.reply.fail(ending)
+        else:
+            self.reply.set(ending)
+        return True
+
+    def lost(self, error: BaseException) -> None:
+        """End the run because the message that was to start it could not be handled."""
+        self.runs.fail(self, error, self.epoch)
+
+    def status(self) -> RunStatus:
+        """Return where the run stands, without waiting for anything but the lock."""
+        return RunStatus(
+            run_id=self.run_id,
+            agent_id=self.runner.id,
+            phase=self.phase,
+            turns=self.turns,
+            iterations=self.iterations,
+            doing=self.doing,
+        )
