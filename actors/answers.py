@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from understudy.errors import ProtocolViolation
+from understudy.orchestration.graph_run import GraphRun
 from understudy.orchestration.pauses import check_answers, sort_answers
 
+from .grouprecord import GroupRecord
 from .record import Record
 from .runrecord import RunRecord
 
 if TYPE_CHECKING:
-    from understudy.orchestration import AgentRun
     from understudy.orchestration.port import Answer, ResumeOptions
     from understudy.orchestration.runner import Runner
     from understudy.outcomes import PauseAnswer
@@ -27,13 +29,16 @@ def feed_answer(record: RunRecord, runner: Runner[object], answer: Answer, optio
     """
     if runner.id != record.runner.id:
         raise ValueError(f"run {record.run_id} belongs to agent {record.runner.id!r}, not to {runner.id!r}")
+    try:
+        given = _sorted(record, answer)
+    except (TypeError, ProtocolViolation) as error:
+        raise type(error)(f"run {record.run_id}: {error}") from None
+    if isinstance(record, GroupRecord):
+        _go_on(record, given, options)
+        return
     assert isinstance(record, Record)
     machine = record.machine
     assert machine is not None
-    try:
-        given = _sorted(machine, answer)
-    except (TypeError, ProtocolViolation) as error:
-        raise type(error)(f"run {record.run_id}: {error}") from None
     machine.extend(
         max_iterations=options.max_iterations,
         max_turns=options.max_turns,
@@ -45,11 +50,30 @@ def feed_answer(record: RunRecord, runner: Runner[object], answer: Answer, optio
         machine.respond(given)
 
 
-def _sorted(machine: AgentRun, answer: Answer) -> dict[str, PauseAnswer]:
-    """Return what each pause gets, checked; empty for a run that waits for a higher limit."""
+def _go_on(record: GroupRecord, given: Mapping[str, PauseAnswer], options: ResumeOptions) -> None:
+    """Feed an orchestrator's machine; one that waits for no answer begins anew what failed."""
+    for name in ("max_iterations", "max_turns", "max_continues", "max_output_retries"):
+        if getattr(options, name) is not None:
+            raise ValueError(f"run {record.run_id}: {name} is a limit of agents, and {record.runner.id!r} is none")
+    if options.budget is not None:
+        record.account.extend(options.budget)
+    if given:
+        record.machine.respond(given)
+    elif isinstance(record.machine, GraphRun):
+        record.machine.retry_failed()
+
+
+def _sorted(record: RunRecord, answer: Answer) -> dict[str, PauseAnswer]:
+    """Return what each pause gets, checked; empty for a run that waits for a higher limit, or to try again."""
+    assert isinstance(record, (Record, GroupRecord))
+    machine = record.machine
+    assert machine is not None
     if machine.at_limit():
         if answer is not None:
-            raise TypeError("it waits for a higher limit, not for an answer: pass max_iterations=… or budget=…")
+            tasks = isinstance(machine, GraphRun)
+            what = "to begin its failed tasks anew" if tasks else "for a higher limit"
+            hint = "resume it without one" if tasks else "pass max_iterations=… or budget=…"
+            raise TypeError(f"it waits {what}, not for an answer: {hint}")
         return {}
     pauses = machine.pauses
     if answer is None and not pauses:

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 from understudy.messages import Part
 from understudy.orchestration import Agent
+from understudy.orchestration.groups import Group
+from understudy.orchestration.machines import begun
+from understudy.orchestration.workflows import Workflow
 
 from .driver import Driver
+from .groupdriver import GroupDriver
+from .grouprecord import GroupRecord
 from .record import Record
 from .runrecord import RunDriver, RunRecord
 
@@ -34,10 +39,18 @@ def new_record(
     if isinstance(runner, Agent):
         _ = runner.run_spec
         return Record(run_id, runner, input, options, scope, runs, cell)
-    raise TypeError(f"expected an agent, got {runner!r}")
+    if not isinstance(runner, (Group, Workflow)):
+        raise TypeError(f"expected an agent, got {runner!r}")
+    if options.history is not None:
+        raise ValueError(f"history is for an agent's run; {runner.id!r} only runs others")
+    machine = begun(runner, input, options.parameters)
+    machine.state.spending.budget = options.budget
+    return GroupRecord(run_id, runner, options, scope, runs, cell, machine)
 
 
 def driver_of(runs: Runs, record: RunRecord, epoch: int) -> RunDriver:
     """Return a driver for a run from `epoch` on."""
+    if isinstance(record, GroupRecord):
+        return GroupDriver(runs, record, epoch)
     assert isinstance(record, Record)
     return Driver(runs, record, epoch)

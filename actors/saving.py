@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from understudy.orchestration import Agent
+from understudy.orchestration.groups import Group
+from understudy.orchestration.machines import loaded
 from understudy.orchestration.port import RunOptions
 from understudy.orchestration.run import AgentRun
+from understudy.orchestration.workflows import Workflow
 from understudy.session import lasting
 
+from .grouprecord import GroupRecord
 from .record import Record
 from .runrecord import RunRecord
 
@@ -74,4 +78,6 @@ def load(
     if isinstance(runner, Agent):
         machine = AgentRun.from_json(saved.machine, runner.run_spec, adopt=adopt)
         return Record(saved.run_id, runner, saved.input, options, scope, runs, cell, machine)
-    raise TypeError(f"expected an agent, got {runner!r}")
+    if not isinstance(runner, (Group, Workflow)):
+        raise TypeError(f"expected an agent, got {runner!r}")
+    return GroupRecord(saved.run_id, runner, options, scope, runs, cell, loaded(runner, saved.machine, adopt=adopt))

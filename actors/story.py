@@ -5,13 +5,17 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from understudy.events import (
+    ChildFinished,
+    ChildStarted,
     ConversationDiverged,
     Event,
     RunFailed,
     RunFinished,
+    SessionConflict,
     TextDelta,
     ToolFinished,
     ToolProgress,
@@ -31,9 +35,35 @@ class Diverged(int):
     """How many messages others stored in the conversation while the run was paused."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChildBegan:
+    """A run inside of this one began, or went on."""
+
+    position: int
+    runner_id: str
+    run_id: str
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnded:
+    """A run inside of this one ended or paused."""
+
+    child: ChildBegan
+    ending: Outcome[object] | BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Runs inside of this one left keys of the session in different ways."""
+
+    keys: tuple[str, ...]
+
+
 Finished: TypeAlias = tuple[ToolCall, ToolResult]
 Fact: TypeAlias = (
-    "TurnBegan | Diverged | tuple[int, ModelTurn] | ToolCall | Report | Finished | Outcome[object] | BaseException"
+    "TurnBegan | Diverged | tuple[int, ModelTurn] | ToolCall | Report | Finished | ChildBegan | ChildEnded | Conflict"
+    " | Outcome[object] | BaseException"
 )
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
@@ -115,6 +145,10 @@ def _is_late(fact: Fact, under_way: set[str]) -> bool:
 
 def _tell(fact: Fact, run_id: str, seq: int) -> Iterator[Event]:
     match fact:
+        case ChildBegan() | ChildEnded():
+            yield _of_child(fact, run_id, seq)
+        case Conflict(keys):
+            yield SessionConflict(keys=keys, run_id=run_id, seq=seq)
         case Diverged():
             yield ConversationDiverged(messages=int(fact), run_id=run_id, seq=seq)
         case int():
@@ -134,3 +168,22 @@ def _tell(fact: Fact, run_id: str, seq: int) -> Iterator[Event]:
             yield RunFailed(error=fact, run_id=run_id, seq=seq)
         case _:
             yield RunFinished(outcome=fact, run_id=run_id, seq=seq)
+
+
+def _of_child(fact: ChildBegan | ChildEnded, run_id: str, seq: int) -> Event:
+    child = fact if isinstance(fact, ChildBegan) else fact.child
+    position, runner_id, child_run_id, task = child.position, child.runner_id, child.run_id, child.task
+    if isinstance(fact, ChildBegan):
+        return ChildStarted(
+            position=position, runner_id=runner_id, child_run_id=child_run_id, task=task, run_id=run_id, seq=seq
+        )
+    return ChildFinished(
+        position=position,
+        runner_id=runner_id,
+        child_run_id=child_run_id,
+        task=task,
+        outcome=None if isinstance(fact.ending, BaseException) else fact.ending,
+        error=fact.ending if isinstance(fact.ending, BaseException) else None,
+        run_id=run_id,
+        seq=seq,
+    )

@@ -224,7 +224,9 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             texts = [child.result.text for child in children if child.result is not None]
             task.text = texts[0] if task.items is None else json.dumps(texts, ensure_ascii=False)
 
-    def child_failed(self, position: int, failure: ChildFailure, *, may_retry: bool = True) -> None:
+    def child_failed(
+        self, position: int, failure: ChildFailure, error: Exception | None = None, *, may_retry: bool = True
+    ) -> None:
         """Take note that a child failed; it is due again if its task has retries left and `may_retry`.
 
         Raises:
@@ -238,6 +240,11 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             self._state.order.remove(position)
         else:
             task.status, task.reason = "failed", f"{failure.kind}: {failure.message}"
+
+    def wants_retry(self, position: int) -> bool:
+        """Whether a child that fails now would be run again, if it may."""
+        spec, _ = self._task_of(position)
+        return self._state.children[position].attempts < spec.retries
 
     def child_skipped(self, position: int) -> None:
         """Take note that the task's own function says that it is not to run.
@@ -285,8 +292,9 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         return self._complete(ChildResult(text=last.text), reason, None, self.tasks)
 
     def at_limit(self) -> bool:
-        """Whether tasks failed, so that the run only goes on with `retry_failed`."""
-        return any(task.status == "failed" for task in self._state.tasks)
+        """Whether all tasks are over and some failed, so that the run only goes on with `retry_failed`."""
+        decided = [task.status for task in self._state.tasks]
+        return "failed" in decided and not {"pending", "running", "paused"} & set(decided)
 
     def _incomplete(self) -> Incomplete:
         reasons = [f"task {r.name!r} {r.status}: {r.reason}" for r in self.tasks.values() if r.status == "failed"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Self, TypeVar
 
+from understudy.budget import Spending
 from understudy.errors import ProtocolViolation
 from understudy.messages import JsonValue, Part, Usage
 from understudy.outcomes import Complete, Incomplete, Pause, PauseAnswer, TaskResult
@@ -21,6 +22,8 @@ from .state import PausedChild
 class GroupState:
     """What the run of a group remembers."""
 
+    spending: Spending = field(default_factory=Spending)
+    """What all inside of it has spent; whoever drives the run keeps it."""
     input: str | tuple[Part, ...]
     children: list[Child]
     order: list[int] = field(default_factory=list[int])
@@ -49,12 +52,15 @@ class GroupRun(ABC, Generic[Spec, State]):
         input: what the user says: text, or parts.
     """
 
-    __slots__ = ("_spec", "_state")
+    __slots__ = ("_errors", "_spec", "_state")
 
     _spec: Spec
     _state: State
+    _errors: dict[int, Exception]
+    """Position -> what the child failed of, while this object lives; the text has only what that was in words."""
 
     def __init__(self, spec: Spec, input: str | Sequence[Part]) -> None:
+        self._errors = {}
         self._spec = spec
         self._state = self._begun(input if isinstance(input, str) else tuple(input))
 
@@ -132,8 +138,13 @@ class GroupRun(ABC, Generic[Spec, State]):
         child.phase, child.result, child.paused = "done", result, None
         self._state.order.append(position)
 
-    def child_failed(self, position: int, failure: ChildFailure) -> None:
+    def child_failed(self, position: int, failure: ChildFailure, error: Exception | None = None) -> None:
         """Take note that a child failed, was cancelled, or stopped short of its end.
+
+        Args:
+            position: which child.
+            failure: what it failed of, in words.
+            error: the exception itself, which the run ends with if it ends of this; else one is made of the words.
 
         Raises:
             ProtocolViolation: this child was not to be run.
@@ -141,6 +152,18 @@ class GroupRun(ABC, Generic[Spec, State]):
         child = self._running(position, "a failure")
         child.phase, child.failure, child.paused = "failed", failure, None
         self._state.order.append(position)
+        if error is not None:
+            self._errors[position] = error
+
+    def _failures(self) -> list[Exception]:
+        """Return what children failed of, in the order in which they did."""
+        children = self._state.children
+        failed = [(position, children[position].failure) for position in self._state.order]
+        return [self._errors.get(p) or failure.to_error() for p, failure in failed if failure is not None]
+
+    def at_limit(self) -> bool:
+        """Whether the run stopped where it can be made to go on without an answer."""
+        return False
 
     def child_paused(self, position: int, saved: str, pauses: Sequence[Pause]) -> None:
         """Take note that a child waits for a person.
@@ -251,6 +274,7 @@ class GroupRun(ABC, Generic[Spec, State]):
         from .group_snapshot import load
 
         run = cls.__new__(cls)
+        run._errors = {}
         run._spec = spec
         run._state = load(text, spec, adopt, cls._state_type())
         return run

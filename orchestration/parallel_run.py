@@ -36,8 +36,7 @@ class ParallelRun(PlainRun):
         return self._state.input
 
     def _failure(self) -> Exception | None:
-        failed = [self._state.children[p].failure for p in self._state.order]
-        errors = [failure.to_error() for failure in failed if failure is not None]
+        errors = self._failures()
         if not errors:
             return None
         if self._spec.merge == "first":

@@ -31,7 +31,7 @@ class SequenceRun(PlainRun):
         return before.text
 
     def _failure(self) -> Exception | None:
-        failures = [child.failure.to_error() for child in self._state.children if child.failure is not None]
+        failures = self._failures()
         return failures[0] if failures else None
 
     def _outcome(self) -> Complete[str] | None:

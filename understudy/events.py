@@ -76,6 +76,37 @@ class ConversationDiverged(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChildStarted(_Event):
+    """A run inside of the run of a sequence, a parallel group or a workflow begins, or goes on after a pause."""
+
+    position: int
+    """Which of the children, from 0; a workflow's are counted in the order in which they become due."""
+    runner_id: str
+    child_run_id: str
+    task: str = ""
+    """Of a workflow: the task it is for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildFinished(_Event):
+    """A run inside of the run ended or paused; exactly one of `outcome` and `error` is there."""
+
+    position: int
+    runner_id: str
+    child_run_id: str
+    task: str = ""
+    outcome: Outcome[object] | None = None
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionConflict(_Event):
+    """Children of a parallel group left the same keys of the session in different ways; the last child's values hold."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(_Event):
     """The run ended, or paused, with an outcome. The last event."""
 
@@ -97,6 +128,9 @@ Event: TypeAlias = (
     | ToolProgress
     | ToolFinished
     | ConversationDiverged
+    | ChildStarted
+    | ChildFinished
+    | SessionConflict
     | RunFinished
     | RunFailed
 )

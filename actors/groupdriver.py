@@ -1,0 +1,257 @@
+"""The driver of an orchestrator's run: begins the children that are due, and tells the machine what came of them.
+
+It is an actor that only routes: it is woken when it is begun, when a child ends and when a retry is due, and holds no
+thread in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from sys import maxsize
+from typing import TYPE_CHECKING, assert_never
+
+from understudy.errors import UnderstudyError, had_its_retries
+from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
+from understudy.orchestration.graph_run import GraphRun
+from understudy.orchestration.group_run import GroupDone
+from understudy.orchestration.machines import Machine
+from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause
+from understudy.prices import in_dollars
+from understudy.session import SessionOverlay, lasting
+
+from .cell import Cell
+from .current import current_system
+from .grouprecord import GroupRecord, Inside, Woken
+from .inner import begun, changes_of, continued, refuse_call, saved_inner, unfinished
+from .reasons import timed_out
+from .runrecord import Stale
+from .story import ChildEnded, Conflict
+
+if TYPE_CHECKING:
+    from .runrecord import RunRecord
+    from .runs import Runs
+
+ALL = "all"
+NEWS = "news"
+
+
+class GroupDriver(Woken):
+    """Drives `record` for as long as it holds `epoch`."""
+
+    __slots__ = ("_cell", "_context", "_epoch", "_record", "_runs", "returned")
+
+    def __init__(self, runs: Runs, record: GroupRecord, epoch: int) -> None:
+        self._runs = runs
+        self._record = record
+        self._epoch = epoch
+        self._context = record.started_in.copy()
+        self._cell = Cell(f"{record.group.id}/{record.run_id}", lambda: self, self, capacity=maxsize)
+        self.returned = True
+
+    def begin(self, *, last: bool) -> None:
+        """Look at all children, also those that an earlier driver began."""
+        self._tell(ALL)
+
+    def wake(self) -> None:
+        self._tell(NEWS)
+
+    def _tell(self, message: str) -> None:
+        self._cell.tell(message, context=self._context, on_lost=self._record.lost)
+
+    def on_receive(self, message: object) -> None:
+        """Do what there is to do, as part of the run."""
+        record, epoch = self._record, self._epoch
+        self.returned = False
+        try:
+            self._look(all_of_them=message == ALL)
+        except Stale:
+            pass  # the run is in other hands
+        except UnderstudyError as error:
+            self._runs.fail(record, error, epoch)
+        except BaseException as cause:
+            self._runs.crashed(record, cause, epoch)
+        finally:
+            self.returned = True
+
+    def _look(self, *, all_of_them: bool) -> None:
+        record = self._record
+        deadline = record.scope.deadline
+        if deadline is not None and time.monotonic() >= deadline:  # before a child's own error says so
+            raise timed_out(record)
+        ended = self._all_children() if all_of_them else self._news()
+        told = [position for position in ended if self._report(position)]
+        if told or all_of_them or record.ready:
+            self._go_on()
+
+    def _news(self) -> list[int]:
+        news = self._record.news
+        return [news.popleft() for _ in range(len(news))]
+
+    def _all_children(self) -> list[int]:
+        """Return the positions of all children, without those that an earlier driver prepared and did not launch."""
+        record = self._record
+        self._news()
+        record.forget_unlaunched(self._epoch)
+        return list(record.children)
+
+    # --- what to do next
+
+    def _go_on(self) -> None:
+        """Begin what is due, or end the run."""
+        record, epoch = self._record, self._epoch
+        while True:
+            try:
+                step = record.next_step(epoch)
+            except Exception as error:
+                return self._runs.fail(record, error, epoch)
+            match step:
+                case RunChildren(children=orders):
+                    told = [self._begin(order) for order in orders if order.position not in record.children]
+                    if not any(told):
+                        return None
+                case AwaitChildren(pauses=pauses):
+                    return self._runs.park(record, self._paused(pauses), epoch)
+                case GroupDone(outcome=outcome):
+                    return self._complete(outcome)
+                case _:
+                    assert_never(step)
+
+    def _complete(self, outcome: Complete[str] | Incomplete) -> None:
+        record, spending = self._record, self._record.account.spending
+        conflicts = record.lay_changes(self._epoch)
+        if conflicts:
+            record.story.note(Conflict(conflicts))
+        told = replace(outcome, usage=spending.usage, cost_usd=in_dollars(spending.cost))
+        self._runs.complete(record, told, self._epoch)
+
+    def _paused(self, pauses: tuple[Pause, ...]) -> NeedsInput | NeedsApproval:
+        record, spending, first = self._record, self._record.account.spending, pauses[0]
+        calls = tuple([call for pause in pauses for call in pause.calls])
+        if first.question is not None:
+            why = f"it waits for an answer to: {first.question}"
+            outcome: NeedsInput | NeedsApproval = NeedsInput(question=first.question, completion_reason=why)
+        else:
+            why = "it waits for a decision about " + ", ".join(call.name for call in calls)
+            outcome = NeedsApproval(calls=calls, completion_reason=why)
+        return replace(
+            outcome,
+            run_id=record.run_id,
+            agent_id=record.group.id,
+            iterations=record.iterations,
+            turns=record.turns,
+            usage=spending.usage,
+            cost_usd=in_dollars(spending.cost),
+            session=lasting(record.session),
+            pauses=pauses,
+            tasks=record.machine.tasks if isinstance(record.machine, GraphRun) else {},
+        )
+
+    # --- beginning a child
+
+    def _begin(self, order: ChildOrder) -> bool:
+        """Begin a child, or have it begun later; whether the machine was told something instead."""
+        record, position = self._record, order.position
+        if order.delay and position not in record.ready:
+            record.wake_at(time.monotonic() + order.delay, position)
+            return False
+        try:
+            if order.asks_when and not self._is_wanted(position):
+                self._feed(position, lambda machine: _graph(machine).child_skipped(position))
+                return True
+        except Exception as error:
+            self._failed(position, error, may_retry=False)
+            return True
+        try:
+            inside = record.join(self._epoch, position, self._prepared(order))
+            inside.record.reply.when_done(partial(record.child_ended, position))
+            current_system().launch(inside.record)
+        except Exception as error:
+            self._failed(position, error)
+            return True
+        record.story.note(inside.fact)
+        record.launched(self._epoch, inside)
+        return False
+
+    def _prepared(self, order: ChildOrder) -> RunRecord:
+        record, system = self._record, current_system()
+        runner = record.runner_at(order.position)
+        refuse_call(system, record, runner)
+        if order.paused is not None:
+            return continued(system, record, runner, order.paused, record.scope)
+        return begun(system, record, runner, order.input, conversation_id=record.options.conversation_id)
+
+    def _is_wanted(self, position: int) -> bool:
+        """Ask the task's own function whether it is to run."""
+        task = self._record.task_at(position)
+        assert task is not None
+        if not callable(task.when):
+            return True
+        self._record.begin_step(self._epoch, f"asking when of task {task.name}")
+        return bool(task.when(_graph(self._record.machine).tasks))
+
+    def _is_to_repeat(self, position: int, text: str) -> bool:
+        """Ask the task's own function whether it is to run once more."""
+        task = self._record.task_at(position)
+        if task is None or not callable(task.until):
+            return False
+        self._record.begin_step(self._epoch, f"asking until of task {task.name}")
+        return not task.until(text)
+
+    # --- what came of a child
+
+    def _report(self, position: int) -> bool:
+        """Tell the machine what came of a child; False if nothing did yet."""
+        inside = self._record.children.get(position)
+        if inside is None or not inside.record.reply.done:
+            return False
+        error = inside.record.reply.error()
+        if error is None:
+            self._ended(position, inside, inside.record.reply.get())
+        else:
+            self._failed(position, error)
+        self._record.story.note(ChildEnded(inside.fact, inside.record.reply.get() if error is None else error))
+        return True
+
+    def _ended(self, position: int, inside: Inside, outcome: Outcome[object]) -> None:
+        child = inside.record
+        if isinstance(outcome, Incomplete):
+            self._failed(position, unfinished(child, outcome))
+            return
+        try:
+            if isinstance(outcome, Complete):
+                result = ChildResult.of(outcome, *child.session.lasting_changes())
+                again = self._is_to_repeat(position, outcome.text)
+                self._feed(position, partial(_done, position, result, again), changes_of(self._record, child))
+            else:
+                saved, pauses = saved_inner(child), outcome.pauses
+                self._feed(position, lambda machine: machine.child_paused(position, saved, pauses))
+        except Exception as error:
+            self._failed(position, error, may_retry=False)
+
+    def _failed(self, position: int, error: BaseException, *, may_retry: bool = True) -> None:
+        failure = ChildFailure.of(error)
+        machine, given = self._record.machine, error if isinstance(error, Exception) else None
+        if not isinstance(machine, GraphRun):
+            self._feed(position, lambda machine: machine.child_failed(position, failure, given))
+            return
+        final = not may_retry or not machine.wants_retry(position) or had_its_retries(error)
+        again = not final and self._record.scope.take_retry(error)
+        self._feed(position, lambda machine: _graph(machine).child_failed(position, failure, may_retry=again))
+
+    def _feed(self, position: int, do: Callable[[Machine], object], overlay: SessionOverlay | None = None) -> None:
+        self._record.feed(self._epoch, position, do, overlay)
+
+
+def _done(position: int, result: ChildResult, again: bool, machine: Machine) -> None:
+    if isinstance(machine, GraphRun):
+        machine.child_done(position, result, again=again)
+    else:
+        machine.child_done(position, result)
+
+
+def _graph(machine: Machine) -> GraphRun:
+    assert isinstance(machine, GraphRun)
+    return machine

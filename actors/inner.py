@@ -1,0 +1,118 @@
+"""Runs inside of a run: whether they may begin, how they begin or go on, and what the run around them gets of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from understudy.ancestry import MAX_HOPS, check_permits, next_hops, too_many_hops
+from understudy.errors import CircularAgentCall, RunError, UnfinishedRun
+from understudy.messages import Part
+from understudy.orchestration.port import RunOptions
+from understudy.outcomes import Incomplete
+from understudy.scope import Scope
+from understudy.session import SessionOverlay
+
+from .runrecord import RunRecord
+from .saving import saved_run
+from .waiting import graph
+
+if TYPE_CHECKING:
+    from understudy.orchestration.runner import Runner
+    from understudy.orchestration.state import PausedChild
+
+    from .system import ActorSystem
+
+
+def refuse_call(system: ActorSystem, outer: RunRecord, runner: Runner[object]) -> None:
+    """Refuse a run of `runner` that `outer` would wait for, if it may not begin.
+
+    Raises:
+        CircularAgentCall: the runner would wait for itself.
+        DisallowedAgentCall: a sub-agent above does not allow it.
+        RunError: too many runs would wait for one another, or have begun one another.
+    """
+    try:
+        graph.check(outer.ancestry, runner)
+    except CircularAgentCall as error:
+        system.tell_refused(runner, error)
+        raise
+    check_permits(runner)
+    if next_hops() > MAX_HOPS:
+        raise RunError(too_many_hops(runner.id))
+
+
+def begun(
+    system: ActorSystem,
+    outer: RunRecord,
+    runner: Runner[object],
+    input: str | Sequence[Part],
+    *,
+    conversation_id: str | None = None,
+) -> RunRecord:
+    """Return the record of a new run, which sees the session of the run around it and writes to one of its own."""
+    given = outer.options
+    options = RunOptions(session=outer.session, user_id=given.user_id, deps=given.deps, conversation_id=conversation_id)
+    return _part_of(outer, system.prepare(runner, input, options))
+
+
+def continued(
+    system: ActorSystem, outer: RunRecord, runner: Runner[object], paused: PausedChild, scope: Scope
+) -> RunRecord:
+    """Return the record with which a paused run goes on, and has the answers.
+
+    Args:
+        system: where it goes on.
+        outer: the run around it.
+        runner: whose run it is.
+        paused: the run as text, and the answers.
+        scope: what the run is a part of.
+    """
+    from understudy.orchestration.saved import SavedRun
+
+    saved = SavedRun.from_json(paused.saved)
+    below = replace(saved, session=dict(outer.session))
+    # Its definition is part of that of the run around it, which was compared, or adopted, when that one was loaded.
+    child = outer.runs.load(
+        below,
+        runner,
+        outer.options.deps,
+        Scope(None, time.monotonic, parent=scope),
+        system.cell_of(runner),
+        adopt=True,
+    )
+    child.session.changes.update(saved.session)
+    child.session.removed = frozenset(saved.removed)
+    child.respond(paused.answers)
+    return _part_of(outer, child)
+
+
+def _part_of(outer: RunRecord, child: RunRecord) -> RunRecord:
+    child.is_inner = True
+    child.errands = outer.errands
+    child.ancestry = (*outer.ancestry, child.link)
+    return child
+
+
+def changes_of(outer: RunRecord, child: RunRecord) -> SessionOverlay:
+    """Return what the child changed, as changes to the session of the run around it."""
+    overlay = SessionOverlay(outer.session)
+    overlay.changes.update(child.session.changes)
+    overlay.removed = child.session.removed
+    return overlay
+
+
+def saved_inner(child: RunRecord) -> str:
+    """Return a paused child as text: of the session only what it changed, for the rest belongs to the run around it."""
+    changes, removed = child.session.lasting_changes()
+    return replace(saved_run(child), session=changes, removed=tuple(sorted(removed))).to_json()
+
+
+def unfinished(child: RunRecord, outcome: Incomplete) -> UnfinishedRun:
+    """Make the error of a child that stopped short of its end."""
+    return UnfinishedRun(
+        f"agent {child.runner.id!r} stopped, as {outcome.completion_reason}; it said last: {outcome.last_text}",
+        run_id=child.run_id,
+    )

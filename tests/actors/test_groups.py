@@ -1,0 +1,541 @@
+"""Runs of sequences and parallel groups: how they go, fail, are cancelled, share a session, and survive failures."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually, finished
+from understudy.messages import user_message
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+def echo(id: str) -> us.Agent:
+    """Make an agent that repeats what it is told, in brackets after its id."""
+    return us.Agent(id, model=FunctionModel(lambda request: says(f"{id}({request.messages[-1].text})")))
+
+
+def failing(id: str, error: Exception) -> us.Agent:
+    def fail(request: us.ModelRequest) -> us.ModelTurn:
+        raise error
+
+    return us.Agent(id, model=FunctionModel(fail))
+
+
+class Held:
+    """An agent whose model answers when it is let go."""
+
+    def __init__(self, id: str) -> None:
+        self.asked = threading.Event()
+        self.go = threading.Event()
+        self.agent = us.Agent(id, model=FunctionModel(self._answer))
+
+    def _answer(self, request: us.ModelRequest) -> us.ModelTurn:
+        self.asked.set()
+        scope = us.current_scope()
+        assert scope is not None
+        forget = scope.on_cancel(self.go.set)
+        assert self.go.wait(WAIT)
+        forget()
+        scope.check()
+        return says(self.agent.id)
+
+
+def writer(id: str, **values: str) -> us.Agent:
+    """Make an agent whose tool writes to the session."""
+
+    @us.tool
+    def write(ctx: us.ToolContext) -> str:
+        """Write."""
+        ctx.session.update(values)
+        return "written"
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        return calls("write") if len(request.messages) == 1 else says(id)
+
+    return us.Agent(id, model=FunctionModel(answer), tools=[write])
+
+
+def reader(id: str, key: str) -> us.Agent:
+    """Make an agent that answers with a value of the session."""
+
+    def prompt(context: us.RunContext) -> str:
+        return str(context.session.get(key))
+
+    return us.Agent(id, model=FunctionModel(lambda request: says(request.system)), system_prompt=prompt)
+
+
+# --- sequences
+
+
+def test_a_sequence_tells_each_step_what_the_user_said(system: us.ActorSystem) -> None:
+    outcome = finished(us.SequentialAgent("s", [echo("a"), echo("b")]).run("x", system=system))
+
+    assert (outcome.text, outcome.agent_id, outcome.completion_reason) == ("b(x)", "s", "all 2 steps completed")
+
+
+def test_a_sequence_hands_on_what_the_step_before_said(system: us.ActorSystem) -> None:
+    a = echo("a")
+
+    assert us.SequentialAgent("s", [a, echo("b"), a], pass_output=True).run("x", system=system).text == "a(b(a(x)))"
+
+
+def test_a_sequence_shares_its_session_and_the_caller_gets_the_changes(system: us.ActorSystem) -> None:
+    session = us.SessionState({"old": "1"})
+    steps = [writer("w", colour="red"), reader("r", "colour")]
+
+    outcome = finished(us.SequentialAgent("s", steps).run("x", session=session, system=system))
+
+    assert outcome.text == "red"
+    assert dict(session) == dict(outcome.session) == {"old": "1", "colour": "red"}
+
+
+def test_a_sequence_ends_with_the_error_of_its_step_itself(system: us.ActorSystem) -> None:
+    error, after = us.RateLimited("slow down", retry_after=7.0), ScriptedModel([says("never")])
+    group = us.SequentialAgent("s", [failing("bad", error), us.Agent("after", model=after)])
+
+    with pytest.raises(us.RateLimited) as caught:
+        group.run("x", system=system)
+
+    assert caught.value is error
+    assert after.requests == []
+
+
+def test_a_step_that_stops_short_fails_the_sequence(system: us.ActorSystem) -> None:
+    short = us.Agent("short", model=ScriptedModel([says("hm")]), criteria=[us.KeywordCriteria("DONE")], max_continues=0)
+
+    with pytest.raises(us.UnfinishedRun, match="hm"):
+        us.SequentialAgent("s", [short, echo("b")]).run("x", system=system)
+
+
+# --- parallel groups
+
+
+def test_a_parallel_group_collects_in_the_order_of_its_children(system: us.ActorSystem) -> None:
+    slow, b = Held("slow"), echo("b")
+    handle = us.ParallelAgent("p", [slow.agent, b, b]).submit("x", system=system)
+    assert slow.asked.wait(WAIT)
+    slow.go.set()
+
+    outcome = finished(handle.result(WAIT))
+
+    assert json.loads(outcome.combined_text or "") == ["slow", "b(x)", "b(x)"]
+    assert outcome.text == "b(x)"
+
+
+def test_the_children_of_a_parallel_group_run_at_the_same_time(system: us.ActorSystem) -> None:
+    meeting = threading.Barrier(3, timeout=WAIT)
+
+    def meet(request: us.ModelRequest) -> us.ModelTurn:
+        meeting.wait()
+        return says("met")
+
+    group = us.ParallelAgent("p", [us.Agent(id, model=FunctionModel(meet)) for id in "abc"])
+
+    assert group.run("x", system=system, timeout=WAIT).combined_text == '["met", "met", "met"]'
+
+
+def test_no_more_children_run_at_once_than_max_parallel_allows(system: us.ActorSystem) -> None:
+    lock, running, most = threading.Lock(), 0, 0
+
+    def count(request: us.ModelRequest) -> us.ModelTurn:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        threading.Event().wait(0.002)
+        with lock:
+            running -= 1
+        return says("ok")
+
+    agent = us.Agent("a", model=FunctionModel(count))
+
+    us.ParallelAgent("p", [agent] * 12, max_parallel=3).run("x", system=system)
+
+    assert most == 3
+
+
+def test_the_first_failure_ends_a_parallel_group_and_the_others_are_cancelled(system: us.ActorSystem) -> None:
+    held, error = Held("held"), us.RateLimited("slow down", retry_after=7.0)
+    group = us.ParallelAgent("p", [held.agent, failing("bad", error)])
+
+    with pytest.raises(us.RateLimited) as caught:
+        group.run("x", system=system)
+
+    assert caught.value is error
+    eventually(lambda: system.in_flight == 0 and system.hung == 0, "the other child is cancelled")
+
+
+def test_failures_are_collected_if_that_is_wanted(system: us.ActorSystem) -> None:
+    bad = failing("bad", us.RateLimited("slow down"))
+
+    outcome = us.ParallelAgent("p", [bad, echo("b")], on_error="collect").run("x", system=system)
+
+    assert outcome.combined_text == '[null, "b(x)"]'
+
+
+def test_if_all_fail_that_are_collected_the_group_fails_of_all_of_it(system: us.ActorSystem) -> None:
+    errors = [us.RateLimited("slow down", retry_after=7.0), us.BadReply("what?")]
+    group = us.ParallelAgent("p", [failing(str(n), error) for n, error in enumerate(errors)], on_error="collect")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        group.run("x", system=system)
+
+    assert set(caught.value.exceptions) == set(errors)
+
+
+def test_the_first_to_succeed_is_the_answer_and_the_others_are_cancelled(system: us.ActorSystem) -> None:
+    held, bad = Held("held"), failing("bad", us.BadReply("what?"))
+
+    outcome = us.ParallelAgent("p", [bad, held.agent, echo("b")], merge="first").run("x", system=system, timeout=WAIT)
+
+    assert outcome.text == "b(x)"
+    eventually(lambda: system.in_flight == 0 and system.hung == 0, "the loser is cancelled")
+
+
+def test_if_none_is_first_the_group_fails_of_all_errors(system: us.ActorSystem) -> None:
+    errors = [us.RateLimited("slow down", retry_after=7.0), us.BadReply("what?")]
+    group = us.ParallelAgent("p", [failing(str(n), error) for n, error in enumerate(errors)], merge="first")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        group.run("x", system=system)
+
+    assert set(caught.value.exceptions) == set(errors)
+
+
+# --- the session of a parallel group
+
+
+def test_parallel_children_work_on_copies_and_what_they_changed_is_laid_over_the_session(
+    system: us.ActorSystem,
+) -> None:
+    session = us.SessionState({"x": "0"})
+    children = [writer("a", x="1"), writer("b", y="2"), reader("r", "x")]
+
+    outcome = finished(us.ParallelAgent("p", children, max_parallel=1).run("go", session=session, system=system))
+
+    assert json.loads(outcome.combined_text or "") == ["a", "b", "0"]
+    assert dict(session) == {"x": "1", "y": "2"}
+
+
+def test_keys_that_children_left_differently_are_told_and_the_last_child_counts(system: us.ActorSystem) -> None:
+    session = us.SessionState()
+    children = [writer("a", x="1", same="s"), writer("b", x="2", same="s")]
+
+    handle = us.ParallelAgent("p", children).submit("go", session=session, system=system)
+
+    assert [event.keys for event in handle.events() if isinstance(event, us.SessionConflict)] == [("x",)]
+    assert session["x"] == "2"
+
+
+def test_of_first_only_what_the_winner_changed_counts(system: us.ActorSystem) -> None:
+    session = us.SessionState()
+    bad = us.SequentialAgent("bad", [writer("w", x="lost"), failing("f", us.BadReply("no"))])
+
+    us.ParallelAgent("p", [bad, writer("b", y="2")], merge="first").run("go", session=session, system=system)
+
+    assert dict(session) == {"y": "2"}
+
+
+# --- nesting
+
+
+def test_groups_nest_freely(system: us.ActorSystem) -> None:
+    inner = us.ParallelAgent("inner", [echo("a"), us.SequentialAgent("two", [echo("b"), echo("c")], pass_output=True)])
+    outer = us.SequentialAgent("outer", [inner, echo("d")], pass_output="combined")
+
+    assert outer.run("x", system=system).text == 'd(["a(x)", "c(b(x))"])'
+
+
+def test_a_group_is_a_sub_agent(system: us.ActorSystem) -> None:
+    panel = us.ParallelAgent("panel", [echo("a"), writer("w", seen="yes")])
+    lead = us.Agent("lead", model=ScriptedModel([calls("panel", input="tides"), says("done")]), sub_agents=[panel])
+    session = us.SessionState()
+
+    outcome = finished(lead.run("go", session=session, system=system))
+
+    assert outcome.messages[2].tool_results[0].content == "w"
+    assert dict(session) == {"seen": "yes"}
+
+
+def test_a_group_that_is_reached_through_itself_is_refused_with_the_way(system: us.ActorSystem) -> None:
+    def again() -> str:
+        """Run the group again."""
+        return group.run("once more").text
+
+    agent = us.Agent("a", model=ScriptedModel([calls("again"), says("no")]), tools=[again], on_tool_error="raise")
+    group = us.SequentialAgent("s", [us.ParallelAgent("p", [agent])])
+
+    with pytest.raises(us.ToolError) as caught:
+        group.run("x", system=system)
+
+    assert isinstance(caught.value.__cause__, us.CircularAgentCall)
+    assert caught.value.__cause__.path == ("s", "p", "a", "s")
+
+
+def test_what_a_child_may_not_run_ends_the_group(system: us.ActorSystem) -> None:
+    panel = us.SequentialAgent("panel", [echo("secret")])
+    lead = us.Agent(
+        "lead",
+        model=ScriptedModel([calls("panel", input="x"), says("refused")]),
+        sub_agents=[us.SubAgent(panel, deny=["secret"])],
+    )
+
+    outcome = finished(lead.run("go", system=system))
+
+    assert "'secret' may not run here" in str(outcome.messages[2].tool_results[0].content)
+
+
+def test_a_child_gets_the_deps_and_the_user_of_the_run(system: us.ActorSystem) -> None:
+    seen: list[tuple[object, str, str | None]] = []
+
+    @us.tool
+    def look(ctx: us.ToolContext[str]) -> str:
+        """Look."""
+        seen.append((ctx.deps, ctx.user_id, ctx.conversation_id))
+        return "ok"
+
+    agent = us.Agent("a", model=ScriptedModel([calls("look"), says("ok")]), tools=[look])
+
+    us.SequentialAgent("s", [agent]).run("x", deps="deps", user_id="ada", conversation_id="c-1", system=system)
+
+    assert seen == [("deps", "ada", "c-1")]
+
+
+def test_the_usage_of_a_group_is_the_sum_of_its_childrens_also_of_those_that_failed(system: us.ActorSystem) -> None:
+    used = us.Usage(input_tokens=10, output_tokens=5)
+    good = us.Agent("good", model=ScriptedModel([us.ModelTurn(says("ok").parts, usage=used)]))
+    bad = us.Agent(
+        "bad", model=ScriptedModel([us.ModelTurn(calls("boom").parts, usage=used), us.BadReply("no")]), tools=[boom]
+    )
+
+    outcome = us.SequentialAgent("s", [us.ParallelAgent("p", [good, bad], on_error="collect")]).run("x", system=system)
+
+    assert (outcome.usage.input_tokens, outcome.usage.output_tokens) == (20, 10)
+
+
+def boom() -> str:
+    """Fail."""
+    return "boom"
+
+
+def test_a_group_has_a_budget_for_all_inside_of_it(system: us.ActorSystem) -> None:
+    spent = us.ModelTurn(says("ok").parts, usage=us.Usage(input_tokens=10, output_tokens=5))
+    steps = [us.Agent(id, model=ScriptedModel([spent])) for id in "abc"]
+
+    with pytest.raises(us.BudgetExceeded) as caught:
+        us.SequentialAgent("s", steps).run("x", budget=us.Budget(total_tokens=20), system=system)
+
+    assert (caught.value.what, caught.value.spent) == ("total_tokens", 30)
+
+
+# --- ends from outside
+
+
+def test_a_group_that_is_cancelled_cancels_its_children_at_once(system: us.ActorSystem) -> None:
+    helds = [Held(id) for id in "ab"]
+    group = us.SequentialAgent("s", [us.ParallelAgent("p", [held.agent for held in helds])])
+    handle = group.submit("x", system=system)
+    assert all(held.asked.wait(WAIT) for held in helds)
+
+    assert handle.cancel()
+
+    assert isinstance(handle.exception(WAIT), us.RunCancelled)
+    eventually(lambda: system.in_flight == 0 and system.hung == 0, "all inside of it has ended")
+
+
+def test_the_deadline_of_a_group_holds_for_all_inside_of_it(system: us.ActorSystem) -> None:
+    held = Held("a")
+    group = us.ParallelAgent("p", [held.agent], on_error="collect")
+
+    with pytest.raises(us.RunTimedOut, match="'p'"):
+        group.run("x", system=system, timeout=0.05)
+
+    eventually(lambda: system.in_flight == 0 and system.hung == 0, "all inside of it has ended")
+
+
+def test_a_group_takes_no_history(system: us.ActorSystem) -> None:
+    with pytest.raises(ValueError, match="history"):
+        us.SequentialAgent("s", [echo("a")]).run("x", history=[user_message("before")], system=system)
+
+
+# --- what is seen of it
+
+
+def test_the_events_of_a_group_tell_of_its_children(system: us.ActorSystem) -> None:
+    bad = failing("bad", us.BadReply("no"))
+    handle = us.ParallelAgent("p", [bad, echo("b")], on_error="collect", max_parallel=1).submit("x", system=system)
+
+    events = list(handle.events())
+
+    assert [type(event).__name__ for event in events] == [
+        "ChildStarted",
+        "ChildFinished",
+        "ChildStarted",
+        "ChildFinished",
+        "RunFinished",
+    ]
+    first, second = events[1], events[3]
+    assert isinstance(first, us.ChildFinished) and isinstance(second, us.ChildFinished)
+    assert (first.position, first.runner_id, type(first.error), first.outcome) == (0, "bad", us.BadReply, None)
+    assert (second.position, second.runner_id, second.error) == (1, "b", None)
+    assert second.outcome is not None and second.outcome.text == "b(x)"
+    assert [event.seq for event in events] == [0, 1, 2, 3, 4]
+
+
+def test_the_status_says_which_children_run(system: us.ActorSystem) -> None:
+    held = Held("a")
+    handle = us.SequentialAgent("s", [held.agent]).submit("x", system=system)
+    assert held.asked.wait(WAIT)
+
+    status = handle.status()
+    held.go.set()
+
+    assert (status.agent_id, status.phase, status.doing) == ("s", "running", "running a")
+    assert handle.result(WAIT).text == "a"
+
+
+def test_a_spawned_group_is_found_by_id_with_all_inside_of_it(system: us.ActorSystem) -> None:
+    a, b = echo("a"), echo("b")
+    ref = system.spawn(us.SequentialAgent("s", [us.ParallelAgent("p", [a, b]), a]))
+
+    assert ref.run("x").text == "a(x)"
+    assert system.ref("p").run("x").combined_text == '["a(x)", "b(x)"]'
+    assert system.ref("b").run("x").text == "b(x)"
+
+
+def test_an_override_holds_inside_of_groups(system: us.ActorSystem) -> None:
+    a = echo("a")
+
+    with a.override(model=ScriptedModel([says("other")])):
+        assert us.SequentialAgent("s", [a]).run("x", system=system).text == "other"
+
+
+# --- threads
+
+
+def test_groups_that_wait_hold_no_thread(system: us.ActorSystem) -> None:
+    held = Held("held")
+    depth, nested = 20, us.SequentialAgent("s0", [held.agent])
+    for level in range(1, depth):
+        nested = us.SequentialAgent(f"s{level}", [nested])
+    before = threading.active_count()
+    handle = nested.submit("x", system=system)
+    assert held.asked.wait(WAIT)
+
+    eventually(lambda: system.in_flight == depth + 1, "all levels are under way")
+    grown = threading.active_count() - before
+    held.go.set()
+
+    assert handle.result(WAIT).text == "held"
+    assert grown < depth / 2  # one model call, the watchdog, and the few that were passed on
+
+
+def test_a_thousand_children_run_at_once(system: us.ActorSystem) -> None:
+    agent = echo("a")
+
+    outcome = us.ParallelAgent("p", [us.SequentialAgent("s", [agent])] * 500 + [agent] * 500).run("x", system=system)
+
+    assert json.loads(outcome.combined_text or "") == ["a(x)"] * 1000
+
+
+def test_nothing_is_left_of_a_group_that_is_over(system: us.ActorSystem) -> None:
+    from understudy.actors.runrecord import RunRecord
+    from understudy.actors.waiting import graph
+
+    us.SequentialAgent("s", [us.ParallelAgent("p", [echo("a"), echo("b")], merge="first")]).run("x", system=system)
+    eventually(lambda: system.in_flight == 0, "all is over")
+
+    def records() -> int:
+        gc.collect()
+        return sum(isinstance(thing, RunRecord) and thing.runs.events is not None for thing in gc.get_objects())
+
+    assert len(graph) == 0
+    eventually(lambda: records() == 0, "no record is kept")
+
+
+# --- failures of drivers
+
+
+class Treacherous(str):
+    """Text that fails once when it is compared, which a group does with what its children wrote."""
+
+    failures: int
+
+    def __ne__(self, other: object) -> bool:
+        if self.failures:
+            self.failures -= 1
+            raise MemoryError("the group's driver hit a fault")
+        return str.__ne__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def conflicting(failures: int, count: Callable[[], object]) -> us.ParallelAgent:
+    """Make a group whose driver fails so often when both children are done."""
+    value = Treacherous("1")
+    value.failures = failures
+
+    def child(id: str, wrote: str) -> us.Agent:
+        def write(ctx: us.ToolContext) -> str:
+            """Write."""
+            count()
+            ctx.session["x"] = wrote
+            return "written"
+
+        model = FunctionModel(lambda request: calls("write") if len(request.messages) == 1 else says(id))
+        return us.Agent(id, model=model, tools=[us.tool(write)])
+
+    return us.ParallelAgent("p", [child("a", value), child("b", "2")])
+
+
+def test_a_group_goes_on_after_its_driver_failed_and_no_child_runs_twice(system: us.ActorSystem) -> None:
+    session, crashes = us.SessionState(), list[us.RunCrashed]()
+    wrote = list[None]()
+    with system.subscribe(crashes.append, us.RunCrashed):
+        group = conflicting(2, lambda: wrote.append(None))
+        outcome = finished(group.run("x", session=session, system=system, timeout=WAIT))
+        eventually(lambda: len(crashes) == 2, "both failures were told")
+
+    assert outcome.combined_text == '["a", "b"]'
+    assert dict(session) == {"x": "2"}
+    assert len(wrote) == 2
+    assert {type(crash.error) for crash in crashes} == {MemoryError}
+
+
+def test_a_group_whose_drivers_keep_failing_is_poison(system: us.ActorSystem) -> None:
+    with pytest.raises(us.AgentCrashed) as caught:
+        conflicting(99, lambda: None).run("x", system=system, timeout=WAIT)
+
+    assert [type(cause) for cause in caught.value.causes] == [MemoryError] * 3
+
+
+def test_a_failure_of_a_childs_driver_is_the_childs_own_affair(system: us.ActorSystem) -> None:
+    failures = iter([ZeroDivisionError("once")])
+
+    def prompt(context: us.RunContext) -> str:
+        for failure in failures:
+            raise failure
+        return "prompt"
+
+    agent = us.Agent("a", model=FunctionModel(lambda request: says(request.system)), system_prompt=prompt)
+
+    assert us.SequentialAgent("s", [agent]).run("x", system=system).text == "prompt"
+
+
+def test_a_child_that_cannot_begin_fails_the_group(system: us.ActorSystem) -> None:
+    workflow = us.Workflow("w", [us.Task("t", echo("a"), prompt="${topic}")])
+
+    with pytest.raises(ValueError, match="topic"):
+        us.SequentialAgent("s", [workflow]).run("x", system=system)
