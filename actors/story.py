@@ -61,10 +61,8 @@ class Conflict:
 
 
 Finished: TypeAlias = tuple[ToolCall, ToolResult]
-Fact: TypeAlias = (
-    "TurnBegan | Diverged | tuple[int, ModelTurn] | ToolCall | Report | Finished | ChildBegan | ChildEnded | Conflict"
-    " | Outcome[object] | BaseException"
-)
+OfChildren: TypeAlias = ChildBegan | ChildEnded | Conflict
+Fact: TypeAlias = "TurnBegan | Diverged | tuple[int, ModelTurn] | ToolCall | Report | Finished | OfChildren | Outcome[object] | BaseException"
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually, finished
+from tests.support.scripts import WAIT, eventually
 from understudy.messages import user_message
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -19,6 +19,12 @@ from understudy.testing import FunctionModel, ScriptedModel, calls, says
 def system() -> Iterator[us.ActorSystem]:
     with us.ActorSystem("shop") as system:
         yield system
+
+
+def finished(outcome: us.Outcome[object]) -> us.Complete[object]:
+    """Return the outcome of a run that must be complete."""
+    assert isinstance(outcome, us.Complete), outcome
+    return outcome
 
 
 def echo(id: str) -> us.Agent:
