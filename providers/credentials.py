@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 from understudy.errors import AuthenticationError
 
-from .environment import first_set
+from .environment import KEYS, first_set, refuse_offline
 
 SHORTEST_KEY = 8  # What is shorter is a placeholder such as `none`, and may be part of an honest sentence.
 
@@ -128,6 +128,21 @@ def key_source(
             f"no key for {provider}: set {' or '.join(variables)}, or pass {parameter}=", provider=provider
         )
     return FixedKey(wrapped(found, provider))
+
+
+def check_key(provider: str) -> None:
+    """Refuse a provider that a model made by name could not call; does nothing for one without a network.
+
+    Raises:
+        AuthenticationError: there is no key in the environment; of Vertex's credentials nothing is known before a call.
+        ProviderError: `UNDERSTUDY_OFFLINE` is set.
+    """
+    if provider not in KEYS:
+        return
+    refuse_offline(provider)
+    variables = KEYS[provider]
+    if variables:
+        key_source(None, variables, "api_key", provider)
 
 
 def wrapped(key: str | Secret, provider: str) -> Secret:

@@ -16,11 +16,12 @@ from understudy.events import RunFailed, RunFinished
 from understudy.models import ModelName
 from understudy.orchestration import Agent
 from understudy.outcomes import Outcome
+from understudy.providers.credentials import check_key
 from understudy.specs import LoadedSpec, SpecLoader, load_tool_file
 
 from . import resuming
 from .casting import recording, rehearsing, replaying
-from .report import INTERRUPTED, USAGE, CallLog, UsageMistake, as_json, for_people, status_of
+from .report import INTERRUPTED, SPEC, USAGE, CallLog, UsageMistake, as_json, for_people, status_of
 from .terminal import Progress, Quiet, progress_on
 
 ABOUT = """\
@@ -55,7 +56,7 @@ keys:
 
 exit status:
   0    the run is complete
-  1    the run failed: the provider, a tool that ends the run, a limit, a bug
+  1    the run failed: the provider, the store, a tool that ends the run, a limit, a bug
   2    the command line, the spec or a file of tools is wrong; nothing was run
   3    the run waits for a person, for an answer or an approval; with --store, the token for it is printed
   130  interrupted; the run was cancelled
@@ -68,9 +69,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     _never_fail_to_print()
     out = sys.stdout
     log = CallLog()
+    again = SPEC
     ended: Outcome[object] | BaseException
     try:
         arguments = _parser().parse_args(given)
+        again = resuming.repeated(arguments)
         # What tools print is not the answer, and must not come between a program and its JSON.
         with contextlib.redirect_stdout(sys.stderr):
             ended = resuming.without_vain_token(arguments.do(arguments, log), arguments)
@@ -78,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ending.code if isinstance(ending.code, int) else USAGE
     except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
         ended = error
-    return _tell(ended, log, out, json="--json" in given)
+    return _tell(ended, log, out, again, json="--json" in given)
 
 
 def _run(arguments: argparse.Namespace, log: CallLog) -> Outcome[object] | BaseException:
@@ -99,6 +102,8 @@ def _resume(arguments: argparse.Namespace, log: CallLog) -> Outcome[object] | Ba
     loaded = _load(arguments.file, arguments.tools)
     agent = loaded.agent(resuming.agent_id(arguments, system))
     _check_tools(agent)
+    if not (arguments.rehearse or arguments.replay) and isinstance(agent.model, ModelName):
+        check_key(agent.model.provider)  # now: once the token is taken, what was approved is done, and the run is lost
     with _models_of(loaded, agent, arguments):
         return resuming.go_on(agent, arguments, system, log)
 
@@ -190,11 +195,11 @@ def _read_input(given: str) -> str:
     return text
 
 
-def _tell(ended: Outcome[object] | BaseException, log: CallLog, out: TextIO, *, json: bool) -> int:
+def _tell(ended: Outcome[object] | BaseException, log: CallLog, out: TextIO, again: str, *, json: bool) -> int:
     if json:
-        answer, aside = as_json(ended, log), ""
+        answer, aside = as_json(ended, log, again), ""
     else:
-        answer, aside = for_people(ended)
+        answer, aside = for_people(ended, again)
     try:
         _print(aside, sys.stderr)
         _print(answer, out)

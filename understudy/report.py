@@ -26,6 +26,8 @@ USAGE = 2
 WAITING = 3
 INTERRUPTED = 130  # As shells count a process that SIGINT ended: 128 and the signal's number.
 
+SPEC = "FILE.yaml"  # Where nobody knows what the command was.
+
 Report: TypeAlias = "dict[str, JsonValue]"
 
 
@@ -81,9 +83,9 @@ def status_of(ended: Outcome[object] | BaseException) -> int:
             return FAILED
 
 
-def as_json(ended: Outcome[object] | BaseException, log: CallLog) -> str:
+def as_json(ended: Outcome[object] | BaseException, log: CallLog, again: str = SPEC) -> str:
     """Return the one line that `--json` prints."""
-    report = _error_report(ended) if isinstance(ended, BaseException) else _outcome_report(ended)
+    report = _error_report(ended, again) if isinstance(ended, BaseException) else _outcome_report(ended)
     return json.dumps({**report, "tool_calls": log.report()}, ensure_ascii=False, default=str)
 
 
@@ -117,27 +119,33 @@ def _outcome_report(outcome: Outcome[object]) -> Report:
     return report
 
 
-def _error_report(error: BaseException) -> Report:
+def _error_report(error: BaseException, again: str) -> Report:
     kind = "cancelled" if status_of(error) == INTERRUPTED else "error"
-    told: Report = {"type": type(error).__name__, "message": explain(error)}
+    told: Report = {"type": type(error).__name__, "message": explain(error, again)}
     report: Report = {"outcome": kind, "text": None, "error": told}
     if isinstance(error, RunError) and error.token:
         report["token"] = error.token
     return report
 
 
-def for_people(ended: Outcome[object] | BaseException) -> tuple[str, str]:
-    """Return what goes to standard output and what goes to standard error."""
+def for_people(ended: Outcome[object] | BaseException, again: str = SPEC) -> tuple[str, str]:
+    """Return what goes to standard output and what goes to standard error.
+
+    Args:
+        ended: how the run ended.
+        again: what `understudy resume TOKEN` must be given to find the run and its agent.
+    """
     match ended:
         case BaseException():
-            return "", f"understudy: {explain(ended)}"
+            return "", f"understudy: {explain(ended, again)}"
         case Complete(text=text):
             return text, ""
         case NeedsInput(question=question, token=token):
-            return "", f"understudy: the run waits for an answer to: {question}\n{go_on(token, '--answer TEXT')}"
+            how = go_on(token, again, "--answer TEXT")
+            return "", f"understudy: the run waits for an answer to: {question}\n{how}"
         case NeedsApproval(calls=calls, token=token):
             waiting = "\n".join([f"  {shown_call(call)}" for call in calls])
-            how = go_on(token, "--approve, or --reject REASON")
+            how = go_on(token, again, "--approve, or --reject REASON")
             return "", f"understudy: the run waits for a person to approve:\n{waiting}\n{how}"
         case Incomplete(completion_reason=reason, last_text=text):
             return text, f"understudy: the run stopped before its end: {reason}"
@@ -146,9 +154,9 @@ def for_people(ended: Outcome[object] | BaseException) -> tuple[str, str]:
 NO_TOKEN = "It ends here; with --store sqlite:///FILE.db it could be answered later."
 
 
-def go_on(token: str, options: str) -> str:
+def go_on(token: str, again: str, options: str) -> str:
     """Return how to go on with a run that waits."""
-    return f"Go on with: understudy resume {token} FILE.yaml {options}" if token else NO_TOKEN
+    return f"Go on with: understudy resume {token} {again} {options}" if token else NO_TOKEN
 
 
 HINTS: tuple[tuple[type[BaseException], str], ...] = (
@@ -159,7 +167,7 @@ HINTS: tuple[tuple[type[BaseException], str], ...] = (
 """What to do about an error, where the command line knows."""
 
 
-def explain(error: BaseException) -> str:
+def explain(error: BaseException, again: str = SPEC) -> str:
     """Return what happened and, where it is known, what to do about it."""
     if isinstance(error, KeyboardInterrupt):
         return "; ".join(["interrupted", *map(str, error.args)])
@@ -168,7 +176,7 @@ def explain(error: BaseException) -> str:
         name = f"{type(error).__module__}.{name}".removeprefix("builtins.")
     hints = [f"\n  {hint}" for kind, hint in HINTS if isinstance(error, kind)]
     if isinstance(error, MaxIterationsExceeded) and error.token:
-        hints.append(f"\n  {go_on(error.token, '--max-iterations N')}")
+        hints.append(f"\n  {go_on(error.token, again, '--max-iterations N')}")
     return f"{name}{error}{''.join(hints)}"
 
 

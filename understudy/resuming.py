@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -29,6 +30,8 @@ examples:
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --approve --tools tools.py
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --reject "too much"
 """
+
+HOW_TO_ANSWER = "here: --answer TEXT to a question; --approve, or --reject REASON, for calls"
 
 
 def add_arguments(resume: argparse.ArgumentParser) -> None:
@@ -66,6 +69,20 @@ def system_of(arguments: argparse.Namespace) -> ActorSystem:
         raise UsageMistake(f"--store: {error}") from error
 
 
+def repeated(arguments: argparse.Namespace) -> str:
+    """Return the part of a command line that `understudy resume TOKEN` must repeat to go on with its run."""
+    words: list[str] = [arguments.file]
+    for file in arguments.tools:
+        words += ["--tools", file]
+    if arguments.store != os.environ.get(STORE, MEMORY):
+        words += ["--store", arguments.store]
+    if arguments.rehearse:
+        words += ["--rehearse"]
+    if arguments.replay is not None:
+        words += ["--replay", arguments.replay]
+    return shlex.join(words)
+
+
 def agent_id(arguments: argparse.Namespace, system: ActorSystem) -> str:
     """Return the id of the agent whose run waits."""
     if arguments.store == MEMORY:
@@ -90,7 +107,9 @@ def go_on(agent: Agent, arguments: argparse.Namespace, system: ActorSystem, log:
             max_turns=arguments.max_turns,
             adopt=arguments.adopt,
         )
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
+        raise UsageMistake(f"{error}\n  {HOW_TO_ANSWER}") from error
+    except ValueError as error:
         raise UsageMistake(str(error)) from error
     _log_calls(outcome.messages, log)
     return outcome

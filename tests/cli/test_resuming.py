@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -58,7 +59,16 @@ def test_a_run_that_waits_in_a_store_says_how_to_go_on(capsys: pytest.CaptureFix
     assert status == 3
     assert call == "  refund(order='text', cents=1)"
     assert how.startswith("Go on with: understudy resume understudy-")
-    assert how.endswith(" FILE.yaml --approve, or --reject REASON")
+    assert how.endswith(" shop.yaml --tools tools.py --store sqlite:///shop.db --approve, or --reject REASON")
+
+
+def test_the_command_that_goes_on_can_be_used_as_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("cashier", *STORE, "--rehearse") == 3
+    told = capsys.readouterr().err.splitlines()[-1]
+
+    command = told.removeprefix("Go on with: understudy ").removesuffix(", or --reject REASON")
+
+    assert main(shlex.split(command)) == 0
 
 
 def test_a_run_that_waits_nowhere_has_no_token(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +137,7 @@ def test_another_process_finds_the_store_in_the_environment(
     ("options", "says"),
     [
         ((*STORE, "--answer", "Ada"), "pass Approve() or Reject"),
-        (STORE, "got None"),
+        (STORE, "got None\n  here: --answer TEXT to a question; --approve, or --reject REASON, for calls"),
         (("--approve",), "expected --store sqlite:///FILE.db or the variable UNDERSTUDY_STORE"),
         (("--store", "shop.db", "--approve"), "--store: store 'shop.db': expected"),
         ((*STORE, "--approve", "--answer", "Ada"), "not allowed with argument"),
@@ -141,6 +151,19 @@ def test_what_is_wrong_with_the_command_leaves_the_token(
     assert resume(token, *options) == 2
     assert says in capsys.readouterr().err
     assert resume(token, *STORE, "--approve") == 0
+
+
+def test_without_a_key_nothing_is_resumed(
+    shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (shop / "shop.yaml").write_text(SPEC.replace("model: rehearsal", "model: openai:gpt-4o"))
+    assert run("cashier", *STORE, "--rehearse", "--json") == 3
+    token = str(report(capsys)["token"])
+
+    assert resume(token, *STORE, "--approve") == 1
+    assert "set OPENAI_API_KEY" in capsys.readouterr().err
+    assert resume(token, *STORE, "--approve", "--rehearse") == 0
 
 
 def test_a_token_works_once_and_only_if_it_is_right(capsys: pytest.CaptureFixture[str]) -> None:
