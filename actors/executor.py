@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from understudy.artifacts import cut
-from understudy.errors import Retry, RunError, RunTimedOut, had_its_retries, in_words
+from understudy.errors import BudgetExceeded, Retry, RunError, RunTimedOut, had_its_retries, in_words
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.orchestration.delegation import SubAgent
 from understudy.scope import Scope, enter_scope, leave_scope
@@ -24,6 +24,8 @@ from .rendering import TooLarge, rendered, result_of
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
+
+    from .record import Record
 
 MAX_WORDS = 20_000  # Characters of an error that the model reads; more says no more.
 RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
@@ -82,12 +84,19 @@ def execute(order: RunTool) -> Executed:
         if fails_agent(order.record.agent, error):
             order.record.cell.count_failure()
             order.record.cell.fail(error)
-        if order.record.agent.run_spec.raises(call.name):
+        kind = _kind_of(error, order.record)
+        if kind == "raised" and order.record.agent.run_spec.raises(call.name):
             order.record.raised[call.id] = error
-        return error_result(call, "raised", f"{call.name} failed: {in_words(error)}"), None
+        return error_result(call, kind, f"{call.name} failed: {in_words(error)}"), None
     finally:
         leave_scope(token)
         order.came_back()
+
+
+def _kind_of(error: BaseException, record: Record) -> ToolErrorKind:
+    # A run inside met a limit that this one stands before too: it stops there itself, where it can be resumed.
+    same_limit = isinstance(error, BudgetExceeded) and error.inherited and record.account.refusal() is not None
+    return "not_run" if same_limit else "raised"
 
 
 def _attempt_of(order: RunTool) -> Callable[[], Executed]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from understudy.artifacts import Artifacts
 from understudy.orchestration import Agent
 from understudy.orchestration.groups import Group
 from understudy.orchestration.machines import loaded
@@ -47,6 +48,7 @@ def saved_run(record: RunRecord) -> SavedRun:
         user_id=record.options.user_id,
         conversation_id=record.options.conversation_id,
         own_history=record.options.history is not None,
+        artifacts=tuple(record.artifacts.snapshot().values()),
     )
 
 
@@ -77,7 +79,9 @@ def load(
     )
     if isinstance(runner, Agent):
         machine = AgentRun.from_json(saved.machine, runner.run_spec, adopt=adopt)
-        return Record(saved.run_id, runner, saved.input, options, scope, runs, cell, machine)
+        record = Record(saved.run_id, runner, saved.input, options, scope, runs, cell, machine)
+        record.artifacts = Artifacts(saved.artifacts)
+        return record
     if not isinstance(runner, (Group, Workflow)):
         raise TypeError(f"expected an agent, got {runner!r}")
     return GroupRecord(saved.run_id, runner, options, scope, runs, cell, loaded(runner, saved.machine, adopt=adopt))

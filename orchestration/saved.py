@@ -12,6 +12,7 @@ from typing import cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from understudy.artifacts import Artifact
 from understudy.messages import JsonValue
 
 FORMAT = 1
@@ -37,6 +38,8 @@ class SavedRun:
     conversation_id: str | None = None
     own_history: bool = False
     """Whether the caller gave it a history, so that its agent's memory is left alone."""
+    artifacts: tuple[Artifact, ...] = ()
+    """What tools returned that was too long for the model, at most `MAX_KEPT` characters together."""
 
     def to_json(self) -> str:
         """Return the run as text. Half a surrogate pair becomes a question mark.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from understudy.errors import Retry
@@ -12,6 +12,7 @@ from understudy.tools import tool
 
 MAX_KEPT = 32 * 2**20  # Characters of one run's artifacts together; the oldest go first.
 MAX_READ = 20_000  # Characters that `read_artifact` gives at once: a piece to think about, not the flood again.
+NAMED = "artifact-"  # What ids begin with; the number of the artifact in its run follows.
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +32,26 @@ class Artifacts(Mapping[str, Artifact]):
     """The artifacts of one run, by id, in the order in which they came. Safe to use from many threads.
 
     It holds at most `MAX_KEPT` characters: when there are more, the oldest artifacts are forgotten.
+
+    Args:
+        kept: those of the same run before its pause, in their order.
     """
 
     __slots__ = ("_kept", "_lock", "_made", "_size")
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Iterable[Artifact] = ()) -> None:
         self._lock = threading.Lock()
         """Guards what is kept, its size and the number made."""
-        self._kept: dict[str, Artifact] = {}
-        self._size = 0
-        self._made = 0
+        self._kept = {artifact.id: artifact for artifact in kept}
+        self._size = sum([len(artifact.text) for artifact in self._kept.values()])
+        # The newest is never forgotten, so its number is how many were made.
+        self._made = int(next(reversed(self._kept), f"{NAMED}0").removeprefix(NAMED))
 
     def add(self, tool: str, call_id: str, text: str) -> Artifact:
         """Keep a text, and return the artifact that it is."""
         with self._lock:
             self._made += 1
-            artifact = Artifact(f"artifact-{self._made}", tool, call_id, text)
+            artifact = Artifact(f"{NAMED}{self._made}", tool, call_id, text)
             self._kept[artifact.id] = artifact
             self._size += len(text)
             while self._size > MAX_KEPT and len(self._kept) > 1:

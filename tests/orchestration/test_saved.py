@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from understudy.artifacts import Artifact
 from understudy.messages import JsonValue
 from understudy.orchestration.saved import SavedRun
 
@@ -18,11 +19,18 @@ RUN = SavedRun(
     session={"customer": "ada", "basket": [1, 2.5, None, {"sku": "é\u2028"}]},
     user_id="u-1",
     conversation_id="c-42",
+    artifacts=(Artifact("artifact-2", "pages", "call-1", "long"), Artifact("artifact-3", "pages", "call-2", "longer")),
 )
 
 
 def test_a_saved_run_comes_back_as_it_was() -> None:
     assert SavedRun.from_json(RUN.to_json()) == RUN
+
+
+def test_a_run_that_was_saved_before_artifacts_were_has_none() -> None:
+    text = '{"format": 1, "run_id": "shop-1", "runner_id": "clerk", "input": "go", "machine": "{}"}'
+
+    assert SavedRun.from_json(text).artifacts == ()
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,18 @@ def test_the_oldest_are_forgotten_when_there_is_too_much_and_the_last_one_never(
     assert [artifact.text for artifact in kept.values()] == ["e" * 11]
 
 
+def test_artifacts_go_on_counting_and_forgetting_where_the_run_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifacts, "MAX_KEPT", 10)
+    before = Artifacts()
+    for text in ("aaaa", "bbbb", "cccc"):
+        before.add("look", "c", text)
+
+    after = Artifacts(before.snapshot().values())
+    after.add("look", "c", "dddd")
+
+    assert {artifact.id: artifact.text for artifact in after.values()} == {"artifact-3": "cccc", "artifact-4": "dddd"}
+
+
 def test_a_cut_text_says_how_much_is_missing_between_its_head_and_tail() -> None:
     text = "abcdefghijklmnopqrstuvwxyz"
 

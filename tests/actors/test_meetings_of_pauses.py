@@ -1,0 +1,304 @@
+"""Runs that pause, inside of others and through a store, with budgets, artifacts and memories: each counted or kept once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, finished, results_of
+from tests.support.stores import DictStore
+from understudy.testing import ScriptedModel, calls, says
+
+TEN = us.Usage(6, 4)
+PRICES = {"ScriptedModel": us.Price(1.0, 1.0)}
+"""A token costs a millionth of a dollar."""
+LONG = "abc\n" * 20_000
+ASK = "__ask_user__: "
+
+
+@us.tool(approval=True)
+def pay(cents: int) -> str:
+    """Pay."""
+    return f"paid {cents}"
+
+
+@us.tool(max_result=100)
+def pages() -> str:
+    """Return many pages."""
+    return LONG
+
+
+def spent(turn: us.ModelTurn) -> us.ModelTurn:
+    """Return the turn with its usage."""
+    return us.ModelTurn(turn.parts, TEN, turn.finish_reason, turn.raw_finish_reason)
+
+
+def agent(
+    id: str,
+    *turns: us.ModelTurn,
+    tools: Iterable[us.ToolLike] = (),
+    below: Iterable[us.SubAgentLike] = (),
+    budget: us.Budget | None = None,
+    memory: us.Memory | None = None,
+) -> us.Agent:
+    model = ScriptedModel([spent(turn) for turn in turns])
+    return us.Agent(id, model=model, tools=tools, sub_agents=below, budget=budget, memory=memory)
+
+
+def calls_of(*agents: us.Agent) -> int:
+    """Return how many calls of models the agents made."""
+    made = 0
+    for each in agents:
+        assert isinstance(each.model, ScriptedModel)
+        made += len(each.model.requests)
+    return made
+
+
+def waiting(outcome: us.Outcome) -> us.NeedsApproval | us.NeedsInput:
+    assert isinstance(outcome, (us.NeedsApproval, us.NeedsInput)), outcome
+    return outcome
+
+
+@pytest.fixture(params=["object", "text"])
+def systems(request: pytest.FixtureRequest) -> Iterator[tuple[us.ActorSystem, us.ActorSystem]]:
+    """Where a run pauses, and where it goes on: one system without a store, or two as two processes have them."""
+    if request.param == "object":
+        with us.ActorSystem("shop") as only:
+            yield only, only
+    else:
+        store = DictStore()
+        with us.ActorSystem("shop", store=store) as first, us.ActorSystem("shop", store=store) as second:
+            yield first, second
+
+
+Systems = tuple[us.ActorSystem, us.ActorSystem]
+
+
+# --- budgets
+
+
+def paying(id: str, times: int = 1) -> us.Agent:
+    """Make an agent that asks for an approval `times`, one after another."""
+    return agent(id, *[calls("pay", cents=number) for number in range(times)], says(f"{id} is done"), tools=[pay])
+
+
+def test_what_a_child_spent_before_each_of_its_pauses_is_counted_once(systems: Systems) -> None:
+    here, there = systems
+    child = paying("writer", times=3)
+    lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], budget=us.Budget(prices=PRICES))
+
+    outcome: us.Outcome = lead.run("go", system=here)
+    for number in range(3):
+        paused = waiting(outcome)
+        assert paused.usage.total_tokens == 10 * (2 + number) == 10 * calls_of(lead, child)
+        outcome = lead.resume(paused.token, us.Approve(), system=there)
+
+    assert calls_of(lead, child) == 6
+    assert finished(outcome).usage.total_tokens == 60
+    assert outcome.cost_usd == pytest.approx(60e-6)  # pyright: ignore[reportUnknownMemberType]
+
+
+def test_children_that_pause_side_by_side_and_go_on_one_by_one_are_counted_once(systems: Systems) -> None:
+    here, there = systems
+    one, two, three = paying("one"), paying("two"), agent("three", says("done"))
+    asks = calls("one", input="go") + calls("two", input="go") + calls("three", input="go")
+    lead = agent("lead", asks, says("Done."), below=[one, two, three])
+
+    first = waiting(lead.run("go", system=here))
+    second = waiting(lead.resume(first.token, {first.pauses[0].id: us.Approve()}, system=there))
+    outcome = finished(lead.resume(second.token, us.Approve(), system=there))
+
+    assert first.usage.total_tokens == 40
+    assert second.usage.total_tokens == 50
+    assert outcome.usage.total_tokens == 70 == 10 * calls_of(lead, one, two, three)
+
+
+def test_a_grandchild_is_counted_at_every_level_once(systems: Systems) -> None:
+    here, there = systems
+    bottom = paying("bottom", times=2)
+    middle = agent("middle", calls("bottom", input="go"), says("ok"), below=[bottom])
+    top = agent("top", calls("middle", input="go"), says("Done."), below=[middle])
+
+    paused = waiting(top.run("go", system=here))
+    again = waiting(top.resume(paused.token, us.Approve(), system=there))
+    outcome = finished(top.resume(again.token, us.Approve(), system=there))
+
+    assert (paused.usage.total_tokens, again.usage.total_tokens) == (30, 40)
+    assert outcome.usage.total_tokens == 70 == 10 * calls_of(top, middle, bottom)
+
+
+def test_a_child_that_went_on_from_a_pause_is_held_to_the_budget_of_the_run_around_it(systems: Systems) -> None:
+    here, there = systems
+    child = paying("writer", times=2)
+    limits = us.Budget(total_tokens=25)
+    lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], budget=limits)
+
+    paused = waiting(lead.run("go", system=here))
+    with pytest.raises(us.BudgetExceeded) as caught:
+        lead.resume(paused.token, us.Approve(), system=there)
+
+    assert (caught.value.what, caught.value.spent, caught.value.inherited) == ("total_tokens", 30, False)
+    assert calls_of(lead, child) == 3
+    outcome = lead.resume(caught.value.token, budget=us.Budget(total_tokens=100), system=there)
+    assert finished(outcome).usage.total_tokens == 40 == 10 * calls_of(lead, child)
+    assert "BudgetExceeded" in results_of(outcome)[0].content
+
+
+def test_a_budget_can_be_raised_with_the_answer_and_the_child_goes_on(systems: Systems) -> None:
+    here, there = systems
+    child = paying("writer")
+    limits = us.Budget(total_tokens=25)
+    lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], budget=limits)
+
+    paused = waiting(lead.run("go", system=here))
+    outcome = lead.resume(paused.token, us.Approve(), budget=us.Budget(total_tokens=100), system=there)
+
+    assert [result.content for result in results_of(finished(outcome))] == ["writer is done"]
+    assert outcome.usage.total_tokens == 40
+
+
+def test_a_budget_of_one_run_is_kept_over_its_pauses(systems: Systems) -> None:
+    here, there = systems
+    clerk = agent("clerk", calls("pay", cents=1), says("Done."), tools=[pay])
+
+    paused = waiting(clerk.run("go", system=here, budget=us.Budget(turns=1)))
+    with pytest.raises(us.BudgetExceeded) as caught:
+        clerk.resume(paused.token, us.Approve(), system=there)
+
+    assert clerk.resume(caught.value.token, budget=us.Budget(turns=2), system=there).text == "Done."
+
+
+def test_a_child_that_meets_the_budget_above_leaves_the_run_a_token_also_where_errors_of_tools_end_runs(
+    systems: Systems,
+) -> None:
+    here, there = systems
+    child = agent(
+        "writer", calls("look"), says("ok"), tools=[us.Tool(lambda: "seen", name="look", description="Look.")]
+    )
+    lead = agent(
+        "lead", calls("writer", input="go"), says("Done."), below=[child], budget=us.Budget(total_tokens=20)
+    ).replace(on_tool_error="raise")
+
+    with pytest.raises(us.BudgetExceeded) as caught:
+        lead.run("go", system=here)
+
+    outcome = lead.resume(caught.value.token, budget=us.Budget(total_tokens=100), system=there)
+    assert finished(outcome).usage.total_tokens == 30 == 10 * calls_of(lead, child)
+
+
+# --- artifacts
+
+
+def test_what_was_too_long_for_the_model_is_there_after_a_pause(systems: Systems) -> None:
+    here, there = systems
+    read = calls("read_artifact", id="artifact-1", offset=len(LONG) - 7)
+    turns = (calls("pages"), calls("pay", cents=1), read, calls("pages"), says("Done."))
+    clerk = agent("clerk", *turns, tools=[pages, pay, us.read_artifact])
+
+    paused = waiting(clerk.run("go", system=here))
+    outcome = finished(clerk.resume(paused.token, us.Approve(), system=there))
+
+    assert [artifact.text for artifact in outcome.artifacts.values()] == [LONG, LONG]
+    assert list(outcome.artifacts) == ["artifact-1", "artifact-2"]
+    assert results_of(outcome)[2].content.endswith("]\nbc\nabc\n")
+
+
+def test_a_child_reads_what_it_was_too_long_for_before_it_paused(systems: Systems) -> None:
+    here, there = systems
+    read = calls("read_artifact", id="artifact-1", offset=len(LONG) - 4)
+    turns = (calls("pages"), calls("pay", cents=1), read, says("ok"))
+    child = agent("writer", *turns, tools=[pages, pay, us.read_artifact])
+    lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child])
+
+    paused = waiting(lead.run("go", system=here))
+    finished(lead.resume(paused.token, us.Approve(), system=there))
+
+    assert isinstance(child.model, ScriptedModel)
+    assert child.model.requests[3].tool_results[0].content.endswith("]\nabc\n")
+
+
+# --- memory
+
+
+def said(memory: us.Memory, id: str = "c-42") -> list[str]:
+    return [message.text for message in memory.load(us.ConversationKey("shop", "default", id))]
+
+
+def test_a_child_that_pauses_twice_leaves_one_turn_in_the_conversation_of_the_run_around_it(systems: Systems) -> None:
+    here, there = systems
+    memory, own = us.InMemoryMemory(), us.InMemoryMemory()
+    child = paying("writer", times=2).replace(memory=own)
+    lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], memory=memory)
+
+    paused = waiting(lead.run("go", system=here, conversation_id="c-42"))
+    again = waiting(lead.resume(paused.token, us.Approve(), system=there))
+    assert said(memory) == []
+    lead.resume(again.token, us.Approve(), system=there)
+
+    assert said(memory) == ["go", "", "", "Done."]
+    assert said(own) == []
+
+
+def test_a_child_whose_memory_is_that_of_the_run_around_it_takes_no_part_in_the_conversation(systems: Systems) -> None:
+    here, there = systems
+    memory = us.InMemoryMemory()
+    child = paying("writer").replace(memory=memory)
+    lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], memory=memory)
+
+    paused = waiting(lead.run("go", system=here, conversation_id="c-42"))
+    lead.resume(paused.token, us.Approve(), system=there, timeout=WAIT)
+
+    assert said(memory) == ["go", "", "", "Done."]
+
+
+def test_a_turn_that_paused_twice_is_stored_once_after_what_came_between(systems: Systems) -> None:
+    here, there = systems
+    memory = us.InMemoryMemory()
+    clerk = agent("clerk", calls("pay", cents=1), says("B"), calls("pay", cents=2), says("Done."), tools=[pay])
+    clerk = clerk.replace(memory=memory)
+
+    paused = waiting(clerk.run("a", system=here, conversation_id="c-42"))
+    finished(clerk.run("b", system=there, conversation_id="c-42"))
+    again = waiting(clerk.resume(paused.token, us.Approve(), system=there))
+    clerk.resume(again.token, us.Approve(), system=there)
+
+    assert said(memory) == ["b", "B", "a", "", "", "", "", "Done."]
+
+
+def test_the_turn_that_is_stored_ends_with_the_text_that_a_callback_gave(systems: Systems) -> None:
+    here, there = systems
+    memory = us.InMemoryMemory()
+
+    class Nicer(us.AgentCallback):
+        def after_model_call(self, ctx: us.RunContext, turn: us.ModelTurn) -> us.CallbackAction:
+            return us.OverrideResponse("Nicer.") if turn.text == "Rude." else us.Continue()
+
+    clerk = agent("clerk", calls("pay", cents=1), says("Rude."), tools=[pay], memory=memory)
+    clerk = clerk.replace(callbacks=[Nicer()])
+
+    paused = waiting(clerk.run("a", system=here, conversation_id="c-42"))
+    outcome = finished(clerk.resume(paused.token, us.Approve(), system=there))
+
+    assert (outcome.text, said(memory)) == ("Nicer.", ["a", "", "", "Nicer."])
+
+
+def test_temporary_values_of_the_run_around_it_are_in_no_text_of_a_child() -> None:
+    store = DictStore()
+
+    def mark(ctx: us.ToolContext) -> str:
+        """Mark."""
+        ctx.session["temp:secret"] = "hush"
+        ctx.session["word"] = "kept"
+        return "marked"
+
+    child = agent("writer", calls("mark"), calls("pay", cents=1), says("ok"), tools=[mark, pay])
+    lead = agent("lead", calls("mark"), calls("writer", input="go"), says("Done."), tools=[mark], below=[child])
+    with us.ActorSystem("shop", store=store) as system:
+        paused = waiting(lead.run("go", system=system, session={"temp:given": "hush"}))
+        texts = [run.payload for run in store.runs.values()]
+        outcome = finished(lead.resume(paused.token, us.Approve(), system=system))
+
+    assert texts and not any("hush" in text for text in texts)
+    assert outcome.session == {"word": "kept"}
