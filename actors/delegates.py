@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from understudy.orchestration import Agent
 from understudy.outcomes import Complete, Incomplete, Outcome
 
 from .current import current_system
@@ -53,7 +54,8 @@ def _executed(order: RunTool, child: RunRecord, outcome: Outcome[object]) -> Exe
     call = order.call
     match outcome:
         case Complete(output=output):
-            return result_of(call, order.tool, rendered(output), order.record), changes_of(order.record, child)
+            told = child.runner.dump_output(output) if isinstance(child.runner, Agent) else output
+            return result_of(call, order.tool, rendered(told), order.record), changes_of(order.record, child)
         case Incomplete():
             raise unfinished(child, outcome)
         case _:

@@ -118,6 +118,7 @@ class Record(RunRecord):
     def context_with(self, session: SessionOverlay) -> RunContext:
         """Return the context with a view of its own of the session."""
         state = None if self.machine is None else self.machine.state
+        typed = self.agent.run_spec.output
         return RunContext(
             run_id=self.run_id,
             agent_id=self.agent.id,
@@ -130,6 +131,7 @@ class Record(RunRecord):
             turns=0 if state is None else state.turns,
             iterations=0 if state is None else state.iterations,
             continues=0 if state is None else state.continues,
+            answer_tool="" if typed is None else typed.tool,
         )
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other

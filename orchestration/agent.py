@@ -267,6 +267,13 @@ class Agent(Runner[T_co]):
         checked = CheckedOutput(text, "", text) if self._output is None else self._output.check(text)
         return cast("CheckedOutput[T_co]", checked)
 
+    def dump_output(self, value: object) -> str:
+        """Return an outcome's `output` as text, as a model reads it: JSON of the output type, or the text that it is.
+
+        Serializers of the type run on the calling thread.
+        """
+        return str(value) if self._output is None else self._output.dump(value)
+
     # --- for tests, machines and the runtime
 
     @contextmanager

@@ -11,7 +11,7 @@ from understudy.asking import is_question
 from understudy.errors import InvalidOutput
 from understudy.messages import Message, ModelTurn, OutputSpec, ToolCall, ToolResult, user_message
 from understudy.models import Model, ModelName
-from understudy.outputs import OutputMode
+from understudy.outputs import OutputMode, text_of
 from understudy.strict_schemas import strict_schema
 
 from .calls import error_result
@@ -83,13 +83,6 @@ def answer_in(spec: RunSpec, turn: ModelTurn) -> str | None:
         return None if call is None else text_of(call)
     silent = not turn.text and (bool(turn.refusal) or turn.finish_reason in ("length", "blocked"))
     return None if silent or is_question(turn.text) else turn.text
-
-
-def text_of(call: ToolCall) -> str:
-    """Return the answer that a call gives, as JSON."""
-    if call.bad_arguments is not None:
-        return call.bad_arguments
-    return json.dumps(call.arguments, ensure_ascii=False, default=dict)
 
 
 # --- what becomes of it

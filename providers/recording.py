@@ -163,6 +163,8 @@ class RecordedModel:
         self._model = model
         self._name = name
         self._keep = keep
+        # By these its price and its ways are looked up.
+        self.provider, _, self.model = name.partition(":")
 
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return or raise what the model does."""

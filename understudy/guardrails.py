@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from understudy.callbacks import Abort, AgentCallback, CallbackAction, Continue, RetryWithFeedback
 from understudy.messages import ModelRequest, ModelTurn
+from understudy.outputs import text_of
 from understudy.session import RunContext
 
 TextCheck: TypeAlias = Callable[[RunContext, str], "str | None"]
@@ -50,8 +51,18 @@ class InputGuardrail(_Guardrail):
         return Continue() if reason is None else Abort(reason)
 
 
+def _text_in(turn: ModelTurn, answer_tool: str) -> str | None:
+    """Return what the turn says to people; None if it calls tools, and none of them is the one for the answer."""
+    calls = turn.tool_calls
+    if not calls:
+        return turn.text or turn.refusal
+    return next((text_of(call) for call in calls if answer_tool and call.name == answer_tool), None)
+
+
 class OutputGuardrail(_Guardrail):
     """Looks at each text with which the model would end the run, or ask a person; not at text beside tool calls.
+
+    A typed answer that the model gives by calling a tool is looked at too: as the JSON of the call's arguments.
 
     Args:
         name: what the error calls it.
@@ -64,9 +75,10 @@ class OutputGuardrail(_Guardrail):
         self._retry = retry
 
     def after_model_call(self, ctx: RunContext, turn: ModelTurn) -> CallbackAction:
-        if turn.tool_calls:
+        text = _text_in(turn, ctx.answer_tool)
+        if text is None:
             return Continue()
-        reason = self._reason(ctx, turn.text or turn.refusal)
+        reason = self._reason(ctx, text)
         if reason is None:
             return Continue()
         return RetryWithFeedback(reason) if self._retry else Abort(reason)

@@ -56,6 +56,11 @@ class Form:
         except UnicodeEncodeError as error:
             raise Unfit(f"the answer is no text that UTF-8 can carry: {error}") from None
 
+    def dump(self, value: object) -> str:
+        """Return a value of the type as JSON; one that is text in JSON as it is."""
+        text = self._bare.dump_json(value, warnings=False).decode()
+        return cast(str, json.loads(text)) if text.startswith('"') else text
+
     def _validated(self, found: str) -> object:
         try:
             value = self._adapter.validate_json(found)

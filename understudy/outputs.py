@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, cast, get_origin
 
 from understudy.errors import InvalidOutput
-from understudy.messages import OutputSpec
+from understudy.messages import OutputSpec, ToolCall
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -43,6 +44,13 @@ class CheckedOutput(Generic[T_co]):
         if self.problem:
             raise InvalidOutput(self.problem, text=self.text, problems=(self.problem,))
         return cast(T_co, self._value)  # None may be the value
+
+
+def text_of(call: ToolCall) -> str:
+    """Return the answer that a call gives, as JSON."""
+    if call.bad_arguments is not None:
+        return call.bad_arguments
+    return json.dumps(call.arguments, ensure_ascii=False, default=dict)
 
 
 class OutputType:
@@ -83,6 +91,10 @@ class OutputType:
             return CheckedOutput(text, "", self._ready().read(text))
         except Unfit as error:
             return CheckedOutput(text, str(error), None)
+
+    def dump(self, value: object) -> str:
+        """Return a value of the type as JSON; one that is text in JSON as it is. Serializers of the type run here."""
+        return self._ready().dump(value)
 
     def _ready(self) -> Form:
         if self._made is None:

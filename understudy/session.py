@@ -162,10 +162,12 @@ class RunContext:
         turns: model calls so far.
         iterations: rounds of tool calls so far.
         continues: how often the model was told to go on, because its text met no criterion.
+        answer_tool: name of the tool with which the model gives a typed answer; empty where it gives it as text.
     """
 
     __slots__ = (
         "agent_id",
+        "answer_tool",
         "continues",
         "conversation_id",
         "deps",
@@ -192,7 +194,9 @@ class RunContext:
         turns: int = 0,
         iterations: int = 0,
         continues: int = 0,
+        answer_tool: str = "",
     ) -> None:
+        self.answer_tool = answer_tool
         self.turns = turns
         self.iterations = iterations
         self.continues = continues
