@@ -1,0 +1,260 @@
+"""Groups whose children wait for a person: how they pause, are saved, and go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+ASKS = "__ask_user__: "
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+@pytest.fixture(params=["memory", "store"])
+def another(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], us.ActorSystem]]:
+    """Return what gives the system in which a run goes on: the same one, or each time another with the same store."""
+    made: list[us.ActorSystem] = []
+
+    def system() -> us.ActorSystem:
+        if request.param == "store" or not made:
+            store = f"sqlite:///{tmp_path}/runs.db" if request.param == "store" else None
+            made.append(us.ActorSystem("shop", store=store))
+        return made[-1]
+
+    yield system
+    for each in reversed(made):
+        each.stop(WAIT)
+
+
+def asker(id: str) -> us.Agent:
+    """Make an agent that asks for a name, and answers with it."""
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if len(request.messages) == 1:
+            return says(f"{ASKS}{id}?")
+        return says(f"{id}: {request.messages[-1].text}")
+
+    return us.Agent(id, model=FunctionModel(answer))
+
+
+def echo(id: str) -> us.Agent:
+    return us.Agent(id, model=FunctionModel(lambda request: says(f"{id}({request.messages[-1].text})")))
+
+
+def paused(outcome: us.Outcome[object]) -> us.NeedsInput:
+    assert isinstance(outcome, us.NeedsInput), outcome
+    return outcome
+
+
+def test_a_sequence_goes_on_inside_of_the_step_that_paused_and_then_with_the_others(
+    another: Callable[[], us.ActorSystem],
+) -> None:
+    before = ScriptedModel([says("first")])
+    group = us.SequentialAgent("s", [us.Agent("a", model=before), asker("b"), echo("c")], pass_output=True)
+
+    outcome = paused(group.run("x", system=another()))
+    ended = group.resume(outcome.token, "Ada", system=another())
+
+    assert (outcome.question, outcome.agent_id, outcome.pauses[0].path) == ("b?", "s", ("s", "b"))
+    assert ended.text == "c(b: Ada)"
+    assert len(before.requests) == 1
+
+
+def test_the_others_finish_when_a_child_of_a_parallel_group_pauses_and_do_not_run_again(
+    another: Callable[[], us.ActorSystem],
+) -> None:
+    other = ScriptedModel([says("done")])
+    group = us.ParallelAgent("p", [asker("a"), us.Agent("b", model=other)])
+
+    outcome = paused(group.run("x", system=another()))
+    ended = group.resume(outcome.token, "Ada", system=another())
+
+    assert len(other.requests) == 1
+    assert ended.combined_text == '["a: Ada", "done"]'
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_that_wait_are_answered_one_after_the_other_in_either_order(
+    another: Callable[[], us.ActorSystem], first: int
+) -> None:
+    twice = asker("a")
+    group = us.ParallelAgent("p", [twice, twice])
+    outcome = paused(group.run("x", system=another()))
+    ids = [pause.id for pause in outcome.pauses]
+
+    again = paused(group.resume(outcome.token, {ids[first]: f"answer {first}"}, system=another()))
+    left = [pause.id for pause in again.pauses]
+    ended = group.resume(again.token, f"answer {1 - first}", system=another())
+
+    assert left == [ids[1 - first]]
+    assert again.token != outcome.token
+    assert ended.combined_text == '["a: answer 0", "a: answer 1"]'
+
+
+def test_a_pause_is_no_success_for_first(system: us.ActorSystem) -> None:
+    group = us.ParallelAgent("p", [asker("a"), echo("b")], merge="first", max_parallel=1)
+
+    assert group.run("x", system=system).text == "b(x)"
+
+
+def test_first_pauses_when_nothing_runs_that_may_succeed(another: Callable[[], us.ActorSystem]) -> None:
+    bad = us.Agent("bad", model=ScriptedModel([us.BadReply("no")]))
+    group = us.ParallelAgent("p", [bad, asker("a")], merge="first")
+
+    outcome = paused(group.run("x", system=another()))
+
+    assert group.resume(outcome.token, "Ada", system=another()).text == "a: Ada"
+
+
+def test_a_pause_three_levels_deep_goes_on_there(another: Callable[[], us.ActorSystem]) -> None:
+    flow = us.Workflow(
+        "w", [us.Task("ask", asker("deep")), us.Task("use", echo("u"), prompt="${ask}", dependencies=["ask"])]
+    )
+    panel = us.ParallelAgent("panel", [flow, echo("b")])
+    group = us.SequentialAgent("s", [panel, echo("c")], pass_output="combined")
+
+    outcome = paused(group.run("x", system=another()))
+    ended = group.resume(outcome.token, "Ada", system=another())
+
+    assert outcome.pauses[0].path == ("s", "panel", "w", "deep")
+    assert ended.text == 'c(["u(deep: Ada)", "b(x)"])'
+
+
+def test_a_group_that_is_a_sub_agent_pauses_its_caller(another: Callable[[], us.ActorSystem]) -> None:
+    panel = us.ParallelAgent("panel", [us.SequentialAgent("two", [asker("deep")]), echo("b")])
+
+    def lead_says(request: us.ModelRequest) -> us.ModelTurn:
+        return calls("panel", input="tides") if len(request.messages) == 1 else says("done")
+
+    lead = us.Agent("lead", model=FunctionModel(lead_says), sub_agents=[panel])
+
+    outcome = paused(lead.run("x", system=another()))
+    ended = lead.resume(outcome.token, "Ada", system=another())
+
+    assert outcome.pauses[0].path == ("lead", "panel", "two", "deep")
+    assert [result.content for result in ended.messages[2].tool_results] == ["b(tides)"]
+
+
+def test_a_child_with_a_sub_agent_that_waits_for_approval_runs_the_call_when_it_is_given(
+    another: Callable[[], us.ActorSystem],
+) -> None:
+    refunds: list[int] = []
+
+    @us.tool(approval=True)
+    def refund(cents: int) -> str:
+        """Pay back."""
+        refunds.append(cents)
+        return "paid"
+
+    def pay(request: us.ModelRequest) -> us.ModelTurn:
+        return calls("refund", cents=7) if len(request.messages) == 1 else says("refunded")
+
+    def hand_over(request: us.ModelRequest) -> us.ModelTurn:
+        return calls("cashier", input="pay") if len(request.messages) == 1 else says("ok")
+
+    cashier = us.Agent("cashier", model=FunctionModel(pay), tools=[refund])
+    lead = us.Agent("lead", model=FunctionModel(hand_over), sub_agents=[cashier])
+    group = us.SequentialAgent("s", [us.ParallelAgent("p", [lead, echo("b")])])
+
+    outcome = group.run("x", system=another())
+    assert isinstance(outcome, us.NeedsApproval)
+    assert refunds == []
+    ended = group.resume(outcome.token, us.Approve(), system=another())
+
+    assert [call.name for call in outcome.calls] == ["refund"]
+    assert outcome.pauses[0].path == ("s", "p", "lead", "cashier")
+    assert refunds == [7]
+    assert ended.combined_text == '["ok", "b(x)"]'
+
+
+def test_what_the_session_of_a_paused_child_has_comes_through(another: Callable[[], us.ActorSystem]) -> None:
+    @us.tool
+    def write(ctx: us.ToolContext, value: str) -> str:
+        """Write."""
+        ctx.session["x"] = value
+        return "written"
+
+    def writes(value: str, asks: bool) -> us.Agent:
+        def answer(request: us.ModelRequest) -> us.ModelTurn:
+            if len(request.messages) == 1:
+                return calls("write", value=value)
+            return says(f"{ASKS}name?") if asks and len(request.messages) == 3 else says(value)
+
+        return us.Agent(value, model=FunctionModel(answer), tools=[write])
+
+    session = us.SessionState({"old": "0"})
+    group = us.SequentialAgent("s", [writes("one", asks=False), us.ParallelAgent("p", [writes("two", asks=True)])])
+
+    outcome = paused(group.run("go", session=session, system=another()))
+    assert dict(session) == dict(outcome.session) == {"old": "0", "x": "one"}
+    ended = group.resume(outcome.token, "Ada", system=another())
+
+    assert dict(ended.session) == {"old": "0", "x": "two"}
+
+
+def test_tokens_of_groups_work_once_and_answers_are_checked(system: us.ActorSystem) -> None:
+    group = us.ParallelAgent("p", [asker("a"), asker("b")])
+    outcome = paused(group.run("x", system=system))
+
+    with pytest.raises(TypeError, match="one text for 2 questions"):
+        group.resume(outcome.token, "Ada", system=system)
+    with pytest.raises(ValueError, match="max_turns"):
+        group.resume(outcome.token, {pause.id: "Ada" for pause in outcome.pauses}, max_turns=3, system=system)
+    with pytest.raises(ValueError, match="belongs to"):
+        us.SequentialAgent("s", [echo("a")]).resume(outcome.token, "Ada", system=system)
+    ended = group.resume(outcome.token, {pause.id: "Ada" for pause in outcome.pauses}, system=system)
+    with pytest.raises(us.TokenUsed):
+        group.resume(outcome.token, "Ada", system=system)
+
+    assert json.loads(ended.combined_text or "") == ["a: Ada", "b: Ada"]
+
+
+def test_a_stored_group_is_held_to_its_definition(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/runs.db"
+    group = us.SequentialAgent("s", [asker("a"), echo("b")])
+    with us.ActorSystem("shop", store=store) as system:
+        outcome = paused(group.run("x", system=system))
+        changed = us.SequentialAgent("s", [asker("a"), echo("c")], pass_output=True)
+
+        with pytest.raises(us.SpecChanged):
+            changed.resume(outcome.token, "Ada", system=system)
+        ended = changed.resume(outcome.token, "Ada", adopt=True, system=system)
+
+    assert ended.text == "c(a: Ada)"
+
+
+def test_usage_counts_from_the_beginning_of_the_run(another: Callable[[], us.ActorSystem]) -> None:
+    used = us.Usage(input_tokens=10, output_tokens=5)
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        text = f"{ASKS}name?" if len(request.messages) == 1 else "ok"
+        return us.ModelTurn(says(text).parts, usage=used)
+
+    group = us.SequentialAgent("s", [us.Agent(id, model=FunctionModel(answer)) for id in ("a", "b")])
+
+    first = paused(group.run("x", system=another()))
+    second = paused(group.resume(first.token, "Ada", system=another()))
+    ended = group.resume(second.token, "Ada", system=another())
+
+    assert [each.usage.input_tokens for each in (first, second, ended)] == [10, 30, 40]
+    assert [each.turns for each in (first, second, ended)] == [1, 3, 4]
+
+
+def test_a_paused_group_holds_nothing_and_can_be_cancelled_when_it_goes_on(system: us.ActorSystem) -> None:
+    group = us.ParallelAgent("p", [asker("a"), echo("b")])
+
+    outcome = paused(group.run("x", system=system))
+
+    assert system.in_flight == 0
+    assert group.resume(outcome.token, "Ada", system=system).combined_text == '["a: Ada", "b(x)"]'
