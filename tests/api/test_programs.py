@@ -20,7 +20,6 @@ FILES = {int(path.name[1:3]): path for path in sorted(PROGRAMS.glob("p*.py"))}
 
 NOT_YET = {
     4: "runs do not stream text yet",
-    5: "there are no orchestrators yet",
     10: "a system takes up no runs after a crash yet",
     13: "there are no orchestrators and callbacks in specs yet",
 }
@@ -116,6 +115,22 @@ def test_an_approval(capsys: pytest.CaptureFixture[str]) -> None:
     assert outcome.text == "Done."
     assert outcome.messages[2].tool_results[0].content == "refunded 1200 cents of order 7"
     assert capsys.readouterr().out == "refund {'order': '7', 'cents': 1200}\n"
+
+
+def test_several_agents(capsys: pytest.CaptureFixture[str]) -> None:
+    with performed(FILES[5]) as names:
+        outcome = names["outcome"]
+
+    assert isinstance(outcome, Complete)
+    assert {name: task.status for name, task in outcome.tasks.items()} == {
+        "fetch": "done",
+        "check": "done",
+        "write": "done",
+    }
+    assert capsys.readouterr().out.splitlines() == [
+        'Readers are glad. ["Glad.", "It adds tides."]',
+        "Tides, at last. The moon does it. done",
+    ]
 
 
 def test_delegation() -> None:

@@ -1,0 +1,309 @@
+"""Runs of workflows: what tasks are told, how they are retried, skipped, repeated and gone on with."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+AT_ONCE = (0.0, 0.0)
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+def echo(id: str) -> us.Agent:
+    return us.Agent(id, model=FunctionModel(lambda request: says(f"{id}({request.messages[-1].text})")))
+
+
+def scripted(id: str, *turns: us.ModelTurn | Exception) -> us.Agent:
+    return us.Agent(id, model=ScriptedModel(turns))
+
+
+def answering(*texts: str) -> us.Agent:
+    return scripted("answering", *[says(text) for text in texts])
+
+
+def finished(outcome: us.Outcome[object]) -> us.Complete[object]:
+    assert isinstance(outcome, us.Complete), outcome
+    return outcome
+
+
+def incomplete(outcome: us.Outcome[object]) -> us.Incomplete:
+    assert isinstance(outcome, us.Incomplete), outcome
+    return outcome
+
+
+def states(outcome: us.Outcome[object]) -> dict[str, str]:
+    return {name: task.status for name, task in outcome.tasks.items()}
+
+
+def test_tasks_are_told_of_parameters_the_input_and_tasks_before_them(system: us.ActorSystem) -> None:
+    flow = us.Workflow(
+        "brief",
+        [
+            us.Task("check", answering('{"verdict": "good"}'), prompt="Check: ${fetch}", dependencies=["fetch"]),
+            us.Task("fetch", echo("f"), prompt="${input}: ${topic}"),
+            us.Task("write", echo("w"), prompt="${check.verdict} ${fetch}", dependencies=["check", "fetch"]),
+        ],
+    )
+
+    outcome = finished(flow.run("Facts", parameters={"topic": "tides"}, system=system))
+
+    assert outcome.text == "w(good f(Facts: tides))"
+    assert states(outcome) == {"check": "done", "fetch": "done", "write": "done"}
+    assert outcome.tasks["fetch"].text == "f(Facts: tides)"
+
+
+def test_a_parameter_that_is_missing_is_told_before_anything_begins(system: us.ActorSystem) -> None:
+    flow = us.Workflow("w", [us.Task("a", echo("a"), prompt="${topic}")])
+
+    for call in (flow.run, flow.submit):
+        with pytest.raises(ValueError, match="topic"):
+            call(system=system)
+    assert system.in_flight == 0
+
+
+def test_tasks_begin_the_moment_what_they_depend_on_is_done(system: us.ActorSystem) -> None:
+    meeting = threading.Barrier(2, timeout=WAIT)
+
+    def meet(request: us.ModelRequest) -> us.ModelTurn:
+        meeting.wait()
+        return says("met")
+
+    quick = us.Task("after_quick", us.Agent("a", model=FunctionModel(meet)), dependencies=["quick"])
+    slow = us.Task("slow", us.Agent("s", model=FunctionModel(meet)))
+
+    outcome = us.Workflow("w", [us.Task("quick", echo("q")), slow, quick]).run("x", system=system, timeout=WAIT)
+
+    assert set(states(outcome).values()) == {"done"}
+
+
+def test_a_task_that_fails_is_run_again(system: us.ActorSystem) -> None:
+    flaky = scripted("flaky", us.BadReply("what?"), us.BadReply("what?"), says("ok"))
+
+    outcome = us.Workflow("w", [us.Task("a", flaky, retries=2, backoff=AT_ONCE)]).run("x", system=system)
+
+    assert (outcome.text, outcome.tasks["a"].attempts) == ("ok", 3)
+
+
+def test_a_retry_waits_without_a_thread(system: us.ActorSystem) -> None:
+    flaky = scripted("flaky", us.BadReply("what?"), says("ok"))
+    handle = us.Workflow("w", [us.Task("a", flaky, retries=1, backoff=(0.2, 1.0))]).submit("x", system=system)
+
+    eventually(lambda: handle.status().doing == "between children", "it waits for the retry")
+    assert system.in_flight == 1
+    assert handle.result(WAIT).text == "ok"
+
+
+def test_a_run_that_is_cancelled_while_a_retry_waits_runs_nothing_more(system: us.ActorSystem) -> None:
+    model = ScriptedModel([us.BadReply("what?"), says("never")])
+    task = us.Task("a", us.Agent("flaky", model=model), retries=1, backoff=(60.0, 60.0))
+    handle = us.Workflow("w", [task]).submit("x", system=system)
+    eventually(lambda: handle.status().doing == "between children", "it waits for the retry")
+
+    handle.cancel()
+
+    assert isinstance(handle.exception(WAIT), us.RunCancelled)
+    assert len(model.requests) == 1
+
+
+def test_an_error_that_has_used_up_its_retries_is_not_retried_once_more(system: us.ActorSystem) -> None:
+    def fail(context: us.RunContext) -> str:
+        attempts.append(context.run_id)
+        raise ZeroDivisionError("always")
+
+    attempts: list[str] = []
+    agent = us.Agent("a", model=ScriptedModel([]), system_prompt=fail)
+    flow = us.Workflow("w", [us.Task("a", agent, retries=5, backoff=AT_ONCE)])
+
+    outcome = incomplete(flow.run("x", system=system))
+
+    assert outcome.tasks["a"].attempts == 1
+    assert len(attempts) == 3  # those of one run, which was poison then
+
+
+def test_what_depends_on_a_failed_task_is_skipped_and_the_rest_goes_on(system: us.ActorSystem) -> None:
+    tasks = [
+        us.Task("bad", scripted("bad", us.BadReply("what?"))),
+        us.Task("after", echo("a"), dependencies=["bad"]),
+        us.Task("other", echo("o")),
+    ]
+
+    outcome = incomplete(us.Workflow("w", tasks).run("x", system=system))
+
+    assert states(outcome) == {"bad": "failed", "after": "skipped", "other": "done"}
+    assert "BadReply: what?" in outcome.completion_reason
+    assert outcome.token
+
+
+def test_failed_tasks_begin_anew_when_the_run_goes_on_and_those_that_are_done_do_not(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/runs.db"
+    bad, other = ScriptedModel([us.BadReply("what?"), says("good now")]), ScriptedModel([says("done")])
+    tasks = [
+        us.Task("bad", us.Agent("bad", model=bad)),
+        us.Task("after", echo("a"), prompt="${bad} ${other}", dependencies=["bad", "other"]),
+        us.Task("other", us.Agent("other", model=other)),
+    ]
+    flow = us.Workflow("w", tasks)
+    with us.ActorSystem("shop", store=store) as system:
+        outcome = incomplete(flow.run("x", system=system))
+        with pytest.raises(TypeError, match="anew"):
+            flow.resume(outcome.token, "an answer", system=system)
+    with us.ActorSystem("shop", store=store) as system:
+        ended = flow.resume(outcome.token, system=system)
+
+    assert ended.text == "a(good now done)"
+    assert len(other.requests) == 1
+
+
+def test_a_workflow_pauses_when_nothing_else_runs_and_a_failure_besides_does_not_keep_it_from_going_on(
+    system: us.ActorSystem,
+) -> None:
+    def ask(request: us.ModelRequest) -> us.ModelTurn:
+        return says("__ask_user__: name?") if len(request.messages) == 1 else says(request.messages[-1].text)
+
+    tasks = [
+        us.Task("ask", us.Agent("ask", model=FunctionModel(ask))),
+        us.Task("bad", scripted("b", us.BadReply("no"))),
+    ]
+    flow = us.Workflow("w", tasks)
+
+    outcome = flow.run("x", system=system)
+    assert isinstance(outcome, us.NeedsInput)
+    ended = flow.resume(outcome.token, "Ada", system=system)
+
+    assert states(outcome) == {"ask": "paused", "bad": "failed"}
+    assert states(incomplete(ended)) == {"ask": "done", "bad": "failed"}
+    assert ended.tasks["ask"].text == "Ada"
+
+
+def test_a_task_runs_for_each_item_of_a_list(system: us.ActorSystem) -> None:
+    tasks = [
+        us.Task("list", answering('["a", "b"]')),
+        us.Task("each", echo("e"), for_each="${list}", prompt="${item}!", dependencies=["list"]),
+    ]
+
+    assert json.loads(us.Workflow("w", tasks).run("x", system=system).text) == ["e(a!)", "e(b!)"]
+
+
+def is_good(text: str) -> bool:
+    return text == "good"
+
+
+@pytest.mark.parametrize("until", ["${draft} == good", is_good])
+def test_a_task_is_repeated_until_its_condition_holds(
+    system: us.ActorSystem, until: str | Callable[[str], bool]
+) -> None:
+    draft = answering("poor", "fair", "good", "never")
+
+    outcome = us.Workflow("w", [us.Task("draft", draft, until=until, prompt="after '${previous}'")]).run(system=system)
+
+    assert (outcome.text, outcome.tasks["draft"].attempts) == ("good", 3)
+
+
+@pytest.mark.parametrize("label", ["spam", "ham"])
+def test_a_task_whose_function_says_no_is_skipped(system: us.ActorSystem, label: str) -> None:
+    def is_spam(tasks: Mapping[str, us.TaskResult]) -> bool:
+        return tasks["check"].text == "spam"
+
+    tasks = [us.Task("check", answering(label)), us.Task("warn", echo("w"), when=is_spam, dependencies=["check"])]
+
+    outcome = us.Workflow("w", tasks).run("x", system=system)
+
+    assert states(outcome)["warn"] == ("done" if label == "spam" else "skipped")
+
+
+def test_a_function_of_a_task_that_fails_fails_the_task(system: us.ActorSystem) -> None:
+    def broken(tasks: Mapping[str, us.TaskResult]) -> bool:
+        raise KeyError("nothing")
+
+    outcome = incomplete(us.Workflow("w", [us.Task("a", echo("a"), when=broken, retries=3)]).run(system=system))
+
+    assert outcome.tasks["a"].reason == "KeyError: 'nothing'"
+
+
+def test_a_workflow_goes_on_after_its_driver_failed(system: us.ActorSystem) -> None:
+    faults = iter([SystemExit("a fault in the driver")])
+
+    def when(tasks: Mapping[str, us.TaskResult]) -> bool:
+        for fault in faults:
+            raise fault
+        return True
+
+    ran, crashes = ScriptedModel([says("one")]), list[us.RunCrashed]()
+    tasks = [
+        us.Task("one", us.Agent("one", model=ran)),
+        us.Task("two", echo("two"), prompt="${one}", when=when, dependencies=["one"]),
+    ]
+    with system.subscribe(crashes.append, us.RunCrashed):
+        outcome = us.Workflow("w", tasks).run("x", system=system, timeout=WAIT)
+        eventually(lambda: len(crashes) == 1, "the failure was told")
+
+    assert outcome.text == "two(one)"
+    assert len(ran.requests) == 1
+
+
+def test_a_task_sees_what_those_that_are_done_left_in_the_session(system: us.ActorSystem) -> None:
+    @us.tool
+    def write(ctx: us.ToolContext) -> str:
+        """Write."""
+        ctx.session["x"] = "1"
+        return "written"
+
+    def prompt(context: us.RunContext) -> str:
+        return str(context.session.get("x"))
+
+    first = us.Agent("first", model=ScriptedModel([calls("write"), says("ok")]), tools=[write])
+    second = us.Agent("second", model=FunctionModel(lambda request: says(request.system)), system_prompt=prompt)
+    session = us.SessionState()
+
+    outcome = us.Workflow("w", [us.Task("a", first), us.Task("b", second, dependencies=["a"])]).run(
+        session=session, system=system
+    )
+
+    assert outcome.text == "1"
+    assert dict(session) == {"x": "1"}
+
+
+def test_events_name_the_tasks(system: us.ActorSystem) -> None:
+    handle = us.Workflow("w", [us.Task("a", echo("e")), us.Task("b", echo("e"), dependencies=["a"])]).submit(
+        system=system
+    )
+
+    assert [event.task for event in handle.events() if isinstance(event, us.ChildFinished)] == ["a", "b"]
+
+
+def test_a_workflow_without_parameters_is_a_sub_agent(system: us.ActorSystem) -> None:
+    flow = us.Workflow("flow", [us.Task("a", echo("e"), prompt="about ${input}")])
+    lead = us.Agent("lead", model=ScriptedModel([calls("flow", input="tides"), says("done")]), sub_agents=[flow])
+
+    outcome = lead.run("x", system=system)
+
+    assert outcome.messages[2].tool_results[0].content == "e(about tides)"
+
+
+def test_a_spawned_workflow_runs_with_parameters(system: us.ActorSystem) -> None:
+    flow = us.Workflow("flow", [us.Task("a", echo("e"), prompt="${topic}")])
+    system.spawn(flow)
+
+    assert flow.run(parameters={"topic": "tides"}, system=system).text == "e(tides)"
+    assert system.ref("e").run("x").text == "e(x)"
+
+
+def test_a_long_chain_of_tasks_runs_to_its_end(system: us.ActorSystem) -> None:
+    agent, length = echo("e"), 60
+    tasks = [us.Task("t0", agent, prompt="x")]
+    tasks += [us.Task(f"t{n}", agent, prompt=f"${{t{n - 1}}}", dependencies=[f"t{n - 1}"]) for n in range(1, length)]
+
+    assert us.Workflow("w", tasks).run(system=system).text == "e(" * length + "x" + ")" * length
