@@ -545,3 +545,9 @@ def test_a_child_that_cannot_begin_fails_the_group(system: us.ActorSystem) -> No
 
     with pytest.raises(ValueError, match="topic"):
         us.SequentialAgent("s", [workflow]).run("x", system=system)
+
+
+def test_two_children_that_succeed_in_one_moment_are_one_first_and_one_that_nobody_asks(system: us.ActorSystem) -> None:
+    for _ in range(20):
+        group = us.ParallelAgent("p", [echo("a"), echo("b"), echo("c")], merge="first")
+        assert finished(group.run("x", system=system)).text in {"a(x)", "b(x)", "c(x)"}

@@ -199,8 +199,8 @@ def test_the_run_around_it_reads_the_value_of_a_typed_sub_agent_as_json() -> Non
         (str, "So it is.", "So it is."),
     ],
 )
-def test_a_typed_value_is_handed_on_as_json_and_text_as_it_is(form: type, text: str, content: str) -> None:
-    below: us.Agent[object] = us.Agent("below", model=ScriptedModel([says(text)]), output_type=form)
+def test_a_typed_value_is_handed_on_as_json_and_text_as_it_is(form: type[object], text: str, content: str) -> None:
+    below = us.Agent("below", model=ScriptedModel([says(text)]), output_type=form)
     lead = us.Agent("lead", model=ScriptedModel([calls("below", input="go"), says("ok")]), sub_agents=[below])
 
     (result,) = results_of(lead.run("go"))

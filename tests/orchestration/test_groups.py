@@ -217,6 +217,7 @@ def test_the_first_that_succeeds_is_the_result_and_the_rest_is_not_waited_for() 
     assert done(run).text == "c"
     assert done(run).combined_text is None
     assert run.changes[0] == {"winner": "c"}
+    assert not run.expects(1)
     with pytest.raises(ProtocolViolation, match="waits for none"):
         run.child_done(1, says("b"))
 
