@@ -212,9 +212,10 @@ class GroupRecord(RunRecord):
         """Have `do` tell the machine what came of a child, and keep what that one changed in the session."""
         with self.lock:
             self._check(epoch)
-            do(self.machine)
-            if overlay is not None and self.shares_session:
-                overlay.commit()
+            if self.machine.expects(position):  # else the others have decided meanwhile
+                do(self.machine)
+                if overlay is not None and self.shares_session:
+                    overlay.commit()
             inside = self.children.pop(position, None)
             self._forget_alarm(position)
             self._say()

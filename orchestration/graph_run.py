@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from understudy.errors import ProtocolViolation
 from understudy.messages import JsonValue, Part, join_text
@@ -14,6 +15,8 @@ from .binding import Reference, as_text, bound, from_text, holds, reference, val
 from .children import Child, ChildFailure, ChildOrder, ChildResult
 from .graph_spec import INPUT, ITEM, PREVIOUS, GraphSpec, TaskSpec, check_parameters
 from .group_run import GroupRun, GroupState
+
+DECIDED = ("done", "failed", "skipped")
 
 
 @dataclass(slots=True)
@@ -54,7 +57,18 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         ValueError: a parameter is missing, unknown, or named like a task.
     """
 
-    __slots__ = ()
+    __slots__ = ("_dependents", "_fresh", "_numbers", "_open", "_owners")
+
+    _numbers: dict[str, int]
+    """Name -> which of the tasks it is."""
+    _dependents: list[list[int]]
+    """Which tasks depend on each."""
+    _owners: dict[int, int]
+    """Position of a child -> which of the tasks it is a run of."""
+    _open: set[int]
+    """Tasks that run or are paused."""
+    _fresh: set[int]
+    """Tasks that may be ready, for one that they depend on was decided and nobody has looked since."""
 
     def __init__(
         self, spec: GraphSpec, input: str | Sequence[Part], parameters: Mapping[str, JsonValue] | None = None
@@ -62,6 +76,37 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         check_parameters(spec, parameters or {})
         super().__init__(spec, input)
         self._state.parameters.update(parameters or {})
+        self._make_index()
+
+    @classmethod
+    def from_json(cls, text: str, spec: GraphSpec, *, adopt: bool = False) -> Self:
+        run = super().from_json(text, spec, adopt=adopt)
+        run._make_index()
+        return run
+
+    def _make_index(self) -> None:
+        """Note where what is looked for at each step stands; none of it is saved, for it follows from the rest."""
+        specs, tasks = self._spec.tasks, self._state.tasks
+        self._numbers = {spec.name: number for number, spec in enumerate(specs)}
+        self._dependents = [[] for _ in specs]
+        for number, spec in enumerate(specs):
+            for name in spec.dependencies:
+                self._dependents[self._numbers[name]].append(number)
+        self._owners = {position: number for number, task in enumerate(tasks) for position in task.children}
+        self._open = {number for number, task in enumerate(tasks) if task.status in ("running", "paused")}
+        self._fresh = set(range(len(specs)))
+
+    def _task(self, name: str) -> TaskState:
+        return self._state.tasks[self._numbers[name]]
+
+    def _note(self, number: int) -> None:
+        """Bring the index up to the status that a task has now."""
+        if self._state.tasks[number].status in ("running", "paused"):
+            self._open.add(number)
+            return
+        self._open.discard(number)
+        if self._state.tasks[number].status in DECIDED:
+            self._fresh.update(self._dependents[number])
 
     def _begun(self, input: str | tuple[Part, ...]) -> GraphState:
         return GraphState(input=input, children=[], parameters={}, tasks=[TaskState() for _ in self._spec.tasks])
@@ -77,9 +122,8 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         children = self._state.children
         pending = [
             position
-            for task in self._state.tasks
-            if task.status in ("running", "paused")
-            for position in task.children
+            for number in sorted(self._open)
+            for position in self._state.tasks[number].children
             if children[position].phase == "pending"
         ]
         pending.sort(key=lambda position: not children[position].begun)
@@ -87,15 +131,15 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
 
     def _begin_ready(self) -> None:
         """Begin, skip or fail every task whose dependencies are decided; again, for that decides others."""
-        by_name = self._by_name()
-        changed = True
-        while changed:
-            changed = False
-            for spec, task in zip(self._spec.tasks, self._state.tasks, strict=True):
-                before = [by_name[name] for name in spec.dependencies]
-                if task.status == "pending" and all(each.status in ("done", "failed", "skipped") for each in before):
-                    self._begin_task(spec, task, dict(zip(spec.dependencies, before, strict=True)))
-                    changed = True
+        while self._fresh:
+            fresh, self._fresh = sorted(self._fresh), set()
+            for number in fresh:
+                spec, task = self._spec.tasks[number], self._state.tasks[number]
+                before = {name: self._task(name) for name in spec.dependencies}
+                if task.status == "pending" and all(each.status in DECIDED for each in before.values()):
+                    self._begin_task(spec, task, before)
+                    self._owners.update(dict.fromkeys(task.children, number))
+                    self._note(number)
 
     def _begin_task(self, spec: TaskSpec, task: TaskState, before: Mapping[str, TaskState]) -> None:
         undone = [f"{name!r}, which {_was(each)}" for name, each in before.items() if each.status != "done"]
@@ -146,26 +190,23 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         elif where.name in self._state.parameters:
             value = self._state.parameters[where.name]
         else:
-            value = self._by_name()[where.name].text
+            value = self._task(where.name).text
         return value_at(value, where.keys, where)
-
-    def _by_name(self) -> dict[str, TaskState]:
-        return {spec.name: task for spec, task in zip(self._spec.tasks, self._state.tasks, strict=True)}
 
     def _input_of(self, position: int) -> str:
         _, task = self._task_of(position)
         return task.prompts[task.children.index(position)]
 
     def _task_of(self, position: int) -> tuple[TaskSpec, TaskState]:
-        for spec, task in zip(self._spec.tasks, self._state.tasks, strict=True):
-            if position in task.children:
-                return spec, task
-        raise ProtocolViolation(f"there is no child {position}")
+        number = self.task_at(position)
+        return self._spec.tasks[number], self._state.tasks[number]
 
     def task_at(self, position: int) -> int:
         """Return which of the tasks a child belongs to, from 0."""
-        _, task = self._task_of(position)
-        return next(number for number, each in enumerate(self._state.tasks) if each is task)
+        number = self._owners.get(position)
+        if number is None:
+            raise ProtocolViolation(f"there is no child {position}")
+        return number
 
     def _begin(self, position: int) -> ChildOrder:
         spec, task = self._task_of(position)
@@ -223,6 +264,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             task.status = "done"
             texts = [child.result.text for child in children if child.result is not None]
             task.text = texts[0] if task.items is None else json.dumps(texts, ensure_ascii=False)
+            self._note(self._numbers[spec.name])
 
     def child_failed(
         self, position: int, failure: ChildFailure, error: Exception | None = None, *, may_retry: bool = True
@@ -240,6 +282,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             self._state.order.remove(position)
         else:
             task.status, task.reason = "failed", f"{failure.kind}: {failure.message}"
+            self._note(self._numbers[spec.name])
 
     def wants_retry(self, position: int) -> bool:
         """Whether a child that fails now would be run again, if it may."""
@@ -253,18 +296,17 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             ProtocolViolation: this child was not to be run.
         """
         self._running(position, "a skip")
-        _, task = self._task_of(position)
+        spec, task = self._task_of(position)
         task.status, task.reason = "skipped", "its condition does not hold"
+        self._note(self._numbers[spec.name])
 
     def retry_failed(self) -> None:
         """Begin anew the tasks that failed, and those that were skipped because of them."""
-        for spec, task in zip(self._spec.tasks, self._state.tasks, strict=True):
-            if (
-                task.status == "failed"
-                or task.status == "skipped"
-                and any(self._by_name()[n].status == "pending" for n in spec.dependencies)
-            ):
-                self._forget(task)
+        due = [number for number, task in enumerate(self._state.tasks) if task.status == "failed"]
+        for number in due:  # it grows meanwhile
+            self._forget(self._state.tasks[number])
+            due += [n for n in self._dependents[number] if self._state.tasks[n].status == "skipped"]
+        self._make_index()
 
     def _forget(self, task: TaskState) -> None:
         for position in task.children:
@@ -280,7 +322,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
 
     def _outcome(self) -> Complete[str] | Incomplete | None:
         self._begin_ready()
-        if any(task.status in ("pending", "running", "paused") for task in self._state.tasks):
+        if self._open or any(task.status in ("pending", "running", "paused") for task in self._state.tasks):
             return None
         if self.at_limit():
             return self._incomplete()

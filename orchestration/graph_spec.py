@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from difflib import get_close_matches
 
@@ -62,11 +62,13 @@ class GraphSpec(GroupSpec):
 def problems_of(tasks: Sequence[TaskSpec]) -> list[str]:
     """Return what is wrong with the tasks of a workflow, a sentence each; none if all is well."""
     names = [task.name for task in tasks]
-    found = [f"two tasks are named {name!r}" for name in sorted({n for n in names if names.count(n) > 1})]
+    known = set(names)
+    twice = sorted({n for n in names if names.count(n) > 1}) if len(known) < len(names) else []
+    found = [f"two tasks are named {name!r}" for name in twice]
     found += [f"a task cannot be named {name!r}: that is {RESERVED[name]}" for name in names if name in RESERVED]
     for task in tasks:
         for name in task.dependencies:
-            if name not in names:
+            if name not in known:
                 near = get_close_matches(name, names, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else f"; the tasks are: {', '.join(names)}"
                 found.append(f"task {task.name!r}: it depends on {name!r}, which is no task{hint}")
@@ -75,7 +77,8 @@ def problems_of(tasks: Sequence[TaskSpec]) -> list[str]:
         found.append(f"the tasks wait for one another: {' -> '.join(circle)}")
     if found:
         return found
-    return [problem for task in tasks for problem in _problems_with(task, ancestors(tasks)[task.name], names)]
+    before = ancestors(tasks)
+    return [problem for task in tasks for problem in _problems_with(task, before[task.name], known)]
 
 
 def circle_in(tasks: Sequence[TaskSpec]) -> list[str]:
@@ -111,7 +114,7 @@ def ancestors(tasks: Sequence[TaskSpec]) -> Mapping[str, frozenset[str]]:
     return found
 
 
-def _problems_with(task: TaskSpec, before: frozenset[str], names: Iterable[str]) -> Iterator[str]:
+def _problems_with(task: TaskSpec, before: frozenset[str], names: Container[str]) -> Iterator[str]:
     where = f"task {task.name!r}"
     if task.for_each is not None and (task.until is not None or task.asks_until):
         yield f"{where}: for_each and until cannot be combined; put one of them into a workflow of its own"

@@ -29,6 +29,10 @@ class ParallelRun(PlainRun):
         pending = sorted([p for p, child in enumerate(children) if child.phase == "pending"], key=self._not_begun)
         yield from sorted(pending[: self._spec.max_parallel])
 
+    def _is_running(self, position: int) -> bool:
+        begun = 0 <= position < len(self._state.children) and self._state.children[position].begun
+        return begun and (self._spec.merge != "first" or self._winner() is None)
+
     def _not_begun(self, position: int) -> bool:
         return not self._state.children[position].begun
 

@@ -150,9 +150,10 @@ def test_what_depends_on_a_failed_task_is_skipped_and_the_rest_goes_on(system: u
 def test_failed_tasks_begin_anew_when_the_run_goes_on_and_those_that_are_done_do_not(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
     bad, other = ScriptedModel([us.BadReply("what?"), says("good now")]), ScriptedModel([says("done")])
-    tasks = [
-        us.Task("bad", us.Agent("bad", model=bad)),
+    tasks = [  # in an order in which none stands behind what it depends on
+        us.Task("last", echo("l"), prompt="${after}", dependencies=["after"]),
         us.Task("after", echo("a"), prompt="${bad} ${other}", dependencies=["bad", "other"]),
+        us.Task("bad", us.Agent("bad", model=bad)),
         us.Task("other", us.Agent("other", model=other)),
     ]
     flow = us.Workflow("w", tasks)
@@ -163,7 +164,7 @@ def test_failed_tasks_begin_anew_when_the_run_goes_on_and_those_that_are_done_do
     with us.ActorSystem("shop", store=store) as system:
         ended = flow.resume(outcome.token, system=system)
 
-    assert ended.text == "a(good now done)"
+    assert ended.text == "l(a(good now done))"
     assert len(other.requests) == 1
 
 
@@ -199,6 +200,32 @@ def test_a_task_runs_for_each_item_of_a_list(system: us.ActorSystem) -> None:
 
 def is_good(text: str) -> bool:
     return text == "good"
+
+
+def test_what_comes_of_an_item_when_its_task_has_failed_does_not_count(system: us.ActorSystem) -> None:
+    failed, go = threading.Event(), threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.messages[-1].text == "bad":
+            raise us.BadReply("what?")
+        assert failed.wait(WAIT)
+        return says("late")
+
+    def last(request: us.ModelRequest) -> us.ModelTurn:
+        assert go.wait(WAIT)
+        return says("last")
+
+    each = us.Task("each", us.Agent("e", model=FunctionModel(answer)), for_each="${list}", prompt="${item}")
+    tasks = [each, us.Task("other", us.Agent("o", model=FunctionModel(last)))]
+    handle = us.Workflow("w", tasks).submit(parameters={"list": ["bad", "slow"]}, system=system)
+
+    for event in handle.events():
+        if isinstance(event, us.ChildFinished) and event.error is not None:
+            failed.set()
+        elif isinstance(event, us.ChildFinished) and event.task == "each":
+            go.set()
+
+    assert states(incomplete(handle.result(WAIT))) == {"each": "failed", "other": "done"}
 
 
 @pytest.mark.parametrize("until", ["${draft} == good", is_good])
