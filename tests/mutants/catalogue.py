@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import conversations, decisions, lives, messages, rulings, runs
+from . import conversations, decisions, groups, lives, messages, rulings, runs
 from .mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -11,6 +11,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *runs.MUTANTS,
     *conversations.MUTANTS,
     *decisions.MUTANTS,
+    *groups.MUTANTS,
     *rulings.MUTANTS,
 )
 

@@ -1,0 +1,124 @@
+"""Faults in the runs of sequences, parallel groups and workflows."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+RECORD = "actors/grouprecord.py"
+DRIVER = "actors/groupdriver.py"
+INNER = "actors/inner.py"
+MACHINE = "orchestration/group_run.py"
+GRAPH = "orchestration/graph_run.py"
+ANSWERS = "actors/answers.py"
+
+TEST_GROUPS = "tests/actors/test_groups.py"
+TEST_PAUSES = "tests/actors/test_group_pauses.py"
+TEST_WORKFLOWS = "tests/actors/test_workflows.py"
+
+MUTANTS = (
+    Mutant(
+        "the children of a group that is over run on",
+        RECORD,
+        "            self.runs.cancel(record, self._why_cancelled)\n\n    @property",
+        "            pass\n\n    @property",
+        (f"{TEST_GROUPS}::test_the_first_to_succeed_is_the_answer_and_the_others_are_cancelled",),
+        hangs=True,
+    ),
+    Mutant(
+        "a driver that follows one that failed forgets the children",
+        DRIVER,
+        "        return list(record.children)\n",
+        "        return []\n",
+        (f"{TEST_GROUPS}::test_a_group_goes_on_after_its_driver_failed_and_no_child_runs_twice",),
+        hangs=True,
+    ),
+    Mutant(
+        "a child's error is made anew of its words",
+        MACHINE,
+        "            self._errors[position] = error\n",
+        "            pass\n",
+        (f"{TEST_GROUPS}::test_a_sequence_ends_with_the_error_of_its_step_itself",),
+    ),
+    Mutant(
+        "parallel children see what others changed",
+        RECORD,
+        "return not isinstance(self.group, ParallelAgent)",
+        "return True",
+        (f"{TEST_GROUPS}::test_parallel_children_work_on_copies_and_what_they_changed_is_laid_over_the_session",),
+    ),
+    Mutant(
+        "what parallel children changed is lost",
+        RECORD,
+        "            overlay.commit()\n        return tuple",
+        "            pass\n        return tuple",
+        (f"{TEST_GROUPS}::test_parallel_children_work_on_copies_and_what_they_changed_is_laid_over_the_session",),
+    ),
+    Mutant(
+        "what comes when all is decided ends the run",
+        RECORD,
+        "if self.machine.expects(position):",
+        "if True:",
+        (f"{TEST_WORKFLOWS}::test_what_comes_of_an_item_when_its_task_has_failed_does_not_count",),
+    ),
+    Mutant(
+        "a paused child begins from its beginning",
+        DRIVER,
+        "if order.paused is not None:",
+        "if False:",
+        (f"{TEST_PAUSES}::test_a_sequence_goes_on_inside_of_the_step_that_paused_and_then_with_the_others",),
+    ),
+    Mutant(
+        "a run inside of a run stands in nobody's way",
+        INNER,
+        "        graph.check(outer.ancestry, runner)\n",
+        "        pass\n",
+        (
+            f"{TEST_GROUPS}::test_a_group_that_is_reached_through_itself_is_refused_with_the_way",
+            "tests/actors/test_sub_agents.py",
+        ),
+    ),
+    Mutant(
+        "what is paused inside of a group keeps a token of its own",
+        INNER,
+        "    child.is_inner = True\n",
+        "",
+        ("tests/actors/test_sub_agent_pauses.py", TEST_PAUSES),
+    ),
+    Mutant(
+        "a retry waits for nothing",
+        DRIVER,
+        "if order.delay and position not in record.ready:",
+        "if False:",
+        (f"{TEST_WORKFLOWS}::test_a_run_that_is_cancelled_while_a_retry_waits_runs_nothing_more",),
+    ),
+    Mutant(
+        "errors that have used up their retries are retried by workflows",
+        DRIVER,
+        " or had_its_retries(error)\n",
+        "\n",
+        (f"{TEST_WORKFLOWS}::test_an_error_that_has_used_up_its_retries_is_not_retried_once_more",),
+    ),
+    Mutant(
+        "what was skipped because of a failure is skipped for ever",
+        GRAPH,
+        "            due += [n for n in self._dependents[number]",
+        "            due += [n for n in []",
+        (f"{TEST_WORKFLOWS}::test_failed_tasks_begin_anew_when_the_run_goes_on_and_those_that_are_done_do_not",),
+    ),
+    Mutant(
+        "a workflow at a limit hears no answers for what is paused besides",
+        GRAPH,
+        'return "failed" in decided and not {"pending", "running", "paused"} & set(decided)',
+        'return "failed" in decided',
+        (
+            f"{TEST_WORKFLOWS}::test_a_workflow_pauses_when_nothing_else_runs_and_a_failure_besides_does_not_keep_it_from_going_on",
+        ),
+    ),
+    Mutant(
+        "limits of agents are taken by groups and forgotten",
+        ANSWERS,
+        "if getattr(options, name) is not None:",
+        "if False:",
+        (f"{TEST_PAUSES}::test_tokens_of_groups_work_once_and_answers_are_checked",),
+    ),
+)
