@@ -55,7 +55,7 @@ class Held:
         scope = us.current_scope()
         assert scope is not None
         forget = scope.on_cancel(self.go.set)
-        assert self.go.wait(WAIT)
+        assert self.go.wait(3 * WAIT)  # longer than anybody waits for it to be cancelled
         forget()
         scope.check()
         return says(self.agent.id)
@@ -208,7 +208,8 @@ def test_if_all_fail_that_are_collected_the_group_fails_of_all_of_it(system: us.
 def test_the_first_to_succeed_is_the_answer_and_the_others_are_cancelled(system: us.ActorSystem) -> None:
     held, bad = Held("held"), failing("bad", us.BadReply("what?"))
 
-    outcome = us.ParallelAgent("p", [bad, held.agent, echo("b")], merge="first").run("x", system=system, timeout=WAIT)
+    handle = us.ParallelAgent("p", [bad, held.agent, echo("b")], merge="first").submit("x", system=system)
+    outcome = handle.result(WAIT)
 
     assert outcome.text == "b(x)"
     eventually(lambda: system.in_flight == 0 and system.hung == 0, "the loser is cancelled")

@@ -280,6 +280,32 @@ def test_a_workflow_goes_on_after_its_driver_failed(system: us.ActorSystem) -> N
     assert len(ran.requests) == 1
 
 
+def test_what_ended_while_a_driver_failed_is_not_forgotten(system: us.ActorSystem) -> None:
+    faults, go = iter([SystemExit("a fault in the driver")]), threading.Event()
+
+    def slow(request: us.ModelRequest) -> us.ModelTurn:
+        assert go.wait(WAIT)
+        return says("slow")
+
+    def when(tasks: Mapping[str, us.TaskResult]) -> bool:
+        for fault in faults:
+            go.set()
+            eventually(lambda: system.in_flight == 1, "the slow task is over, and nobody has told the machine")
+            raise fault
+        return True
+
+    tasks = [
+        us.Task("one", echo("one")),
+        us.Task("slow", us.Agent("slow", model=FunctionModel(slow))),
+        us.Task("two", echo("two"), prompt="${one}", when=when, dependencies=["one"]),
+    ]
+
+    outcome = us.Workflow("w", tasks).run("x", system=system, timeout=WAIT)
+
+    assert outcome.tasks["slow"].text == "slow"
+    assert set(states(outcome).values()) == {"done"}
+
+
 def test_a_task_sees_what_those_that_are_done_left_in_the_session(system: us.ActorSystem) -> None:
     @us.tool
     def write(ctx: us.ToolContext) -> str:

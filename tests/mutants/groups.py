@@ -29,7 +29,7 @@ MUTANTS = (
         DRIVER,
         "        return list(record.children)\n",
         "        return []\n",
-        (f"{TEST_GROUPS}::test_a_group_goes_on_after_its_driver_failed_and_no_child_runs_twice",),
+        (f"{TEST_WORKFLOWS}::test_what_ended_while_a_driver_failed_is_not_forgotten",),
         hangs=True,
     ),
     Mutant(
