@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, finished, results_of
+from tests.hosts.forking import in_child
+from tests.support.scripts import WAIT, eventually, finished, results_of
 from tests.support.stores import DictStore
 from understudy.testing import ScriptedModel, calls, says
 
@@ -16,6 +20,11 @@ PRICES = {"ScriptedModel": us.Price(1.0, 1.0)}
 """A token costs a millionth of a dollar."""
 LONG = "abc\n" * 20_000
 ASK = "__ask_user__: "
+
+
+@dataclass
+class Cents:
+    cents: int
 
 
 @us.tool(approval=True)
@@ -219,6 +228,30 @@ def test_a_child_reads_what_it_was_too_long_for_before_it_paused(systems: System
     assert child.model.requests[3].tool_results[0].content.endswith("]\nabc\n")
 
 
+def test_another_process_goes_on_with_all_that_a_run_and_those_inside_have(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    read = calls("read_artifact", id="artifact-1", offset=len(LONG) - 4)
+    child = agent(
+        "writer", calls("pages"), calls("pay", cents=1), read, says("ok"), tools=[pages, pay, us.read_artifact]
+    )
+    turns = (calls("pages"), calls("writer", input="go"), says("Done."))
+    lead = agent("lead", *turns, tools=[pages], below=[child], memory=us.InMemoryMemory(), budget=us.Budget(turns=7))
+    with us.ActorSystem("shop", store=url) as here:
+        paused = waiting(lead.run("go", system=here, conversation_id="c-42"))
+
+    def elsewhere() -> None:
+        with us.ActorSystem("shop", store=url) as there:
+            outcome = finished(lead.resume(paused.token, us.Approve(), system=there))
+        assert isinstance(child.model, ScriptedModel)
+        assert child.model.requests[3].tool_results[0].content.endswith("]\nabc\n")
+        assert [artifact.text for artifact in outcome.artifacts.values()] == [LONG]
+        assert outcome.usage.total_tokens == 70 == 10 * calls_of(lead, child)
+        assert lead.memory is not None and said(lead.memory) == ["go", "", "", "", "", "Done."]
+
+    in_child(elsewhere)
+    assert lead.memory is not None and said(lead.memory) == []
+
+
 # --- memory
 
 
@@ -302,3 +335,75 @@ def test_temporary_values_of_the_run_around_it_are_in_no_text_of_a_child() -> No
 
     assert texts and not any("hush" in text for text in texts)
     assert outcome.session == {"word": "kept"}
+
+
+def test_a_run_at_its_budget_is_stored_in_its_conversation_once_and_after_it_went_on(systems: Systems) -> None:
+    here, there = systems
+    memory = us.InMemoryMemory()
+    child = agent("writer", says("ok"))
+    lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], memory=memory)
+
+    with pytest.raises(us.BudgetExceeded) as caught:
+        lead.run("go", system=here, conversation_id="c-42", budget=us.Budget(turns=2))
+    assert said(memory) == []
+    lead.resume(caught.value.token, budget=us.Budget(turns=3), system=there)
+
+    assert said(memory) == ["go", "", "", "Done."]
+
+
+def test_time_in_line_for_a_conversation_is_not_spent_and_counts_against_a_timeout(systems: Systems) -> None:
+    here, there = systems
+    memory, gate = us.InMemoryMemory(), threading.Event()
+
+    def wait() -> str:
+        """Wait."""
+        assert gate.wait(WAIT)
+        return "waited"
+
+    clerk = agent("clerk", calls("pay", cents=1), says("Done."), tools=[pay], memory=memory)
+    other = agent("other", calls("wait"), says("ok"), tools=[wait], memory=memory)
+    first = waiting(clerk.run("a", system=here, conversation_id="c-42"))
+    held = other.submit("b", system=there, conversation_id="c-42")
+    eventually(lambda: held.status().doing == "running tool wait", "the other run holds the conversation")
+
+    with pytest.raises(us.RunTimedOut):
+        clerk.resume(first.token, us.Approve(), system=there, timeout=0.1)
+    gate.set()
+    held.result(WAIT)
+
+    assert said(memory) == ["b", "", "", "ok"]
+    assert calls_of(clerk) == 1
+    with pytest.raises(us.TokenUsed):
+        clerk.resume(first.token, us.Approve(), system=there)
+
+
+def test_a_typed_answer_by_a_tool_is_a_turn_that_the_next_run_knows(systems: Systems) -> None:
+    here, there = systems
+    memory = us.InMemoryMemory()
+    model = ScriptedModel([calls("pay", cents=1), calls("final_answer", cents=1), calls("final_answer", cents=2)])
+    judge = us.Agent("judge", model=model, tools=[pay], output_type=Cents, output_mode="tool", memory=memory)
+
+    paused = judge.run("a", system=here, conversation_id="c-42")
+    assert isinstance(paused, us.NeedsApproval)
+    first = judge.resume(paused.token, us.Approve(), system=there)
+    second = judge.run("b", system=there, conversation_id="c-42")
+
+    assert (first.output, second.output) == (Cents(1), Cents(2))
+    known = model.requests[2].messages
+    assert [message.role for message in known] == ["user", "assistant", "user", "assistant", "user", "user"]
+    assert known[4].tool_results[0].content == "Taken as the final answer."
+
+
+def test_an_abort_after_a_pause_leaves_the_conversation_as_it_was(systems: Systems) -> None:
+    here, there = systems
+    memory = us.InMemoryMemory()
+    rail = us.OutputGuardrail("never", lambda ctx, text: "never")
+    clerk = agent("clerk", calls("pay", cents=1), says("Done."), tools=[pay], memory=memory)
+    clerk = clerk.replace(callbacks=[rail])
+
+    paused = waiting(clerk.run("a", system=here, conversation_id="c-42"))
+    with pytest.raises(us.CallbackAbort):
+        clerk.resume(paused.token, us.Approve(), system=there)
+
+    assert said(memory) == []
+    assert finished(agent("other", says("B"), memory=memory).run("b", system=there, conversation_id="c-42")).text == "B"
