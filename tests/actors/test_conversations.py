@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -595,6 +596,25 @@ def test_what_came_between_is_counted_over_all_pauses_and_told_once(system: us.A
         told.append(diverged(handle))
 
     assert told == [[], [], [6]]
+
+
+def test_what_came_between_is_counted_over_pauses_in_a_store_and_inside_of_a_sub_agent(tmp_path: Path) -> None:
+    memory, url = us.InMemoryMemory(), f"sqlite:///{tmp_path}/shop.db"
+    below, other = asker(None, questions=2), talker(memory)
+    model = ScriptedModel([calls("asker", input="go"), says("done")])
+    lead = us.Agent("lead", model=model, sub_agents=[below], memory=memory)
+    with us.ActorSystem("shop", store=url) as first:
+        outcome: us.Outcome[object] = lead.run("go", conversation_id="c-42", system=first)
+        other.run("one", conversation_id="c-42", system=first)
+    told: list[list[int]] = []
+    for text in ("two", "three"):
+        with us.ActorSystem("shop", store=url) as system:
+            handle = resume(lead, outcome, system)
+            outcome = handle.result(WAIT)
+            told.append(diverged(handle))
+            other.run(text, conversation_id="c-42", system=system)
+
+    assert told == [[], [4]]
 
 
 def test_a_conversation_in_which_nothing_came_between_has_not_diverged(system: us.ActorSystem) -> None:

@@ -13,6 +13,7 @@ import understudy as us
 from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT, eventually, finished, results_of
 from tests.support.stores import DictStore
+from understudy.actors import record as records
 from understudy.testing import ScriptedModel, calls, says
 
 TEN = us.Usage(6, 4)
@@ -407,3 +408,43 @@ def test_an_abort_after_a_pause_leaves_the_conversation_as_it_was(systems: Syste
 
     assert said(memory) == []
     assert finished(agent("other", says("B"), memory=memory).run("b", system=there, conversation_id="c-42")).text == "B"
+
+
+# --- time
+
+
+class Clock:
+    """Stands in for the module `time` where runs begin and end."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_no_level_spends_the_seconds_for_which_a_person_is_waited_for(
+    systems: Systems, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = systems
+    clock = Clock()
+    monkeypatch.setattr(records, "time", clock)
+
+    def work() -> str:
+        """Work."""
+        clock.now += 3.0
+        return "worked"
+
+    turns = (calls("work"), calls("pay", cents=1), calls("work"), says("ok"))
+    child = agent("writer", *turns, tools=[work, pay], budget=us.Budget(seconds=10))
+    lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], budget=us.Budget(seconds=6))
+
+    paused = waiting(lead.run("go", system=here))
+    clock.now += 10_000.0
+    with pytest.raises(us.BudgetExceeded) as caught:
+        lead.resume(paused.token, us.Approve(), system=there)
+    clock.now += 10_000.0
+    outcome = lead.resume(caught.value.token, budget=us.Budget(seconds=7), system=there)
+
+    assert (caught.value.what, caught.value.spent, caught.value.inherited) == ("seconds", 6.0, False)
+    assert finished(outcome).text == "Done."
