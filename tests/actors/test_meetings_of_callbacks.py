@@ -236,7 +236,21 @@ def test_a_tool_that_ends_the_run_cancels_the_sub_agents_beside_it_and_what_they
 
 
 def test_what_was_spent_by_sub_agents_counts_also_where_one_of_them_ends_the_run() -> None:
-    good, bad = agent("good", says("ok")), agent("bad", calls("look"), us.ProviderError("down"))
+    over = threading.Event()
+
+    class Tells(us.AgentCallback):
+        def on_finish(self, ctx: us.RunContext, outcome: us.Outcome[object]) -> us.CallbackAction:
+            over.set()
+            return us.Continue()
+
+    def fails(request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 1:
+            return us.ModelTurn(calls("look").parts, TEN)
+        assert over.wait(WAIT)
+        raise us.ProviderError("down")
+
+    good = agent("good", says("ok")).replace(callbacks=[Tells()])
+    bad = us.Agent("bad", model=FunctionModel(fails))
     lead = lead_of(good, bad).replace(on_tool_error="raise")
 
     class Watch(us.AgentCallback):

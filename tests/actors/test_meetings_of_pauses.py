@@ -13,7 +13,7 @@ import understudy as us
 from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT, eventually, finished, results_of
 from tests.support.stores import DictStore
-from understudy.actors import record as records
+from understudy.actors import runrecord as records
 from understudy.testing import ScriptedModel, calls, says
 
 TEN = us.Usage(6, 4)
