@@ -448,3 +448,36 @@ def test_no_level_spends_the_seconds_for_which_a_person_is_waited_for(
 
     assert (caught.value.what, caught.value.spent, caught.value.inherited) == ("seconds", 6.0, False)
     assert finished(outcome).text == "Done."
+
+
+# --- groups below
+
+
+def test_a_group_below_goes_on_with_what_its_children_have_and_spent(systems: Systems) -> None:
+    here, there = systems
+    read = calls("read_artifact", id="artifact-1", offset=len(LONG) - 4)
+    one = agent("one", calls("pages"), calls("pay", cents=1), read, says("A"), tools=[pages, pay, us.read_artifact])
+    two = paying("two")
+    panel = us.ParallelAgent("panel", [one, two])
+    lead = agent("lead", calls("panel", input="go"), says("Done."), below=[panel])
+
+    paused = waiting(lead.run("go", system=here))
+    outcome = finished(lead.resume(paused.token, us.Approve(), system=there))
+
+    assert isinstance(one.model, ScriptedModel)
+    assert one.model.requests[3].tool_results[0].content.endswith("]\nabc\n")
+    assert paused.usage.total_tokens == 40
+    assert outcome.usage.total_tokens == 80 == 10 * calls_of(lead, one, two)
+
+
+def test_a_group_below_that_meets_the_budget_above_leaves_the_run_a_token(systems: Systems) -> None:
+    here, there = systems
+    one, two = agent("one", says("A")), agent("two", says("B"))
+    steps = us.SequentialAgent("steps", [one, two])
+    lead = agent("lead", calls("steps", input="go"), says("Done."), below=[steps]).replace(on_tool_error="raise")
+
+    with pytest.raises(us.BudgetExceeded) as caught:
+        lead.run("go", system=here, budget=us.Budget(turns=2))
+    outcome = lead.resume(caught.value.token, budget=us.Budget(turns=3), system=there)
+
+    assert finished(outcome).usage.total_tokens == 30 == 10 * calls_of(lead, one, two)
