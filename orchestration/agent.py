@@ -12,7 +12,7 @@ from understudy.callbacks import AgentCallback
 from understudy.criteria import Criterion
 from understudy.memory import Memory
 from understudy.messages import OutputSpec, Settings
-from understudy.models import Model, ModelLike, ModelName
+from understudy.models import Model, ModelLike, ModelName, name_of
 from understudy.outputs import CheckedOutput, OutputMode, OutputType
 from understudy.tooloptions import OnToolError, checked_on_error
 from understudy.tools import Tool
@@ -32,7 +32,6 @@ from .checks import (
     checked_prompt,
     checked_settings,
     checked_tools,
-    priced_as,
 )
 from .delegation import SubAgent, SubAgentLike, checked_sub_agents
 from .outputs import output_spec
@@ -314,6 +313,7 @@ class Agent(Runner[T_co]):
         model, tools = self.model, self.tools_by_name.values()
         return RunSpec(
             agent_id=self.id,
+            # Not str(model), which leaves a colon at the end out: saved runs have the fingerprint with it.
             model=f"{model.provider}:{model.model}" if isinstance(model, ModelName) else type(model).__name__,
             system=self.system_prompt if isinstance(self.system_prompt, str) else None,
             tools=tuple([tool.spec for tool in tools]),
@@ -331,7 +331,7 @@ class Agent(Runner[T_co]):
             max_invalid_retries=self.max_invalid_retries,
             watched=bool(self.callbacks),
             budget=self.budget,
-            priced_as=priced_as(model),
+            priced_as=name_of(model),
             output=None if self._output is None else self._output_spec(self._output),
             max_output_retries=self.max_output_retries,
         )
@@ -345,4 +345,4 @@ class Agent(Runner[T_co]):
 
 
 def _as_given(model: ModelName | Model) -> ModelLike:
-    return f"{model.provider}:{model.model}" if isinstance(model, ModelName) else model
+    return str(model) if isinstance(model, ModelName) else model

@@ -1,6 +1,7 @@
-"""What is checked when an agent is made: each function returns what it was given, ready for use, or says what is wrong.
+"""What is checked when an agent or a group is made: each function returns what it was given, ready for use, or says what is wrong.
 
-All take the agent's id first, for the error: `TypeError` for a value of the wrong kind, `ValueError` for a wrong one.
+All take the id first, for the error: `TypeError` for a value of the wrong kind, `ValueError` for a wrong one. What groups and
+workflows have too takes what the id is of as `kind`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from understudy.budget import Budget
 from understudy.errors import RunError
 from understudy.memory import Memory
 from understudy.messages import Settings
-from understudy.models import Model, ModelLike, ModelName
+from understudy.models import Model, ModelLike, ModelName, name_of
 from understudy.outputs import OutputMode, OutputType
 from understudy.prices import Price
 from understudy.session import RunContext
@@ -25,13 +26,17 @@ SystemPrompt = str | Callable[[RunContext], str]
 ID = re.compile(r"\S(.{0,126}\S)?")  # Ids stand in logs, addresses and specs: no edges of white space, one line.
 
 
-def checked_id(id: str) -> str:
+def checked_id(id: str, kind: str = "agent") -> str:
     """Return an id that names something in logs, addresses and specs."""
     if not isinstance(id, str):
-        raise TypeError(f"an agent's id must be a string, got {id!r}")
+        raise TypeError(f"{_a(kind)}'s id must be a string, got {id!r}")
     if not ID.fullmatch(id):
-        raise ValueError(f"an agent's id must be 1 to 128 characters on one line, without edges of space; got {id!r}")
+        raise ValueError(f"{_a(kind)}'s id must be 1 to 128 characters on one line, without edges of space; got {id!r}")
     return id
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind.startswith("a") else f"a {kind}"
 
 
 def checked_model(id: str, model: ModelLike) -> ModelName | Model:
@@ -53,10 +58,10 @@ def checked_prompt(id: str, prompt: SystemPrompt) -> SystemPrompt:
     return prompt
 
 
-def checked_description(id: str, description: str) -> str:
+def checked_description(id: str, description: str, kind: str = "agent") -> str:
     """Return a text."""
     if not isinstance(description, str):
-        raise TypeError(f"agent {id!r}: description must be a string, got {description!r}")
+        raise TypeError(f"{kind} {id!r}: description must be a string, got {description!r}")
     return description
 
 
@@ -90,12 +95,12 @@ def checked_tools(
     return made
 
 
-def checked_count(id: str, name: str, value: int, least: int) -> int:
+def checked_count(id: str, name: str, value: int, least: int, kind: str = "agent") -> int:
     """Return a whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"agent {id!r}: {name} must be a whole number, got {value!r}")
+        raise TypeError(f"{kind} {id!r}: {name} must be a whole number, got {value!r}")
     if value < least:
-        raise ValueError(f"agent {id!r}: {name} must be at least {least}, got {value}")
+        raise ValueError(f"{kind} {id!r}: {name} must be at least {least}, got {value}")
     return value
 
 
@@ -126,18 +131,10 @@ def checked_budget(id: str, budget: Budget | None, model: ModelName | Model) -> 
         return None
     if not isinstance(budget, Budget):
         raise TypeError(f"agent {id!r}: budget must be Budget(…) or None, got {budget!r}")
-    name = priced_as(model)
+    name = name_of(model)
     if budget.cost_usd is not None and name not in budget.prices and Price.of(name) is None:
         raise no_price(id, name)
     return budget
-
-
-def priced_as(model: ModelName | Model) -> str:
-    """Return the name by which the price of a model is looked up."""
-    provider, name = getattr(model, "provider", None), getattr(model, "model", None)
-    if isinstance(provider, str) and isinstance(name, str):
-        return f"{provider}:{name}" if name else provider
-    return type(model).__name__
 
 
 def checked_output_mode(id: str, mode: OutputMode) -> OutputMode:

@@ -109,4 +109,4 @@ def _checked_ids(name: str, what: str, ids: Iterable[str]) -> tuple[str, ...]:
     for each in given:
         if isinstance(each, Runner):
             raise TypeError(f"sub-agent {name!r}: {what} must hold ids; write {each.id!r} for {each!r}")
-    return tuple([checked_id(cast(str, each)) for each in given])
+    return tuple([checked_id(cast(str, each), "runner") for each in given])

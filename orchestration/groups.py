@@ -22,10 +22,10 @@ class Group(Runner[object]):
     """In order; one runner may stand at several places."""
 
     def _take(self, id: str, children: Iterable[Runner[object]], description: str, name: str) -> None:
-        checked_id(id)
+        checked_id(id, "group")
         set_ = object.__setattr__
         set_(self, "id", id)
-        set_(self, "description", checked_description(id, description))
+        set_(self, "description", checked_description(id, description, "group"))
         set_(self, "children", _checked_children(id, children, name))
         set_(self, "_group_spec", None)
 
@@ -84,7 +84,7 @@ class SequentialAgent(Group):
     ) -> None:
         self._take(id, steps, description, "steps")
         if pass_output not in (False, True, "combined"):
-            raise ValueError(f"{id!r}: pass_output must be False, True or 'combined', got {pass_output!r}")
+            raise ValueError(f"group {id!r}: pass_output must be False, True or 'combined', got {pass_output!r}")
         object.__setattr__(self, "pass_output", pass_output)
 
     @property
@@ -154,11 +154,11 @@ class ParallelAgent(Group):
     ) -> None:
         self._take(id, children, description, "children")
         if merge not in ("collect_all", "first"):
-            raise ValueError(f"{id!r}: merge must be 'collect_all' or 'first', got {merge!r}")
+            raise ValueError(f"group {id!r}: merge must be 'collect_all' or 'first', got {merge!r}")
         if on_error not in ("fail", "collect"):
-            raise ValueError(f"{id!r}: on_error must be 'fail' or 'collect', got {on_error!r}")
+            raise ValueError(f"group {id!r}: on_error must be 'fail' or 'collect', got {on_error!r}")
         if max_parallel is not None:
-            checked_count(id, "max_parallel", max_parallel, 1)
+            checked_count(id, "max_parallel", max_parallel, 1, "group")
         object.__setattr__(self, "merge", merge)
         object.__setattr__(self, "max_parallel", max_parallel)
         object.__setattr__(self, "on_error", on_error)
@@ -186,11 +186,11 @@ class ParallelAgent(Group):
 
 def _checked_children(id: str, children: Iterable[Runner[object]], name: str) -> tuple[Runner[object], ...]:
     if isinstance(children, (str, Runner)) or not isinstance(children, Iterable):
-        raise TypeError(f"{id!r}: {name} must be a list of runners, got {children!r}")
+        raise TypeError(f"group {id!r}: {name} must be a list of runners, got {children!r}")
     given = tuple(children)
     for child in given:
         if not isinstance(child, Runner):
-            raise TypeError(f"{id!r}: {name} must hold runners, such as us.Agent(…); got {child!r}")
+            raise TypeError(f"group {id!r}: {name} must hold runners, such as us.Agent(…); got {child!r}")
     if not given:
-        raise ValueError(f"{id!r}: {name} must hold at least one runner, got none")
+        raise ValueError(f"group {id!r}: {name} must hold at least one runner, got none")
     return given

@@ -45,7 +45,7 @@ def end_if_failed(spec: RunSpec, state: RunState) -> None:
     state.fail(failure)
 
 
-def resolved(
+def resolutions_for(
     spec: RunSpec, invalid: Iterable[InvalidCall], resolutions: Mapping[int, Resolution]
 ) -> Mapping[int, Resolution]:
     """Return what to do with invalid calls: where nobody said it, those of tools whose errors end the run do."""

@@ -14,7 +14,7 @@ from .rulings import count_turn
 from .spec import RunSpec
 from .state import Failure, Round, RunState
 from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun
-from .toolerrors import resolved
+from .toolerrors import resolutions_for
 
 
 def take_turn(
@@ -40,7 +40,7 @@ def take_turn(
     _check_resolutions(allowed, invalid, resolutions)
     if output_problem is None and answer_in(spec, turn) is not None and (not spec.criteria or met is not None):
         raise ProtocolViolation("an answer that nobody checked; pass output_problem, as Agent.check_output says it")
-    resolutions = resolved(spec, invalid, resolutions)
+    resolutions = resolutions_for(spec, invalid, resolutions)
     count_turn(state, turn)
     state.rejections = 0
     final = final_call(spec, turn, calls)

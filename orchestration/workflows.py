@@ -96,12 +96,12 @@ class Task:
         self.runner = runner
         self.prompt = prompt
         self.dependencies = tuple(dependencies)
-        self.retries = checked_count(name, "retries", retries, 0)
+        self.retries = checked_count(name, "retries", retries, 0, "task")
         self.backoff = (float(first), float(most))
         self.when = when
         self.for_each = for_each
         self.until = until
-        self.max_repeats = checked_count(name, "max_repeats", max_repeats, 0)
+        self.max_repeats = checked_count(name, "max_repeats", max_repeats, 0, "task")
 
     def spec(self, fingerprint: str = "") -> TaskSpec:
         """Return what a machine needs to know of the task, whose runner has this fingerprint."""
@@ -160,12 +160,12 @@ class Workflow(Runner[object]):
     def __init__(
         self, id: str, tasks: Iterable[Task], *, max_parallel: int | None = None, description: str = ""
     ) -> None:
-        given = _checked_tasks(checked_id(id), tasks)
+        given = _checked_tasks(checked_id(id, "workflow"), tasks)
         if max_parallel is not None:
-            checked_count(id, "max_parallel", max_parallel, 1)
+            checked_count(id, "max_parallel", max_parallel, 1, "workflow")
         values: dict[str, object] = {
             "id": id,
-            "description": checked_description(id, description),
+            "description": checked_description(id, description, "workflow"),
             "tasks": given,
             "max_parallel": max_parallel,
             "parameters": parameters_of([task.spec() for task in given]),

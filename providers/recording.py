@@ -12,7 +12,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from understudy.errors import RunCancelled, RunTimedOut
 from understudy.messages import ModelRequest, ModelTurn
-from understudy.models import Model, ModelLike, ModelName, Renewable
+from understudy.models import Model, ModelLike, ModelName, Renewable, name_of
 
 from . import tape
 from .asked import asked
@@ -87,7 +87,7 @@ class Recorder:
             raise TypeError(f"a recorder takes 'PROVIDER:MODEL' or what has a complete() method, got {model!r}")
         if isinstance(made, KnowsKeys) and not any(known is made for known in self._keyed):
             self._keyed.append(made)
-        return RecordedModel(made, _called(name), self._keep)
+        return RecordedModel(made, name_of(name), self._keep)
 
     def _keep(self, request: ModelRequest, model: str, answer: ModelTurn | Exception) -> None:
         """Write down one call; never fails, for the answer is there."""
@@ -185,14 +185,6 @@ class RecordedModel:
 
     def __repr__(self) -> str:
         return f"RecordedModel({self._model!r})"
-
-
-def _called(model: ModelName | Model) -> str:
-    """Return what people call a model."""
-    provider, name = getattr(model, "provider", None), getattr(model, "model", None)
-    if isinstance(provider, str) and isinstance(name, str):
-        return f"{provider}:{name}".rstrip(":")
-    return type(model).__name__
 
 
 def _open_to_append(path: str, flags: int) -> int:

@@ -182,7 +182,7 @@ def _check_tools(agent: Agent) -> None:
 
 def _model_name(agent: Agent) -> str:
     model = agent.model
-    return f"{model.provider}:{model.model}".rstrip(":") if isinstance(model, ModelName) else repr(model)
+    return str(model) if isinstance(model, ModelName) else repr(model)
 
 
 def _read_input(given: str) -> str:

@@ -68,5 +68,17 @@ class ModelName:
             raise ValueError(f"no model named in {text!r}: {expected}")
         return cls(provider, model)
 
+    def __str__(self) -> str:
+        """Return the model string, from which `parse` makes an equal name."""
+        return f"{self.provider}:{self.model}" if self.model else self.provider
+
+
+def name_of(model: ModelName | Model) -> str:
+    """Return the name by which people and price lists know a model: its model string, or the type's name for an unknown object."""
+    provider, name = getattr(model, "provider", None), getattr(model, "model", None)
+    if isinstance(provider, str) and isinstance(name, str):
+        return str(ModelName(provider, name))
+    return type(model).__name__
+
 
 ModelLike: TypeAlias = "str | Model"

@@ -55,20 +55,20 @@ def test_what_decides_a_run_is_in_the_fingerprint_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
-        (lambda: SequentialAgent("s", []), ValueError, "steps must hold at least one runner"),
+        (lambda: SequentialAgent("s", []), ValueError, "group 's': steps must hold at least one runner"),
         (lambda: ParallelAgent("p", []), ValueError, "children must hold at least one runner"),
         (lambda: SequentialAgent("s", cast("list[Runner[object]]", ["one"])), TypeError, "steps must hold runners"),
         (lambda: ParallelAgent("p", cast("list[Runner[object]]", ONE)), TypeError, "must be a list of runners"),
         (lambda: SequentialAgent("s", [ONE], pass_output=cast(PassOutput, "all")), ValueError, "pass_output must be"),
         (lambda: ParallelAgent("p", [ONE], merge=cast(Merge, "last")), ValueError, "merge must be"),
         (lambda: ParallelAgent("p", [ONE], on_error=cast(OnError, "stop")), ValueError, "on_error must be"),
-        (lambda: ParallelAgent("p", [ONE], max_parallel=0), ValueError, "max_parallel must be at least 1"),
+        (lambda: ParallelAgent("p", [ONE], max_parallel=0), ValueError, "group 'p': max_parallel must be at least 1"),
         (
             lambda: ParallelAgent("p", [ONE], max_parallel=cast(int, "2")),
             TypeError,
             "max_parallel must be a whole number",
         ),
-        (lambda: SequentialAgent("", [ONE]), ValueError, "id must be"),
+        (lambda: SequentialAgent("", [ONE]), ValueError, "a group's id must be"),
     ],
 )
 def test_what_is_wrong_with_a_group_is_said_when_it_is_made(

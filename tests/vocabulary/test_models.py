@@ -25,6 +25,11 @@ def test_a_model_string_is_taken_apart_at_the_first_colon(text: str, name: Model
     assert ModelName.parse(text) == name
 
 
+@pytest.mark.parametrize("text", ["openai:gpt-4o", "rehearsal"])
+def test_a_model_name_is_written_as_it_is_read(text: str) -> None:
+    assert str(ModelName.parse(text)) == text
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
