@@ -40,7 +40,7 @@ def new_record(
         _ = runner.run_spec
         return Record(run_id, runner, input, options, scope, runs, cell)
     if not isinstance(runner, (Group, Workflow)):
-        raise TypeError(f"expected an agent, got {runner!r}")
+        raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
     if options.history is not None:
         raise ValueError(f"history is for an agent's run; {runner.id!r} only runs others")
     machine = begun(runner, input, options.parameters)

@@ -83,5 +83,5 @@ def load(
         record.artifacts = Artifacts(saved.artifacts)
         return record
     if not isinstance(runner, (Group, Workflow)):
-        raise TypeError(f"expected an agent, got {runner!r}")
+        raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
     return GroupRecord(saved.run_id, runner, options, scope, runs, cell, loaded(runner, saved.machine, adopt=adopt))
