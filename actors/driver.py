@@ -133,7 +133,7 @@ class Driver:
                 case CallTools(calls=calls):
                     self._run_together(calls)
                 case AwaitApproval() | AwaitInput():
-                    return self._runs.pause(record, step, epoch)
+                    return self._runs.pause(record, epoch)
                 case Done(outcome=outcome):
                     told = with_output(record, outcome, self._checked)
                     if self._moments is not None:

@@ -18,6 +18,7 @@ from understudy.orchestration.children import AwaitChildren, ChildFailure, Child
 from understudy.orchestration.graph_run import GraphRun
 from understudy.orchestration.group_run import GroupDone
 from understudy.orchestration.machines import Machine
+from understudy.orchestration.pauses import paused_by
 from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause
 from understudy.prices import in_dollars
 from understudy.session import SessionOverlay, lasting
@@ -128,16 +129,9 @@ class GroupDriver(Woken):
         self._runs.complete(record, told, self._epoch)
 
     def _paused(self, pauses: tuple[Pause, ...]) -> NeedsInput | NeedsApproval:
-        record, spending, first = self._record, self._record.account.spending, pauses[0]
-        calls = tuple([call for pause in pauses for call in pause.calls])
-        if first.question is not None:
-            why = f"it waits for an answer to: {first.question}"
-            outcome: NeedsInput | NeedsApproval = NeedsInput(question=first.question, completion_reason=why)
-        else:
-            why = "it waits for a decision about " + ", ".join(call.name for call in calls)
-            outcome = NeedsApproval(calls=calls, completion_reason=why)
+        record, spending = self._record, self._record.account.spending
         return replace(
-            outcome,
+            paused_by(pauses),
             run_id=record.run_id,
             agent_id=record.group.id,
             iterations=record.iterations,
@@ -145,7 +139,6 @@ class GroupDriver(Woken):
             usage=spending.usage,
             cost_usd=in_dollars(spending.cost),
             session=lasting(record.session),
-            pauses=pauses,
             tasks=record.machine.tasks if isinstance(record.machine, GraphRun) else {},
         )
 

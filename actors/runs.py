@@ -25,7 +25,7 @@ from understudy.errors import (
 )
 from understudy.handles import RunPhase
 from understudy.messages import Part
-from understudy.orchestration.steps import AwaitApproval, AwaitInput
+from understudy.orchestration.pauses import paused_by
 from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, stamp
 from understudy.prices import in_dollars
 from understudy.scope import Scope, current_scope
@@ -194,21 +194,13 @@ class Runs:
             self._tokens.over(record)
             record.end(outcome, "complete", epoch=epoch, commit=commit)
 
-    def pause(self, record: Record, step: AwaitApproval | AwaitInput, epoch: int) -> None:
+    def pause(self, record: Record, epoch: int) -> None:
         """End the run's stay here: a person is needed, and a token brings it back."""
         machine = record.machine
         assert machine is not None
-        state, pauses = machine.state, machine.pauses
-        outcome: NeedsApproval | NeedsInput
-        if isinstance(step, AwaitInput):
-            why = f"it waits for an answer to: {step.question}"
-            outcome = NeedsInput(question=step.question, completion_reason=why)
-        else:
-            calls = tuple([call for pause in pauses for call in pause.calls])
-            why = "it waits for a decision about " + ", ".join(call.name for call in calls)
-            outcome = NeedsApproval(calls=calls, completion_reason=why)
+        state = machine.state
         told = replace(
-            outcome,
+            paused_by(machine.pauses),
             run_id=record.run_id,
             agent_id=record.agent.id,
             iterations=state.iterations,
@@ -217,7 +209,6 @@ class Runs:
             cost_usd=in_dollars(state.cost),
             messages=machine.new_messages,
             session=lasting(record.session),
-            pauses=pauses,
             artifacts=record.artifacts.snapshot(),
         )
         if record.agent.callbacks:

@@ -8,7 +8,7 @@ from typing import cast
 
 from understudy.errors import ProtocolViolation
 from understudy.messages import ToolResult, user_message
-from understudy.outcomes import Approve, Decision, Pause, PauseAnswer, Reject
+from understudy.outcomes import Approve, Decision, NeedsApproval, NeedsInput, Pause, PauseAnswer, Reject
 
 from .rounds import check_decisions, take_decisions
 from .state import PausedChild, Round, RunState
@@ -44,6 +44,18 @@ def _pauses_in(round_: Round, path: tuple[str, ...]) -> Iterator[Pause]:
 
 def _in_child(call_id: str, pause_id: str) -> str:
     return f"{CHILD}/{call_id}/{pause_id}"
+
+
+def paused_by(pauses: Sequence[Pause]) -> NeedsInput | NeedsApproval:
+    """Return the outcome of a run that waits for these things, at least one; of which kind it is, the first one says."""
+    question = pauses[0].question
+    if question is not None:
+        return NeedsInput(
+            question=question, completion_reason=f"it waits for an answer to: {question}", pauses=tuple(pauses)
+        )
+    calls = tuple([call for pause in pauses for call in pause.calls])
+    why = "it waits for a decision about " + ", ".join(call.name for call in calls)
+    return NeedsApproval(calls=calls, completion_reason=why, pauses=tuple(pauses))
 
 
 def sort_answers(
