@@ -1,4 +1,4 @@
-"""The clerk's tools: they read the shop's real files in `data/`, and nothing outside of it.
+"""The tools of clerk and buyer: they read the shop's real files in `data/`, and nothing outside of it.
 
 The examples in the annotations tell a model what arguments look like; in rehearsal they are the arguments.
 """
@@ -122,6 +122,19 @@ def search_notes(
     log = _lines_with(word, DATA / "incidents.log")
     lines = [*reversed(log), *_lines_with(word, DATA / "policy.md")]
     return f"{len(lines)} lines hold {word!r}, the latest first: " + "\n".join(lines)
+
+
+@us.tool(approval=True)
+def place_order(
+    sku: Annotated[str, Field(description="product number", examples=["D-402"])],
+    units: Annotated[int, Field(description="how many to order", ge=1, le=100, examples=[6])],
+) -> str:
+    """Order units of a product from its supplier, once a person has agreed."""
+    for product in _read_stock():
+        if product.sku == sku:
+            order = f"{units} x {sku} {product.name}, {units * product.price} at list price"
+            return f"{product.supplier} is to send {order}; expected in {product.lead_days} days"
+    raise ValueError(f"no product {sku!r}; there are {', '.join([product.sku for product in _read_stock()])}")
 
 
 def _lines_with(word: str, file: Path) -> list[str]:

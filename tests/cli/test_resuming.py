@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_main import TOOLS
+from tests.support.paths import ROOT
 from understudy.cli import main
 
 SPEC = """\
@@ -69,6 +70,18 @@ def test_the_command_that_goes_on_can_be_used_as_it_is_told(capsys: pytest.Captu
     command = told.removeprefix("Go on with: understudy ").removesuffix(", or --reject REASON")
 
     assert main(shlex.split(command)) == 0
+
+
+def test_the_buyer_of_the_example_waits_for_an_approval(capsys: pytest.CaptureFixture[str]) -> None:
+    ledger = ROOT / "examples" / "ledger"
+    options = ("--tools", str(ledger / "tools.py"), *STORE, "--rehearse")
+
+    assert main(["run", str(ledger / "agent.yaml"), "buyer", "Order what we run out of", *options, "--json"]) == 3
+    paused = report(capsys)
+    assert main(["resume", str(paused["token"]), str(ledger / "agent.yaml"), *options, "--approve"]) == 0
+
+    assert paused["waiting"] == [{"name": "place_order", "arguments": {"sku": "D-402", "units": 6}}]
+    assert "- place_order(sku='D-402', units=6) gave: Lumo is to send 6 x D-402 front light" in capsys.readouterr().out
 
 
 def test_a_run_that_waits_nowhere_has_no_token(capsys: pytest.CaptureFixture[str]) -> None:
