@@ -14,7 +14,7 @@ from understudy.errors import BudgetExceeded, Retry, RunError, RunTimedOut, had_
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.orchestration.delegation import SubAgent
 from understudy.scope import Scope, enter_scope, leave_scope
-from understudy.session import SessionOverlay, ToolContext
+from understudy.session import SessionOverlay, ToolContext, lasting
 from understudy.tools import Tool
 
 from .homes import call_tool
@@ -156,7 +156,19 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
         overlay = SessionOverlay(record.session)
         arguments = {**arguments, named: _context(order, overlay, scope)}
     value = awaited(call_tool(order, arguments), scope)
+    if overlay is not None and overlay.changes and record.runs.stores:
+        _check_session(overlay)
     return result_of(call, tool, rendered(value), record), overlay
+
+
+def _check_session(overlay: SessionOverlay) -> None:
+    """Refuse what could not be stored: it is this call's mistake, and would end the run when that has to wait."""
+    from understudy.orchestration.saved import not_json
+
+    for key, value in lasting(overlay.changes).items():
+        strange = not_json(value, f"session[{key!r}]")
+        if strange:
+            raise TypeError(f"{strange}, which JSON cannot carry, and the system has a store")
 
 
 def awaited(value: object, scope: Scope) -> object:

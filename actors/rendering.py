@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from understudy.artifacts import cut, read_artifact
@@ -134,6 +134,8 @@ def _plain(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
+    if isinstance(value, (Generator, AsyncGenerator, Coroutine)):  # its name says nothing, and it may have no end
+        raise TypeError("a generator or coroutine is no value; return what it makes, as in list(…)")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, (set, frozenset)):

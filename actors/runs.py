@@ -94,6 +94,8 @@ class Runs:
         self.conversations = Conversations(app)
         self._admission = Admission(max_runs, self._admitted)
         self._tokens = Tokens() if store is None else StoredPauses(store)
+        self.stores = store is not None
+        """Whether paused runs are written down, so that sessions must be JSON."""
         self.hung = Hung(events)
         self.slots = SlotsOfTools()
 

@@ -8,6 +8,7 @@ from typing import cast
 from understudy.ancestry import MAX_HOPS, check_permits, current_ancestry, next_hops, too_many_hops
 from understudy.budget import Budget
 from understudy.errors import CircularAgentCall, RunError
+from understudy.given import checked_flag, checked_seconds, checked_text, checked_whole
 from understudy.messages import Message, Part
 from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
 from understudy.orchestration.runner import Runner
@@ -20,6 +21,9 @@ from .handle import Handle
 from .runrecord import RunRecord
 from .system import ActorSystem
 from .waiting import graph
+
+RAISED = {"max_iterations": 0, "max_turns": 1, "max_continues": 0, "max_output_retries": 0}
+"""Limits that `resume` can raise, and the lowest of each."""
 
 
 class ThreadRuntime:
@@ -39,9 +43,7 @@ class ThreadRuntime:
 
     def resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> Outcome[object]:
         """Go on with a paused run and wait for its outcome."""
-        if not isinstance(token, str):
-            raise TypeError(f"a token is a string, got {token!r}")
-        _check_timeout(options.timeout)
+        _check_resume(token, options)
         _refuse_circle(runner, options.system)
         _refuse_forbidden(runner)
         system = _system(options.system)
@@ -126,6 +128,8 @@ def _check(input: object, options: RunOptions) -> None:
     """Find a caller's mistakes before anything starts."""
     if not isinstance(input, str) and not isinstance(input, Sequence):
         raise TypeError(f"input must be text or a sequence of parts, got {input!r}")
+    if not isinstance(input, str) and not input:
+        raise ValueError("input must hold at least one part, got none")
     for part in () if isinstance(input, str) else cast("Sequence[object]", input):
         if not isinstance(part, Part):
             raise TypeError(f"input must be text or a sequence of parts, such as us.TextPart(…); got {part!r} in it")
@@ -133,26 +137,35 @@ def _check(input: object, options: RunOptions) -> None:
         raise TypeError(f"session must be a SessionState or a mapping, got {options.session!r}")
     for key in options.session or ():
         check_key(key)
+    if options.history is not None and (isinstance(options.history, str) or not isinstance(options.history, Sequence)):
+        raise TypeError(f"history must be a sequence of Message objects, got {options.history!r}")
     for message in options.history or ():
         if not isinstance(message, Message):
             raise TypeError(f"history must hold Message objects, got {message!r}")
     if options.budget is not None and not isinstance(options.budget, Budget):
         raise TypeError(f"budget must be Budget(…) or None, got {options.budget!r}")
-    if not isinstance(options.user_id, str):
-        raise TypeError(f"user_id must be a string, got {options.user_id!r}")
+    if not checked_text("user_id", options.user_id):  # a form field that was left empty would make one of all users
+        raise ValueError("user_id must not be empty; leave it out where there is one user")
     given = options.conversation_id
     if given is not None and not isinstance(given, str):
         raise TypeError(f"conversation_id must be a string, or None; got {given!r}")
     if given == "":  # a form field that was left empty would put strangers into one conversation
         raise ValueError("conversation_id must not be empty; None is for a run that stands alone")
-    _check_timeout(options.timeout)
+    checked_seconds("timeout", options.timeout)
 
 
-def _check_timeout(timeout: float | None) -> None:
-    if timeout is not None and not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout must be a number of seconds, or None for no limit; got {timeout!r}")
-    if timeout is not None and not timeout > 0:
-        raise ValueError(f"timeout must be above 0 seconds, or None for no limit; got {timeout!r}")
+def _check_resume(token: object, options: ResumeOptions) -> None:
+    """Find a caller's mistakes before the token is looked for."""
+    if not isinstance(token, str):
+        raise TypeError(f"a token is a string, got {token!r}")
+    for name, least in RAISED.items():
+        limit = getattr(options, name)
+        if limit is not None:
+            checked_whole(name, limit, least)
+    if options.budget is not None and not isinstance(options.budget, Budget):
+        raise TypeError(f"budget must be Budget(…) or None, got {options.budget!r}")
+    checked_flag("adopt", options.adopt)
+    checked_seconds("timeout", options.timeout)
 
 
 runtime = ThreadRuntime()

@@ -69,7 +69,8 @@ class ActorSystem:
     ) -> None:
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"a system's name must be a string that is not empty, got {name!r}")
-        if max_runs is not None and not (isinstance(max_runs, int) and max_runs >= 1):
+        whole = isinstance(max_runs, int) and not isinstance(max_runs, bool)
+        if max_runs is not None and not (whole and max_runs >= 1):
             raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
         self.name = name
         self._max_runs = max_runs

@@ -29,11 +29,13 @@ from understudy.session import SessionOverlay, ToolContext
 from understudy.tools import Tool
 
 from .channel import PROGRESS, Channel, Garbled, NotSendable, encode
+from .condition import Condition
 from .executor import awaited
 from .progress import Reporter
 from .rendering import TooLarge, rendered
 
 BEGUN = encode({"begun": True})
+TRACEBACK = "Traceback (most recent call last):\n"
 MAX_WORDS = 100_000  # Characters of an error's message and traceback; more says no more.
 
 
@@ -46,13 +48,13 @@ def main() -> None:
     channel = Channel(socket.socket(fileno=line))
     calls: SimpleQueue[dict[str, Any]] = SimpleQueue()
     threading.Thread(target=_listen, args=(channel, calls), name="understudy-parent", daemon=True).start()
-    _settle_in(calls.get())
+    condition = _settle_in(calls.get())
     myself = os.getpid()
     while True:
         call = calls.get()
         channel.send(BEGUN)  # whatever comes now is the call's doing
         reports = Line(channel)
-        reply = _answer(call, reports)
+        reply = _answer(call, reports, condition)
         if os.getpid() != myself:
             os._exit(1)  # a child that a tool forked and let come back here: the call is not its to answer
         reports.shut()
@@ -105,8 +107,8 @@ def _listen(channel: Channel, calls: SimpleQueue[dict[str, Any]]) -> None:
     os._exit(1)
 
 
-def _settle_in(hello: dict[str, Any]) -> None:
-    """Take over what the parent imports from, and the limit."""
+def _settle_in(hello: dict[str, Any]) -> Condition:
+    """Take over what the parent imports from, and the limit; return what the process is like then."""
     sys.path[:] = hello["path"]
     os.environ.pop("PYTHONPATH", None)
     if hello["pythonpath"] is not None:  # ours was for finding this module
@@ -117,37 +119,43 @@ def _settle_in(hello: dict[str, Any]) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         limit = hello["memory_limit"] if hard == resource.RLIM_INFINITY else min(hello["memory_limit"], hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    return Condition(memory_limit=hello["memory_limit"])
 
 
 # --- one call
 
 
-def _answer(call: dict[str, Any], line: Line) -> bytes:
+def _answer(call: dict[str, Any], line: Line, condition: Condition) -> bytes:
     """Make a call and return the reply's bytes; whatever the tool raises is in it."""
     from understudy.schemas import BadArguments
 
     try:
-        return encode(_carry_out(call, line))
+        return encode({**_carry_out(call, line), "spent": not condition.is_kept()})
     except BadArguments as error:
-        return _failure(str(error), kind="bad_arguments")
+        return _failure(str(error), condition, kind="bad_arguments")
     except TooLarge as error:
-        return _failure(str(error), kind="too_large")
+        return _failure(str(error), condition, kind="too_large")
     except Retry as wish:
-        return _failure(wish.reason, kind="retry")
+        return _failure(wish.reason, condition, kind="retry")
     except NotSendable as error:
-        return _failure(str(error), kind="raised")
+        return _failure(str(error), condition, kind="raised")
     except BaseException as error:
-        trace = "".join(traceback.format_exception(error))[-MAX_WORDS:]
+        # Without the error's message, which may quote the arguments: the trace is logged.
+        trace = "".join([TRACEBACK, *traceback.format_tb(error.__traceback__), type(error).__name__])[-MAX_WORDS:]
         again = isinstance(error, Exception) and not isinstance(error, RunError) and not had_its_retries(error)
         # After a MemoryError who knows what is left half done, and how scattered the memory is.
-        return _failure(in_words(error), kind="raised", again=again, trace=trace, spent=isinstance(error, MemoryError))
+        spent = isinstance(error, MemoryError)
+        return _failure(in_words(error), condition, kind="raised", again=again, trace=trace, spent=spent)
     finally:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
 
 
-def _failure(words: str, *, kind: str, again: bool = False, trace: str = "", spent: bool = False) -> bytes:
+def _failure(
+    words: str, condition: Condition, *, kind: str, again: bool = False, trace: str = "", spent: bool = False
+) -> bytes:
+    spent = spent or not condition.is_kept()
     return encode({"error": kind, "words": words[:MAX_WORDS], "again": again, "trace": trace, "spent": spent})
 
 

@@ -20,7 +20,7 @@ from understudy.outputs import OutputMode, OutputType
 from understudy.prices import Price
 from understudy.session import RunContext
 from understudy.tools import Tool
-from understudy.toolsets import ToolSource, tools_in
+from understudy.toolsets import ToolSource, is_toolset, tools_in
 
 SystemPrompt = str | Callable[[RunContext], str]
 ID = re.compile(r"\S(.{0,126}\S)?")  # Ids stand in logs, addresses and specs: no edges of white space, one line.
@@ -80,6 +80,10 @@ def checked_tools(
     """Return tools, sub-agents last, of different names that the settings fit."""
     if isinstance(tools, (str, Tool)) or not isinstance(tools, Iterable):
         raise TypeError(f"agent {id!r}: tools must be a list of functions, tools or toolsets, got {tools!r}")
+    tools = tuple(tools)
+    for each in tools:
+        if not callable(each) and not is_toolset(each):
+            raise TypeError(f"agent {id!r}: tools must hold functions, tools or toolsets, got {each!r} in it")
     made = (*[tool for given in tools for tool in tools_in(given)], *sub_agents)
     names = [tool.name for tool in made]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -113,7 +117,7 @@ def checked_memory(id: str, memory: Memory | None) -> Memory | None:
 
 def checked_errors(id: str, errors: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
     """Return the classes of errors after which an agent is restarted."""
-    if isinstance(errors, type) or not isinstance(errors, Iterable):
+    if isinstance(errors, (type, str)) or not isinstance(errors, Iterable):
         raise TypeError(f"agent {id!r}: restart_on must be a list of exception classes, got {errors!r}")
     given = tuple(errors)
     for error in given:

@@ -109,4 +109,6 @@ def _checked_ids(name: str, what: str, ids: Iterable[str]) -> tuple[str, ...]:
     for each in given:
         if isinstance(each, Runner):
             raise TypeError(f"sub-agent {name!r}: {what} must hold ids; write {each.id!r} for {each!r}")
+        if not isinstance(each, str):
+            raise TypeError(f"sub-agent {name!r}: {what} must hold ids; each must be a string, got {each!r}")
     return tuple([checked_id(cast(str, each), "runner") for each in given])

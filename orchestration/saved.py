@@ -16,6 +16,7 @@ from understudy.artifacts import Artifact
 from understudy.messages import JsonValue
 
 FORMAT = 1
+LONGEST_NUMBER = 14_000  # Bits; what loads the text reads no number of more than 4,300 digits.
 DEEPEST = 100  # Levels of a session's values; what loads the text has a limit too.
 
 
@@ -79,6 +80,8 @@ def not_json(value: object, where: str, depth: int = 0) -> str:
     match value:
         case float() if not isfinite(value):
             return f"{where} is {value}"
+        case int() if value.bit_length() > LONGEST_NUMBER:
+            return f"{where} is a number of more than {LONGEST_NUMBER:,} bits"
         case None | bool() | int() | float() | str():
             return ""
         case _ if depth == DEEPEST:

@@ -77,9 +77,12 @@ class RunSpec:
         """Return the agent's spec; builds the schemas of its tools the first time.
 
         Raises:
-            TypeError: a tool's parameter has a type without JSON Schema.
+            TypeError: it is no agent, or a tool's parameter has a type without JSON Schema.
         """
-        return agent.run_spec
+        found: object = getattr(agent, "run_spec", None)
+        if not isinstance(found, RunSpec):
+            raise TypeError(f"RunSpec.of takes an agent, got {agent!r}")
+        return found
 
     def settings_for(self, turn: int) -> Settings:
         """Return the settings of a run's model call number `turn`, from 1.

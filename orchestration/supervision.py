@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar, cast
+
+from understudy.given import checked_number, checked_whole
 
 DEFAULT_MAX_RESTARTS = 3
 DEFAULT_WITHIN = 5.0
@@ -34,16 +36,26 @@ class Strategy:
     """What an error deserves; a restart where there is none. A decider that fails escalates."""
 
     def __post_init__(self) -> None:
-        if self.max_restarts < 0:
-            raise ValueError(f"max_restarts must not be negative, got {self.max_restarts}")
-        if not self.within > 0:
+        checked_whole("max_restarts", self.max_restarts, 0)
+        if checked_number("within", self.within) <= 0:
             raise ValueError(f"within must be above 0 seconds, got {self.within!r}")
-        if self.backoff is not None and not 0 < self.backoff[0] <= self.backoff[1]:
-            raise ValueError(f"backoff must be (first, most) with 0 < first <= most seconds, got {self.backoff!r}")
+        if self.backoff is not None:
+            _check_backoff(self.backoff)
+        if self.decider is not None and not callable(self.decider):
+            raise TypeError(f"decider must be a function of the error, or None; got {self.decider!r}")
 
     def affected(self, children: Sequence[M], failed: M) -> tuple[M, ...]:
         """Return who is restarted when `failed` is, in the order in which they were started."""
         raise TypeError("use OneForOne, OneForAll or RestForOne")
+
+
+def _check_backoff(given: object) -> None:
+    pair = cast("tuple[object, ...]", given) if isinstance(given, (tuple, list)) else ()
+    if len(pair) != 2:
+        raise TypeError(f"backoff must be (first, most) in seconds, or None; got {given!r}")
+    first, most = [checked_number("backoff", cast(float, each)) for each in pair]
+    if not 0 < first <= most:
+        raise ValueError(f"backoff must be (first, most) with 0 < first <= most seconds, got {given!r}")
 
 
 class OneForOne(Strategy):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
+from understudy.given import checked_seconds, checked_text
 from understudy.messaging import Mailbox
 
 from .runner import Runner
@@ -34,8 +35,10 @@ class Child:
             raise TypeError(f"a child is a class or a function that makes an actor, or an agent; got {self.actor!r}")
         if self.restart not in ("permanent", "transient", "temporary"):
             raise ValueError(f"restart must be 'permanent', 'transient' or 'temporary', got {self.restart!r}")
-        if self.turn_timeout is not None and not self.turn_timeout > 0:
-            raise ValueError(f"turn_timeout must be above 0 seconds, or None; got {self.turn_timeout!r}")
+        checked_text("a child's name", self.name)
+        if not isinstance(self.mailbox, Mailbox):
+            raise TypeError(f"mailbox must be Mailbox(…), got {self.mailbox!r}")
+        checked_seconds("turn_timeout", self.turn_timeout)
 
     @property
     def runner(self) -> Runner[object] | None:
@@ -66,9 +69,20 @@ class Supervisor:
     __slots__ = ("children", "id", "strategy")
 
     def __init__(self, id: str, children: Iterable[ChildLike], *, strategy: Strategy | None = None) -> None:
+        checked_text("a supervisor's id", id)
+        if strategy is not None and not isinstance(strategy, Strategy):
+            raise TypeError(f"supervisor {id!r}: strategy must be OneForOne(…) or another, got {strategy!r}")
+        if isinstance(children, (str, Agent, Child, Supervisor)) or not isinstance(children, Iterable):
+            raise TypeError(
+                f"supervisor {id!r}: children must be a list of actors' classes or agents, got {children!r}"
+            )
+        children = tuple(children)
         if not id or "/" in id:
             raise ValueError(f"a supervisor's id must not be empty or hold a '/', got {id!r}")
         self.id = id
+        for each in children:
+            if not isinstance(each, (Agent, Child, Supervisor)) and not callable(each):
+                raise TypeError(f"supervisor {id!r}: children must hold actors' classes or agents, got {each!r} in it")
         self.children = tuple([c if isinstance(c, (Child, Supervisor)) else Child(c) for c in children])
         self.strategy = strategy if strategy is not None else OneForOne()
         if not self.children:

@@ -57,6 +57,12 @@ class HttpModel(ABC):
         self._attempts = checked_count(attempts, "attempts")
         self._max_bytes = checked_count(max_reply_bytes, "max_reply_bytes")
         self.in_flight = InFlight(checked_count(max_in_flight, "max_in_flight"))
+        if timing is not None and not isinstance(timing, Timing):
+            raise TypeError(f"timing must be Timing(…), got {timing!r}")
+        if transport is not None and not callable(
+            getattr(transport, "handle_request", None)
+        ):  # httpx is not loaded yet
+            raise TypeError(f"transport must be one of httpx's, got {transport!r}")
         self._timing = Timing() if timing is None else timing
         self._connections = Connections(transport, clock=self._timing.clock)
         self._keys: KeySource | None = None

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
 from understudy.errors import RunCancelled, RunTimedOut
+from understudy.given import checked_path
 from understudy.messages import ModelRequest, ModelTurn
 from understudy.models import Model, ModelLike, ModelName, Renewable, name_of
 
@@ -60,7 +61,7 @@ class Recorder:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, redact: RedactLike = ()) -> None:
-        self.path = Path(path)
+        self.path = Path(checked_path("Recorder: path", path))
         self.calls = 0
         self.problem: Exception | None = None
         self._keyed: list[KnowsKeys] = []

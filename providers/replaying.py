@@ -9,6 +9,7 @@ from collections import defaultdict, deque
 from pathlib import Path
 
 from understudy.errors import BadReply, ProviderError
+from understudy.given import checked_flag, checked_path
 from understudy.messages import ModelRequest, ModelTurn
 
 from . import tape, taped_answers
@@ -48,9 +49,9 @@ class Replay:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, redact: RedactLike = (), strict: bool = True) -> None:
-        self.path = Path(path)
+        self.path = Path(checked_path("Replay: path", path))
         self._redactor = Redactor(redact)
-        self._strict = strict
+        self._strict = checked_flag("Replay: strict", strict)
         read = tape.read(self.path)
         self._lines = read.lines
         self.torn = read.torn

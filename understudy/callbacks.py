@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from understudy.given import checked_mapping, checked_text
 from understudy.messages import JsonObject, ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.outcomes import Outcome
 from understudy.session import RunContext
@@ -29,6 +30,9 @@ class OverrideResponse:
 
     text: str
 
+    def __post_init__(self) -> None:
+        checked_text("OverrideResponse: text", self.text)
+
 
 @dataclass(frozen=True, slots=True)
 class RetryWithFeedback:
@@ -40,7 +44,7 @@ class RetryWithFeedback:
     feedback: str
 
     def __post_init__(self) -> None:
-        if not self.feedback.strip():
+        if not checked_text("RetryWithFeedback: feedback", self.feedback).strip():
             raise ValueError("RetryWithFeedback needs words: providers refuse an empty message")
 
 
@@ -50,12 +54,18 @@ class RewriteArguments:
 
     arguments: JsonObject
 
+    def __post_init__(self) -> None:
+        checked_mapping("RewriteArguments: arguments", self.arguments)
+
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:
     """Have the model read this in place of the tool's result. Events tell what the tool gave."""
 
     content: str
+
+    def __post_init__(self) -> None:
+        checked_text("RewriteResult: content", self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +74,18 @@ class Skip:
 
     result: str
 
+    def __post_init__(self) -> None:
+        checked_text("Skip: result", self.result)
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """Do not run the tool call; the model reads the reason as an error."""
 
     reason: str
+
+    def __post_init__(self) -> None:
+        checked_text("Block: reason", self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +95,18 @@ class RequireApproval:
     reason: str = ""
     """Why, for the person: `NeedsApproval.reasons` has it by call id."""
 
+    def __post_init__(self) -> None:
+        checked_text("RequireApproval: reason", self.reason)
+
 
 @dataclass(frozen=True, slots=True)
 class Abort:
     """End the run with `CallbackAbort`."""
 
     message: str
+
+    def __post_init__(self) -> None:
+        checked_text("Abort: message", self.message)
 
 
 CallbackAction: TypeAlias = (

@@ -374,5 +374,5 @@ def in_words(error: BaseException) -> str:
     name = type(error).__name__
     try:
         return "; ".join([f"{name}: {error}", *map(str, getattr(error, "__notes__", ()))])
-    except Exception:  # noqa: BLE001 (whatever a user's __str__ raises)
+    except BaseException:  # noqa: BLE001 (whatever a user's __str__ raises, and that may be an exit)
         return f"{name} (it has no message that can be shown)"

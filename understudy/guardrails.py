@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from understudy.callbacks import Abort, AgentCallback, CallbackAction, Continue, RetryWithFeedback
+from understudy.given import checked_flag
 from understudy.messages import ModelRequest, ModelTurn
 from understudy.outputs import text_of
 from understudy.session import RunContext
@@ -72,7 +73,7 @@ class OutputGuardrail(_Guardrail):
 
     def __init__(self, name: str, check: TextCheck, *, retry: bool = False) -> None:
         super().__init__(name, check)
-        self._retry = retry
+        self._retry = checked_flag(f"guardrail {name!r}: retry", retry)
 
     def after_model_call(self, ctx: RunContext, turn: ModelTurn) -> CallbackAction:
         text = _text_in(turn, ctx.answer_tool)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from understudy.callbacks import AgentCallback, CallbackAction, Continue
+from understudy.given import checked_flag, checked_whole
 from understudy.messages import JsonValue, ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.outcomes import Complete, Outcome
 from understudy.session import RunContext
@@ -30,8 +31,10 @@ class LoggingCallback(AgentCallback):
     def __init__(
         self, *, contents: bool = False, level: int = logging.INFO, logger: logging.Logger | None = None
     ) -> None:
-        self._contents = contents
-        self._level = level
+        if logger is not None and not isinstance(logger, logging.Logger):
+            raise TypeError(f"LoggingCallback: logger must be a logging.Logger, got {logger!r}")
+        self._contents = checked_flag("LoggingCallback: contents", contents)
+        self._level = checked_whole("LoggingCallback: level", level, 0)
         self._log = log if logger is None else logger
 
     def before_model_call(self, ctx: RunContext, request: ModelRequest) -> CallbackAction:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from understudy.given import checked_flag, checked_mapping, checked_number, checked_text, checked_whole
+
 if TYPE_CHECKING:
     JsonValue: TypeAlias = "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
 else:
@@ -259,16 +261,28 @@ class Settings:
     """Fields of the provider's own request body, laid over what we would send."""
 
     def __post_init__(self) -> None:
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise ValueError(f"settings: max_tokens must be at least 1, got {self.max_tokens}")
-        if self.temperature is not None and self.temperature < 0:
-            raise ValueError(f"settings: temperature must not be negative, got {self.temperature}")
-        if isinstance(self.stop, str):
-            raise TypeError("settings: stop must be a tuple of strings, got one string")
         for name in ("temperature", "top_p"):
             value = getattr(self, name)
+            if value is not None and checked_number(f"settings: {name}", value) < 0:
+                raise ValueError(f"settings: {name} must not be negative, got {value}")
             if isinstance(value, int):  # 0 and 0.0 are one setting, and must look the same in a fingerprint
                 object.__setattr__(self, name, float(value))
+        if self.max_tokens is not None:
+            checked_whole("settings: max_tokens", self.max_tokens, 1)
+        if self.thinking_tokens is not None:
+            checked_whole("settings: thinking_tokens", self.thinking_tokens, 0)
+        if self.seed is not None and (not isinstance(self.seed, int) or isinstance(self.seed, bool)):
+            raise TypeError(f"settings: seed must be a whole number, got {self.seed!r}")
+        if self.parallel_tool_calls is not None:
+            checked_flag("settings: parallel_tool_calls", self.parallel_tool_calls)
+        if not checked_text("settings: tool_choice", self.tool_choice):
+            raise ValueError("settings: tool_choice must be 'auto', 'none', 'required' or the name of a tool, got ''")
+        checked_mapping("settings: extra", self.extra)
+        if isinstance(self.stop, str) or not isinstance(self.stop, Sequence):
+            raise TypeError(f"settings: stop must be a tuple of strings, got {self.stop!r}")
+        for each in self.stop:
+            if not checked_text("settings: stop: each", each):
+                raise ValueError("settings: stop must hold no empty string; every text would end at once")
 
 
 @dataclass(frozen=True, slots=True)

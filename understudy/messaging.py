@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from understudy.given import checked_whole
+
 R_co = TypeVar("R_co", covariant=True)
 
 DEFAULT_CAPACITY = 1000  # Room for a burst; more waiting messages mean that someone must hear of it.
@@ -29,8 +31,7 @@ class Mailbox:
     """`fail` raises `MailboxFull` at once; `block` lets a caller outside of actors wait up to its timeout. An actor never waits."""
 
     def __post_init__(self) -> None:
-        if self.capacity < 1:
-            raise ValueError(f"a mailbox holds at least 1 message, got {self.capacity}")
+        checked_whole("mailbox: capacity", self.capacity, 1)
         if self.when_full not in ("fail", "block"):
             raise ValueError(f"when_full must be 'fail' or 'block', got {self.when_full!r}")
 

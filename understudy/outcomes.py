@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, NoReturn, TypeAlias, Union
 
 from understudy.errors import UnfinishedRun
+from understudy.given import checked_mapping, checked_text
 from understudy.messages import JsonObject, JsonValue, Message, ToolCall, Usage
 
 if TYPE_CHECKING:
@@ -174,6 +175,10 @@ class Approve:
     arguments: JsonObject | None = None
     kind: Literal["approve"] = "approve"
 
+    def __post_init__(self) -> None:
+        if self.arguments is not None:
+            checked_mapping("Approve: arguments", self.arguments)
+
 
 @dataclass(frozen=True, slots=True)
 class Reject:
@@ -181,6 +186,9 @@ class Reject:
 
     reason: str = ""
     kind: Literal["reject"] = "reject"
+
+    def __post_init__(self) -> None:
+        checked_text("Reject: reason", self.reason)
 
 
 Decision: TypeAlias = Approve | Reject

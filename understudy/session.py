@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from math import isfinite
 from typing import TYPE_CHECKING, Generic
 
+from understudy.given import checked_mapping
 from understudy.messages import JsonObject, JsonValue
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class SessionState(MutableMapping[str, JsonValue]):
     def __init__(self, values: Mapping[str, JsonValue] | None = None) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, JsonValue] = {}
-        self.update(values or {})
+        if values is not None:
+            self.update(checked_mapping("session", values))
 
     def __getitem__(self, key: str) -> JsonValue:
         return self._values[key]

@@ -22,6 +22,7 @@ from typing import (
     overload,
 )
 
+from understudy.given import checked_flag, checked_seconds, checked_text, checked_whole
 from understudy.isolation import Isolation, Place, check_can_travel, check_isolation, place_of
 from understudy.messages import ToolCall, ToolSpec
 from understudy.session import RunContext
@@ -85,24 +86,20 @@ class Tool(Generic[P, R_co]):
         if not callable(function):
             raise TypeError(f"a tool is made from a function, got {function!r}")
         self.name = name if name is not None else getattr(function, "__name__", type(function).__name__)
+        if not isinstance(self.name, str):
+            raise TypeError(f"a tool's name must be a string, got {self.name!r}")
         if not NAME.fullmatch(self.name):
             raise ValueError(f"tool name {self.name!r}: expected letters, digits, '_' and '-', at most 64")
-        if timeout is not None and not isinstance(timeout, (int, float)):
-            raise TypeError(f"tool {self.name!r}: timeout must be a number of seconds or None, got {timeout!r}")
-        if timeout is not None and not timeout > 0:
-            raise ValueError(f"tool {self.name!r}: timeout must be above 0 seconds, got {timeout!r}")
-        if not isinstance(retries, int):
-            raise TypeError(f"tool {self.name!r}: retries must be a whole number, got {retries!r}")
+        if description is not None:
+            checked_text(f"tool {self.name!r}: description", description)
         if not isinstance(approval, bool) and not callable(approval):
             raise TypeError(
                 f"tool {self.name!r}: approval must be True, False or a function of the call and its run, got {approval!r}"
             )
-        if retries < 0:
-            raise ValueError(f"tool {self.name!r}: retries must not be negative, got {retries}")
         check_isolation(isolation, memory_limit, f"tool {self.name!r}")
-        self.timeout = timeout
-        self.retries = retries
-        self.idempotent = idempotent
+        self.timeout = checked_seconds(f"tool {self.name!r}: timeout", timeout)
+        self.retries = checked_whole(f"tool {self.name!r}: retries", retries, 0)
+        self.idempotent = checked_flag(f"tool {self.name!r}: idempotent", idempotent)
         self.approval = approval
         self.isolation: Isolation = isolation
         self.memory_limit = memory_limit

@@ -336,14 +336,14 @@ def test_a_timeout_must_be_above_zero(timeout: float) -> None:
 
 
 def test_retries_must_not_be_negative() -> None:
-    with pytest.raises(ValueError, match="tool 'take': retries must not be negative"):
+    with pytest.raises(ValueError, match="tool 'take': retries must be at least 0, got -1"):
         us.tool(name="take", retries=-1)(lambda: None)
 
 
 @pytest.mark.parametrize(
     ("mistake", "words"),
     [
-        ({"timeout": "10"}, "timeout must be a number of seconds or None, got '10'"),
+        ({"timeout": "10"}, "timeout must be a number of seconds, or None for no limit; got '10'"),
         ({"retries": "2"}, "retries must be a whole number, got '2'"),
         ({"approval": "yes"}, "approval must be True, False or a function of the call and its run, got 'yes'"),
     ],

@@ -1,0 +1,78 @@
+"""Checks of what callers pass, for every floor. `where` begins each message: what the value is for.
+
+Each returns what it was given, or raises `TypeError` for a value of the wrong kind and `ValueError` for a wrong one. A bool is
+no number here: `retries=True` is a slip, and would count as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+
+    from understudy.messages import JsonValue
+
+
+def checked_flag(where: str, given: bool) -> bool:
+    """Return True or False; whatever else is true or false in a condition hides a slip, such as `"no"`."""
+    if not isinstance(given, bool):
+        raise TypeError(f"{where} must be True or False, got {given!r}")
+    return given
+
+
+def checked_text(where: str, given: str) -> str:
+    """Return a string."""
+    if not isinstance(given, str):
+        raise TypeError(f"{where} must be a string, got {given!r}")
+    return given
+
+
+def checked_whole(where: str, given: int, least: int) -> int:
+    """Return a whole number of at least `least`."""
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise TypeError(f"{where} must be a whole number, got {given!r}")
+    if given < least:
+        raise ValueError(f"{where} must be at least {least}, got {given}")
+    return given
+
+
+def checked_number(where: str, given: float) -> float:
+    """Return a finite number."""
+    if not isinstance(given, (int, float)) or isinstance(given, bool):
+        raise TypeError(f"{where} must be a number, got {given!r}")
+    if not isfinite(given):
+        raise ValueError(f"{where} must be finite, got {given!r}")
+    return given
+
+
+def checked_seconds(where: str, given: float | None) -> float | None:
+    """Return a time span above 0, or None for no limit."""
+    if given is None:
+        return None
+    if not isinstance(given, (int, float)) or isinstance(given, bool):
+        raise TypeError(f"{where} must be a number of seconds, or None for no limit; got {given!r}")
+    if not 0 < given or not isfinite(given):
+        raise ValueError(f"{where} must be above 0 seconds and finite, or None for no limit; got {given!r}")
+    return given
+
+
+def checked_mapping(where: str, given: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """Return a mapping with names as keys."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{where} must be a mapping, got {given!r}")
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"{where} must have strings as keys, got {name!r}")
+    return given
+
+
+def checked_path(where: str, given: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the path of a file."""
+    if not isinstance(given, str) and not hasattr(given, "__fspath__"):
+        raise TypeError(f"{where} must be a path, got {given!r}")
+    if not str(given):
+        raise ValueError(f"{where} must be the path of a file, got {given!r}")
+    return given
