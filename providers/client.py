@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -164,27 +165,38 @@ class HttpModel(ABC):
 
     def _asked(self, outgoing: Outgoing, key: Secret) -> ModelTurn:
         self._key_used = key
-        attempt = Attempt(outgoing, timeout=self._timeout, max_bytes=self._max_bytes, clock=self._timing.clock)
+        attempt = Attempt(
+            outgoing, timeout=self._timeout, max_bytes=self._max_bytes, clock=self._timing.clock, hide=key.out_of_body
+        )
         try:
             with self.in_flight.slot():
                 reply = attempt.send(self._connections, self._auth(key))
-            return self._turn(outgoing, reply)
+            return self._turn(outgoing, reply, key)
         except ProviderError as error:
-            # Servers have been seen to quote the key that they refuse.
-            error.args = (key.out_of(str(error)),)
+            _hide(key, error)
             raise
 
-    def _turn(self, outgoing: Outgoing, reply: Reply) -> ModelTurn:
+    def _turn(self, outgoing: Outgoing, reply: Reply, key: Secret) -> ModelTurn:
+        # Servers have been seen to quote the key that they refuse, and an error may quote a body that is cut in its middle.
+        clean = key.out_of_body(reply.body)
         if not 200 <= reply.status < 300:
             now = self._timing.wall_clock()
-            raise failure(reply.status, reply.headers, reply.body, provider=self.provider, now=now)
+            raise failure(reply.status, reply.headers, clean, provider=self.provider, now=now)
         try:
             value = parse(reply.body)
-            hidden = embedded_failure(value, reply.body, provider=self.provider)
+            hidden = embedded_failure(value, clean, provider=self.provider)
             if hidden is None:
                 return self._decode(as_object(value, "the body"))
         except WrongShape as error:
-            raise not_json(outgoing, reply, str(error)) from None
+            raise not_json(outgoing, replace(reply, body=clean), str(error)) from None
         except ValueError as error:
-            raise not_json(outgoing, reply, f"not JSON: {error}") from None
+            raise not_json(outgoing, replace(reply, body=clean), f"not JSON: {error}") from None
         raise hidden
+
+
+def _hide(key: Secret, error: BaseException) -> None:
+    """Take the key out of an error's text, and out of what it came of: the HTTP library quotes what it cannot read."""
+    each: BaseException | None = error
+    while each is not None:
+        each.args = tuple([key.out_of(part) if isinstance(part, str) else part for part in each.args])
+        each = each.__cause__

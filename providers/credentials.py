@@ -33,6 +33,10 @@ class Secret:
         """Return `text` with stars in place of the value; words too short to be a key stay."""
         return text.replace(self._value, "***") if len(self._value) >= SHORTEST_KEY else text
 
+    def out_of_body(self, body: bytes) -> bytes:
+        """Return an HTTP body with stars in place of the value, as `out_of` does with a text."""
+        return body.replace(self._value.encode(), b"***") if len(self._value) >= SHORTEST_KEY else body
+
     def __repr__(self) -> str:
         return "Secret('***')"
 

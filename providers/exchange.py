@@ -53,13 +53,23 @@ class Attempt:
         timeout: seconds from connecting to the last byte; the current scope may leave less.
         max_bytes: longest body that is read.
         clock: a monotonic clock in seconds.
+        hide: takes the key out of a body before an error quotes it.
     """
 
-    def __init__(self, outgoing: Outgoing, *, timeout: float, max_bytes: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        outgoing: Outgoing,
+        *,
+        timeout: float,
+        max_bytes: int,
+        clock: Callable[[], float],
+        hide: Callable[[bytes], bytes] = bytes,
+    ) -> None:
         self._outgoing = outgoing
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._clock = clock
+        self._hide = hide
         self._scope = current_scope()
         self._deadline = 0.0
         self._answered = False
@@ -136,7 +146,7 @@ class Attempt:
         if isinstance(error, httpx.DecodingError):
             raise self._bad(f"an answer that does not decompress ({error})") from error
         if self._answered and isinstance(error, httpx.RemoteProtocolError):
-            came = quoted(b"".join(self._pieces))
+            came = quoted(self._hide(b"".join(self._pieces)))
             raise self._bad(f"an answer that was cut off ({error}): {came}", retryable=True) from error
         raise ProviderError(
             f"{self._outgoing.provider} at {self._outgoing.host} "

@@ -257,7 +257,7 @@ class Settings:
     """False asks for at most one tool call a turn."""
     thinking_tokens: int | None = None
     """A budget for reasoning before the answer, in tokens; for OpenAI use `extra`."""
-    extra: JsonObject = field(default_factory=dict[str, "JsonValue"])
+    extra: JsonObject = field(default_factory=dict[str, "JsonValue"], repr=False)
     """Fields of the provider's own request body, laid over what we would send."""
 
     def __post_init__(self) -> None:

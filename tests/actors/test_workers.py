@@ -242,12 +242,14 @@ def test_arguments_that_are_no_json_are_an_error_of_the_call() -> None:
     assert "only JSON goes from process to process" in result_of(turn).content
 
 
-def test_the_traceback_of_a_tool_that_raised_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    result_of(calls("raises"))
+def test_the_traceback_of_a_tool_that_raised_is_logged_without_what_it_quotes(caplog: pytest.LogCaptureFixture) -> None:
+    result_of(calls("quotes", word="canary"))
 
     (record,) = caplog.records
-    assert "tool raises failed in its process:\nTraceback" in record.getMessage()
+    assert "tool quotes failed in its process:\nTraceback" in record.getMessage()
     assert "process_tools.py" in record.getMessage()
+    assert record.getMessage().endswith("LookupError")
+    assert "canary" not in record.getMessage()  # what an error says may quote the arguments
 
 
 def test_a_call_whose_process_died_is_tried_again_as_often_as_the_tool_says(tmp_path: Path) -> None:

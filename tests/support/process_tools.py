@@ -107,6 +107,11 @@ def raises() -> str:
     raise LookupError("no such order")
 
 
+@us.tool(isolation="process")
+def quotes(word: str) -> str:
+    raise LookupError(f"no order {word}")
+
+
 @us.tool(isolation="process", retries=2)
 def wants_it_otherwise() -> str:
     raise us.Retry("with a dash, please")

@@ -1,0 +1,313 @@
+"""Secrets that were planted everywhere: none comes out in a log, an error, a repr, a recording, a store or on standard error.
+
+Keys come out nowhere at all. What users say and tools are called with stays out of logs, of reprs of what runs, and of errors.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT
+from understudy.cli import main
+
+KEYS = {
+    name: f"ck-{name}-4f7Qz9Lw2Xb8"
+    for name in ("string", "wrapped", "function", "anthropic", "gemini", "vertex", "environment", "extra")
+}
+SAID = {
+    name: f"cv{name}6Hd3Rk1Tn5"
+    for name in ("input", "system", "argument", "result", "session", "deps", "reply", "failure", "user", "answer")
+}
+
+
+class Vault:
+    """Deps, whose repr tells what they are."""
+
+    def __repr__(self) -> str:
+        return f"Vault({SAID['deps']})"
+
+
+class Server(ThreadingHTTPServer):
+    """Speaks OpenAI's form of chat. What it does is in the request: a word of the user's last message."""
+
+    daemon_threads = True
+    over = threading.Event()
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        quoted = " ".join(
+            [value for name, value in self.headers.items() if name.lower().endswith(("key", "authorization"))]
+        )
+        text = json.dumps(body)
+        if "hang" in text:
+            Server.over.wait(WAIT)
+        elif "cut" in text:
+            self._send(200, f'{{"error": "{quoted}', longer=100)
+        elif "broken" in text:
+            self._send(200, f"<html>{'x' * 168}{quoted}</html>")  # an error quotes a part of the key, if it is careless
+        elif "shapeless" in text:
+            self._send(200, json.dumps({"choices": quoted}))
+        elif status := next((each for each in (401, 429, 500, 400) if f"status {each}" in text), None):
+            self._send(status, json.dumps({"error": {"message": f"refused: {quoted}", "type": quoted, "code": quoted}}))
+        else:
+            self._send(200, json.dumps({"choices": [self._choice(body)]}))
+
+    def _choice(self, body: Any) -> object:
+        last = body["messages"][-1]
+        if last["role"] == "tool" or not body.get("tools"):
+            return {"message": {"content": SAID["reply"]}, "finish_reason": "stop"}
+        arguments = json.dumps({"word": SAID["argument"]})
+        name = next((name for name in ("refund", "fail", "look") if name in str(last["content"])), "look")
+        call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}}
+        return {"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
+
+    def _send(self, status: int, body: str, longer: int = 0) -> None:
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body) + longer))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+@pytest.fixture(scope="module")
+def address() -> Generator[str]:
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, name="canary-server", daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.over.set()
+    server.shutdown()
+    server.server_close()
+    thread.join(WAIT)
+
+
+@pytest.fixture(autouse=True)
+def online(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.delenv("UNDERSTUDY_OFFLINE", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", KEYS["environment"])
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{address}/v1")
+
+
+class Seen:
+    """All that was logged, shown and raised."""
+
+    def __init__(self) -> None:
+        self.logged: list[str] = []
+        self.shown: list[str] = []
+        self.raised: list[str] = []
+
+    def show(self, *things: object) -> None:
+        """Note the repr and the text of things."""
+        self.shown += [text for thing in things for text in (repr(thing), str(thing))]
+
+    def add(self, error: BaseException) -> None:
+        """Note what an error tells, and all that it came of."""
+        self.raised.append("".join(traceback.format_exception(error)))
+        each: BaseException | None = error
+        while each is not None:
+            self.raised += [repr(each), str(each), repr(getattr(each, "__notes__", ""))]
+            self.raised.append(repr(vars(each)) if isinstance(each, us.UnderstudyError) else "")
+            self.raised.append(repr(getattr(getattr(each, "_request", None), "headers", "")))
+            each = each.__cause__
+
+    @contextmanager
+    def expecting(self, *kinds: type[BaseException]) -> Generator[None]:
+        with pytest.raises(kinds) as caught:
+            yield
+        self.add(caught.value)
+
+    def leaks_of(self, secrets: dict[str, str], *places: list[str]) -> set[str]:
+        """Return the names of the secrets that stand there, whole or in part."""
+        texts = [text for place in places for text in place]
+        return {f"{name}: {text[:300]}" for name, secret in secrets.items() for text in texts if secret[:-6] in text}
+
+
+class Collector(logging.Handler):
+    """Notes every record: its message, all its fields, its exception and its stack."""
+
+    def __init__(self, seen: Seen) -> None:
+        super().__init__(logging.DEBUG)
+        self._seen = seen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._seen.logged += [record.getMessage(), repr(vars(record)), logging.Formatter().format(record)]
+
+
+@pytest.fixture
+def seen() -> Generator[Seen]:
+    found, root = Seen(), logging.getLogger()
+    collector, level = Collector(found), root.level
+    root.addHandler(collector)
+    root.setLevel(logging.DEBUG)
+    yield found
+    root.removeHandler(collector)
+    root.setLevel(level)
+
+
+def tools_of(seen: Seen) -> list[us.ToolLike]:
+    @us.tool
+    def look(word: str, ctx: us.ToolContext[Vault]) -> str:
+        """Look."""
+        ctx.session["seen"] = f"{SAID['session']} {word}"
+        seen.show(ctx, ctx.session, ctx.scope)
+        return f"{SAID['result']} of {word}"
+
+    @us.tool
+    def fail(word: str) -> str:
+        """Fail."""
+        raise ValueError(f"{SAID['failure']} {word}")
+
+    @us.tool(approval=True)
+    def refund(word: str) -> str:
+        """Refund."""
+        return f"{SAID['result']} of {word}"
+
+    return [look, fail, refund]
+
+
+def clerk(seen: Seen, model: us.Model, **options: Any) -> us.Agent:
+    return us.Agent(
+        "clerk",
+        model=model,
+        system_prompt=f"You know {SAID['system']}.",
+        tools=tools_of(seen),
+        callbacks=[us.LoggingCallback(level=logging.DEBUG)],
+        settings=us.Settings(extra={"metadata": {"authorization": KEYS["extra"]}}),
+        **options,
+    )
+
+
+def openai(address: str, key: Any, **options: Any) -> us.OpenAI:
+    return us.OpenAI("gpt-4o", api_key=key, base_url=f"{address}/v1", attempts=1, timeout=WAIT, **options)
+
+
+def run_everything(seen: Seen, agent: us.Agent, system: us.ActorSystem) -> None:
+    """Have runs end in every way, and look at what goes on meanwhile."""
+
+    def run(word: str, **options: Any) -> us.Outcome:
+        session = us.SessionState({"who": SAID["session"]})
+        return agent.run(
+            f"{word} {SAID['input']}", session=session, deps=Vault(), system=system, user_id=SAID["user"], **options
+        )
+
+    assert run("look").text == SAID["reply"]
+    assert run("fail").text == SAID["reply"]
+    paused = run("refund")
+    assert isinstance(paused, us.NeedsApproval)
+    seen.show(system, system.health(), system.tree(), system.ref("clerk"))
+    assert agent.resume(paused.token, us.Approve(), deps=Vault(), system=system).text == SAID["reply"]
+    with seen.expecting(us.AuthenticationError):
+        run("status 401")
+    with seen.expecting(us.RateLimited):
+        run("status 429")
+    for word in ("status 500", "status 400", "broken", "shapeless", "cut"):
+        with seen.expecting(us.ProviderError):
+            run(word)
+    with seen.expecting(us.BudgetExceeded):
+        run("look", budget=us.Budget(turns=1))
+    with seen.expecting(us.MaxIterationsExceeded):
+        agent.replace(id="other", max_iterations=0).run(SAID["input"], system=system, deps=Vault())
+    with seen.expecting(us.RunTimedOut):
+        run("hang", timeout=0.2)
+    with seen.expecting(us.CallbackAbort):
+        guard = us.InputGuardrail("polite", lambda ctx, text: "not today")
+        agent.replace(id="guarded", callbacks=[us.LoggingCallback(), guard]).run(SAID["input"], system=system)
+    hung = agent.submit(f"hang {SAID['input']}", session={"who": SAID["session"]}, deps=Vault(), system=system)
+    seen.show(hung, hung.status(), system, system.health(), system.tree(), system.ref("clerk"))
+    hung.cancel()
+    with seen.expecting(us.RunCancelled):
+        hung.result(WAIT)
+    with seen.expecting(us.UnknownToken, us.TokenUsed):
+        agent.resume(paused.token, us.Approve(), deps=Vault(), system=system)
+
+
+@pytest.mark.parametrize("kind", ["string", "wrapped", "function"])
+def test_no_canary_comes_out_of_runs_that_end_in_every_way(
+    kind: str, address: str, seen: Seen, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    key: Any = {"string": KEYS[kind], "wrapped": us.Secret(KEYS[kind]), "function": lambda: KEYS[kind]}[kind]
+    client = openai(address, key)
+    recorder = us.Recorder(tmp_path / "tape.jsonl")
+    system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path / 'shop.db'}")
+    told: list[us.SystemEvent] = []
+    agent = clerk(seen, recorder.record(client))
+    seen.show(
+        key if kind == "wrapped" else client,
+        client,
+        recorder,
+        agent,
+        agent.settings,
+        agent.tools[0],
+        agent.run_spec.settings,
+    )
+    with recorder, system, system.subscribe(told.append):
+        system.spawn(agent)
+        run_everything(seen, agent, system)
+    seen.show(system.health(), *told)
+
+    stored = "".join([file.read_bytes().decode("latin-1") for file in tmp_path.glob("shop.db*")])
+    taped = (tmp_path / "tape.jsonl").read_text()
+    out, err = capfd.readouterr()
+    assert any("run_finished" in line for line in seen.logged)
+    assert SAID["argument"] in taped
+    assert seen.leaks_of(KEYS, seen.logged, seen.shown, seen.raised, [stored, taped, out, err]) == set()
+    assert seen.leaks_of(SAID, seen.logged, seen.shown, seen.raised, [out, err]) == set()
+    assert SAID["deps"] not in stored + taped
+    if kind != "function":
+        with seen.expecting(us.ProviderError):
+            us.Replay(tmp_path / "tape.jsonl").complete(us.ModelRequest([us.Message("user", (us.TextPart("?"),))]))
+        assert seen.leaks_of(KEYS, seen.raised) == set()
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "gemini", "vertex"])
+def test_no_key_of_any_provider_comes_out_where_the_server_quotes_it(provider: str, address: str, seen: Seen) -> None:
+    key = KEYS[provider]
+    options: dict[str, Any] = {"base_url": address, "attempts": 1, "timeout": WAIT}
+    makers: dict[str, Callable[[], us.Model]] = {
+        "anthropic": lambda: us.Anthropic("claude", api_key=key, **options),
+        "gemini": lambda: us.Gemini("gemini-2.5-flash", api_key=key, **options),
+        "vertex": lambda: us.Vertex("gemini-2.5-flash", access_token=key, project="p", **options),
+    }
+    client = makers[provider]()
+    agent = us.Agent("clerk", model=client, callbacks=[us.LoggingCallback(level=logging.DEBUG)])
+
+    for word in ("status 401", "status 429", "status 500", "status 400", "broken", "shapeless", "cut"):
+        with seen.expecting(us.ProviderError):
+            agent.run(word)
+    seen.show(client, agent)
+
+    assert len(seen.raised) > 20
+    assert seen.leaks_of(KEYS, seen.logged, seen.shown, seen.raised) == set()
+
+
+def test_no_key_comes_out_of_the_command_line(
+    seen: Seen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shop.yaml").write_text("agents:\n  - {id: clerk, model: 'openai:gpt-4o'}\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["run", "shop.yaml", "clerk", "hello", "--json", "--record", "tape.jsonl"]) == 0
+    for word in ("status 401", "broken", "shapeless"):
+        assert main(["run", "shop.yaml", "clerk", word, "--json"]) != 0
+        assert main(["run", "shop.yaml", "clerk", word]) != 0
+    out, err = capfd.readouterr()
+
+    assert SAID["reply"] in out
+    assert "refused" in out + err
+    assert seen.leaks_of(KEYS, seen.logged, [out, err, (tmp_path / "tape.jsonl").read_text()]) == set()
