@@ -201,11 +201,6 @@ class GroupRecord(RunRecord):
             self.runs.cancel(inside.record, self._why_cancelled)
             raise Stale
 
-    def expects(self, position: int) -> bool:
-        """Whether the machine still wants to hear of a child."""
-        with self.lock:
-            return self.machine.expects(position)
-
     def feed(
         self, epoch: int, position: int, do: Callable[[Machine], object], overlay: SessionOverlay | None = None
     ) -> None:

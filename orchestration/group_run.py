@@ -197,10 +197,6 @@ class GroupRun(ABC, Generic[Spec, State]):
                         child.paused.answers[pause.id] = dict(answer) if isinstance(answer, Mapping) else answer
                         child.phase = "pending"
 
-    def expects(self, position: int) -> bool:
-        """Whether a report of this child is still wanted; of one that ran beside the first to succeed it is not."""
-        return position in self._due()
-
     def _running(self, position: int, what: str) -> Child:
         if not self.expects(position):
             due = list(self._due()) or "none"
