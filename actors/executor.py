@@ -15,6 +15,7 @@ from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.orchestration.delegation import SubAgent
 from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.session import SessionOverlay, ToolContext, lasting
+from understudy.signatures import BadArguments
 from understudy.tools import Tool
 
 from .homes import call_tool
@@ -56,8 +57,6 @@ def execute(order: RunTool) -> Executed:
 
     Raises nothing, but on the caller's own thread what is not the tool's: Ctrl-C, an exit, a greenlet's end.
     """
-    from understudy.schemas import BadArguments
-
     call = order.call
     order.thread = threading.get_ident()
     token = enter_scope(order.scope)
@@ -116,17 +115,17 @@ def _attempt_of(order: RunTool) -> Callable[[], Executed]:
 
 def _checked_arguments(order: RunTool) -> dict[str, object]:
     """Return the arguments as the tool takes them: as its driver has checked them, unless others took their place."""
-    from understudy.schemas import check_arguments
-
     tool, given = order.tool, order.call.arguments
     # Taken out: an attempt that hangs may still hold what is in them, and another one begins with its own.
     checked = order.record.checked.pop(id(given), None)
-    return check_arguments(tool.signature, tool.name, given) if checked is None else checked[1]
+    if checked is not None:
+        return checked[1]
+    from understudy.schemas import check_arguments
+
+    return check_arguments(tool.signature, tool.name, given)
 
 
 def _attempts(tool: Tool[..., object], attempt: Callable[[], Executed], scope: Scope) -> Executed:
-    from understudy.schemas import BadArguments
-
     for made in range(tool.retries + 1):
         try:
             return attempt()

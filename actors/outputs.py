@@ -22,7 +22,7 @@ def check_answer(record: Record, epoch: int, turn: ModelTurn, about: AboutTurn) 
     Raises what a validator raises that is no `ValueError`.
     """
     spec = record.agent.run_spec
-    text = answer_in(spec, turn)
+    text = None if spec.output is None else answer_in(spec, turn)
     if text is None or (spec.criteria and about.get("met") is None):
         return None
     record.begin_step(epoch, "reading the answer")

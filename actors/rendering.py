@@ -63,10 +63,14 @@ def rendered(value: object) -> Rendered:
         ValueError: a part can be sent to nobody.
         TooLarge: there is more than `MAX_MEDIA` of them, or more text than `MAX_RESULT`.
     """
-    items = cast("Sequence[object]", value) if _is_mixed(value) else (value,)
-    parts = tuple([item for item in items if isinstance(item, (ImagePart, FilePart))])
-    _check(parts)
-    content = "\n".join([_words(item) for item in items if not isinstance(item, (ImagePart, FilePart))])
+    parts: tuple[Media, ...] = ()
+    if isinstance(value, (ImagePart, FilePart)) or _is_mixed(value):
+        items = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else (value,)
+        parts = tuple([item for item in items if isinstance(item, (ImagePart, FilePart))])
+        _check(parts)
+        content = "\n".join([_words(item) for item in items if not isinstance(item, (ImagePart, FilePart))])
+    else:
+        content = _words(value)
     if len(content) > MAX_RESULT:
         raise TooLarge(f"its text has {len(content):,} characters; at most {MAX_RESULT:,} go into a result")
     # Never empty beside parts: people and programs read it too, and an API may refuse a result without text.
@@ -97,7 +101,8 @@ def result_of(call: ToolCall, tool: Tool[..., object], made: Rendered, record: R
     """
     content, limit = made.content, tool.max_result
     if limit is not None:
-        _check_texts(made.parts, limit)
+        if made.parts:
+            _check_texts(made.parts, limit)
         if len(content) > limit:
             artifact = record.artifacts.add(call.name, call.id, content)
             reader = f"; {READER} reads more of it" if READER in record.agent.tools_by_name else ""

@@ -55,6 +55,7 @@ class Round:
         for call in self._calls:
             self._start(call)
         forget = self._record.scope.on_cancel(self._give_up)
+        executed: list[Executed] = []
         try:
             with ExitStack() as waits:
                 awaited = [line for call in self._calls if (line := call.waits_for()) is not None]
@@ -63,28 +64,30 @@ class Round:
                     waits.enter_context(graph.waiting(current_ancestry(), every, self._refuse))
                 for call in self._calls:
                     self._await(call)
-                    self._over(call)  # whose thread may not have come to it yet, and the run goes on
+                    executed.append(self._over(call))  # its thread may not have come to it yet, and the run goes on
         except BaseException:
             self._give_up()
             raise
         finally:
             forget()
-        return [call.executed() for call in self._calls]
+        return executed
 
     def _start(self, call: Call) -> None:
         self._record.story.note(call.order.call)
         call.reply.when_done(lambda: self._over(call))
         call.begin()
 
-    def _over(self, call: Call) -> None:
-        """Tell of a call that is done. If its result ends the run, nobody waits for the others any more."""
-        self._tell(call)
-        result, _ = call.executed()
-        if not isinstance(result, ToolResult) or failure_of(self._record.agent.run_spec, result) is None:
-            return
-        for other in self._calls:
-            if other is not call:
-                other.give_up(RunCancelled(f"{result.name} failed, and that ends the run"))
+    def _over(self, call: Call) -> Executed:
+        """Tell of a call that is done, and return what came of it. If that ends the run, nobody waits for the others."""
+        executed = call.executed()
+        came = executed[0]
+        if isinstance(came, ToolResult):
+            self._tell(call.order.call, came)
+            if came.is_error and failure_of(self._record.agent.run_spec, came) is not None:
+                for other in self._calls:
+                    if other is not call:
+                        other.give_up(RunCancelled(f"{came.name} failed, and that ends the run"))
+        return executed
 
     def _await(self, call: Call) -> None:
         while not call.reply.wait(self._until_next_look(call)):
@@ -287,12 +290,11 @@ class _Teller:
         self._lock = threading.Lock()
         """Guards the ids of the calls that were told; held while noting, so that who comes second finds it noted."""
 
-    def __call__(self, call: Call) -> None:
-        told, (came, _) = call.order.call, call.executed()
+    def __call__(self, call: ToolCall, result: ToolResult) -> None:
         with self._lock:
-            if told.id not in self._told and isinstance(came, ToolResult):
-                self._told.add(told.id)
-                self._story.note((told, came))
+            if call.id not in self._told:
+                self._told.add(call.id)
+                self._story.note((call, result))
 
 
 def deadline_of(tool: Tool[..., object]) -> float | None:

@@ -45,16 +45,18 @@ class ThreadRuntime:
         """Go on with a paused run and wait for its outcome."""
         _check_resume(token, options)
         _refuse_circle(runner, options.system)
-        _refuse_forbidden(runner)
+        checked = _runner(runner)
+        _refuse_forbidden(checked)
         system = _system(options.system)
-        return _carry_out(system, system.prepare_again(_runner(runner), token, answer, options))
+        return _carry_out(system, system.prepare_again(checked, token, answer, options))
 
 
 def _prepare(runner: object, input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, RunRecord]:
     _check(input, options)
-    _refuse_forbidden(runner)
+    checked = _runner(runner)
+    _refuse_forbidden(checked)
     system = _system(options.system)
-    return system, system.prepare(_runner(runner), input, options)
+    return system, system.prepare(checked, input, options)
 
 
 def _carry_out(system: ActorSystem, record: RunRecord) -> Outcome[object]:
@@ -104,10 +106,10 @@ def _refuse_circle(runner: object, given: object) -> None:
         raise
 
 
-def _refuse_forbidden(runner: object) -> None:
-    check_permits(_runner(runner))
+def _refuse_forbidden(runner: Runner[object]) -> None:
+    check_permits(runner)
     if next_hops() > MAX_HOPS:
-        raise RunError(too_many_hops(_runner(runner).id))
+        raise RunError(too_many_hops(runner.id))
 
 
 def _runner(given: object) -> Runner[object]:

@@ -19,6 +19,7 @@ from understudy.orchestration.outputs import answer_in, final_call
 from understudy.orchestration.rules import resolved
 from understudy.orchestration.steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun
 from understudy.orchestration.turns import may_end
+from understudy.signatures import BadArguments
 
 from .orders import GRACE
 
@@ -48,12 +49,12 @@ def about_turn(record: Record, epoch: int, turn: ModelTurn) -> AboutTurn:
     """Check the turn's arguments, and ask the agent's rules about it. Raises `Stale` to a driver without the run."""
     agent, machine = record.agent, record.machine
     assert machine is not None
-    calls = calls_of(turn.parts)
-    if not calls or final_call(machine.spec, turn, calls) is not None:
-        ask = agent.criteria and may_end(machine.spec, turn)
+    spec, calls = agent.run_spec, calls_of(turn.parts)
+    if not calls or final_call(spec, turn, calls) is not None:
+        ask = agent.criteria and may_end(spec, turn)
         return {"met": _met(record, epoch, turn)} if ask else NOTHING
     problems = _problems(record, epoch, calls)
-    judges = None in agent.run_spec.approvals.values()
+    judges = None in spec.approvals.values()
     if agent.on_invalid_call == "result" and not judges:
         return {"problems": problems} if problems else NOTHING
     turn = with_named_calls(turn, machine)
@@ -92,7 +93,7 @@ def _problems(record: Record, epoch: int, calls: Sequence[ToolCall]) -> dict[int
 
 
 def _problem(record: Record, epoch: int, tool: Tool[..., object], call: ToolCall, position: int) -> str:
-    from understudy.schemas import BadArguments, check_arguments
+    from understudy.schemas import check_arguments
 
     question = ("arguments", position)
     given_up = record.answered.get(question)

@@ -26,6 +26,7 @@ from understudy.messages import JsonObject, JsonValue
 from understudy.permits import Permit
 from understudy.scope import Scope, enter_scope, leave_scope
 from understudy.session import SessionOverlay, ToolContext
+from understudy.signatures import BadArguments
 from understudy.tools import Tool
 
 from .channel import PROGRESS, Channel, Garbled, NotSendable, encode
@@ -127,8 +128,6 @@ def _settle_in(hello: dict[str, Any]) -> Condition:
 
 def _answer(call: dict[str, Any], line: Line, condition: Condition) -> bytes:
     """Make a call and return the reply's bytes; whatever the tool raises is in it."""
-    from understudy.schemas import BadArguments
-
     try:
         return encode({**_carry_out(call, line), "spent": not condition.is_kept()})
     except BadArguments as error:

@@ -22,6 +22,7 @@ from understudy.errors import Retry
 from understudy.messages import JsonObject, JsonValue
 from understudy.permits import Permit
 from understudy.session import SessionOverlay
+from understudy.signatures import BadArguments
 
 from .channel import PROGRESS, Channel, Garbled, NotSendable, encode
 from .clockwork import Alarm, ring_at
@@ -326,8 +327,6 @@ def _request(order: RunTool) -> JsonObject:
 
 
 def _executed(order: RunTool, reply: dict[str, Any]) -> Executed:
-    from understudy.schemas import BadArguments
-
     call = order.call
     if reply.get("error") == "bad_arguments":
         raise BadArguments(reply["words"])

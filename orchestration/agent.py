@@ -298,9 +298,11 @@ class Agent(Runner[T_co]):
     @property
     def run_spec(self) -> RunSpec:
         """What a machine needs to know of the agent; builds the tools' schemas the first time."""
-        if self._run_spec is None:
-            object.__setattr__(self, "_run_spec", self._make_run_spec())
-        return cast(RunSpec, self._run_spec)
+        spec = self._run_spec
+        if spec is None:
+            spec = self._make_run_spec()
+            object.__setattr__(self, "_run_spec", spec)
+        return spec
 
     @property
     def inner_runners(self) -> tuple[Runner[object], ...]:

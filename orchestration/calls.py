@@ -125,10 +125,14 @@ def open_round(
         why = f"Not run: the provider ended the turn with {turn.raw_finish_reason or 'a block'}."
         for call in calls:
             results.setdefault(call.id, error_result(call, "not_run", why))
-    questions = {call.id: question_of(call) for call in calls if call.name in spec.asks and call.id not in results}
-    for call in calls:
-        if questions.get(call.id) == "":
-            del questions[call.id]
+    questions: dict[str, str] = {}
+    for call in calls if spec.asks else ():
+        if call.name not in spec.asks or call.id in results:
+            continue
+        question = question_of(call)
+        if question:
+            questions[call.id] = question
+        else:
             results[call.id] = error_result(call, "bad_arguments", f"{call.name} needs a {QUESTION}: text, not empty")
     open_ = [(i, c) for i, c in enumerate(calls) if c.id not in results and c.id not in questions]
     waiting = [c.id for i, c in open_ if _must_wait(spec, c, i, approvals)]

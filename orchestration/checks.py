@@ -23,6 +23,7 @@ from understudy.tools import Tool
 from understudy.toolsets import ToolSource, is_toolset, tools_in
 
 SystemPrompt = str | Callable[[RunContext], str]
+OUTPUT_MODES: tuple[str, ...] = get_args(OutputMode)
 ID = re.compile(r"\S(.{0,126}\S)?")  # Ids stand in logs, addresses and specs: no edges of white space, one line.
 
 
@@ -143,8 +144,8 @@ def checked_budget(id: str, budget: Budget | None, model: ModelName | Model) -> 
 
 def checked_output_mode(id: str, mode: OutputMode) -> OutputMode:
     """Return a known mode."""
-    if mode not in get_args(OutputMode):
-        known = ", ".join(repr(known) for known in get_args(OutputMode))
+    if mode not in OUTPUT_MODES:
+        known = ", ".join(repr(known) for known in OUTPUT_MODES)
         raise ValueError(f"agent {id!r}: output_mode must be one of {known}; got {mode!r}")
     return mode
 

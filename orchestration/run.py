@@ -72,10 +72,10 @@ class AgentRun:
             max_iterations=spec.max_iterations,
             max_turns=spec.max_turns,
             max_continues=spec.max_continues,
-            budget=narrowed(spec.budget, budget),
             max_output_retries=spec.max_output_retries,
         )
         if account is None:
+            self._state.budget = narrowed(spec.budget, budget)
             self._account = Account(spec.agent_id, spec.priced_as, self._state)
         else:
             self._account = account
@@ -230,7 +230,8 @@ class AgentRun:
         take_results(round_, list(results))
         if not self._spec.watched:  # else callbacks see the results first, and may change them
             end_if_failed(self._spec, self._state)
-        self._close_unless_watched()
+            if self._state.round is not None:
+                self._close_if_complete(round_)
 
     def decisions(self, decisions: Mapping[str, Decision]) -> None:
         """Take a person's decisions about waiting calls, by call id; some or all of them.

@@ -71,6 +71,17 @@ class RunSpec:
     """What the answer must be; None for any text. The driver checks it, and passes what is wrong."""
     max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES
     """How often the model is told what is wrong with an answer and asked for another."""
+    offered_tools: tuple[ToolSpec, ...] = field(init=False)
+    """The tools that a model is told of: the agent's, and the one by which the answer is given, if it is."""
+    offered_names: frozenset[str] = field(init=False)
+    """Their names."""
+
+    def __post_init__(self) -> None:  # once for an agent, and not for every turn
+        offered, output = self.tools, self.output
+        if output is not None and output.tool:
+            offered = (*offered, ToolSpec(output.tool, ABOUT_OUTPUT_TOOL, output.schema))
+        object.__setattr__(self, "offered_tools", offered)
+        object.__setattr__(self, "offered_names", frozenset([tool.name for tool in offered]))
 
     @classmethod
     def of(cls, agent: Agent[object]) -> RunSpec:
@@ -91,24 +102,11 @@ class RunSpec:
         """
         given = self.settings.tool_choice
         choice = given if turn <= 1 or given == "none" else "auto"
-        if self._must_answer_by_tool(choice):
-            assert self.output is not None
-            choice = self.output.tool
+        by_tool = "" if self.output is None else self.output.tool
+        # Where nothing is left but to give the answer. Claude API, Extended thinking: a forced choice is refused.
+        if by_tool and (not self.tools or choice == "none") and not self.settings.thinking_tokens:
+            choice = by_tool
         return self.settings if choice == given else replace(self.settings, tool_choice=choice)
-
-    def _must_answer_by_tool(self, choice: str) -> bool:
-        """Whether nothing is left to the model but to give its answer, which it does by calling a tool."""
-        if self.output is None or not self.output.tool or (self.tools and choice != "none"):
-            return False
-        # Claude API, Extended thinking: a forced choice is refused.
-        return not self.settings.thinking_tokens
-
-    @property
-    def offered_tools(self) -> tuple[ToolSpec, ...]:
-        """The tools that a model is told of: the agent's, and the one by which the answer is given, if it is."""
-        if self.output is None or not self.output.tool:
-            return self.tools
-        return (*self.tools, ToolSpec(self.output.tool, ABOUT_OUTPUT_TOOL, self.output.schema))
 
     def allowed_tools(self, turn: int = 1) -> frozenset[str]:
         """Return the names the model may call in its turn number `turn`, under that turn's tool choice."""
@@ -116,7 +114,7 @@ class RunSpec:
         if choice == "none":
             return frozenset()
         if choice in ("auto", "required"):
-            return frozenset([tool.name for tool in self.offered_tools])
+            return self.offered_names
         return frozenset([choice])
 
     def raises(self, tool: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from understudy.messages import ToolErrorKind, ToolResult
 
@@ -46,8 +46,10 @@ def end_if_failed(spec: RunSpec, state: RunState) -> None:
 
 
 def resolutions_for(
-    spec: RunSpec, invalid: Iterable[InvalidCall], resolutions: Mapping[int, Resolution]
+    spec: RunSpec, invalid: Sequence[InvalidCall], resolutions: Mapping[int, Resolution]
 ) -> Mapping[int, Resolution]:
     """Return what to do with invalid calls: where nobody said it, those of tools whose errors end the run do."""
+    if not invalid:
+        return resolutions
     ending: dict[int, Resolution] = {bad.position: FailRun() for bad in invalid if spec.raises(bad.call.name)}
     return {**ending, **resolutions} if ending else resolutions

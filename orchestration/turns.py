@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from understudy.asking import is_question, question_in
 from understudy.errors import ProtocolViolation
-from understudy.messages import Message, ModelTurn, Part, TextPart, user_message
+from understudy.messages import Message, ModelTurn, Part, TextPart, ToolCall, user_message
 
 from .calls import calls_of, find_invalid, open_round, repair, repaired, unrun_results, with_ids
 from .outputs import answer_in, final_call, no_criterion_met, refuse_text, take_final_call, why_not
@@ -38,7 +38,8 @@ def take_turn(
     calls = calls_of(parts)
     invalid = find_invalid(allowed, calls, problems) if calls else ()
     _check_resolutions(allowed, invalid, resolutions)
-    if output_problem is None and answer_in(spec, turn) is not None and (not spec.criteria or met is not None):
+    unchecked = spec.output is not None and output_problem is None and (not spec.criteria or met is not None)
+    if unchecked and answer_in(spec, turn) is not None:
         raise ProtocolViolation("an answer that nobody checked; pass output_problem, as Agent.check_output says it")
     resolutions = resolutions_for(spec, invalid, resolutions)
     count_turn(state, turn)
@@ -48,7 +49,7 @@ def take_turn(
         _append_turn(state, parts, turn.dialect)
         take_final_call(spec, state, turn, calls, final, met, output_problem or "")
     elif calls:
-        _take_calls(spec, state, turn, parts, invalid, resolutions, approvals)
+        _take_calls(spec, state, turn, parts, calls, invalid, resolutions, approvals)
     else:
         refused = () if turn.text or not turn.refusal else (TextPart(turn.refusal),)  # the next run must see an answer
         _append_turn(state, (*parts, *refused), turn.dialect)
@@ -94,6 +95,7 @@ def _take_calls(
     state: RunState,
     turn: ModelTurn,
     parts: tuple[Part, ...],
+    calls: tuple[ToolCall, ...],
     invalid: tuple[InvalidCall, ...],
     resolutions: Mapping[int, Resolution],
     approvals: Mapping[int, bool],
@@ -102,17 +104,19 @@ def _take_calls(
     failure = _failure(invalid, resolutions, exhausted)
     feedback = {p: r.feedback for p, r in resolutions.items() if isinstance(r, RetryTurn)}
     if failure is None and not feedback:
-        # The history shows a repaired call as it runs: providers pair a call and its result by name too.
-        parts = repaired(parts, resolutions)
+        if resolutions:
+            # The history shows a repaired call as it runs: providers pair a call and its result by name too.
+            parts = repaired(parts, resolutions)
+            calls = calls_of(parts)
         _append_turn(state, parts, turn.dialect)
-        state.round = open_round(spec, turn, calls_of(parts), invalid, resolutions, approvals)
+        state.round = open_round(spec, turn, calls, invalid, resolutions, approvals)
         state.phase = "tools"
         return
     _append_turn(state, parts, turn.dialect)
     # Every call is answered, also at the end of a run, so that the history stays one a provider accepts.
-    results = unrun_results(calls_of(parts), invalid, feedback)
+    results = unrun_results(calls, invalid, feedback)
     if failure is None and spec.watched:  # callbacks see the results first
-        state.round = Round(calls_of(parts), (), {result.call_id: result for result in results}, admitted=True)
+        state.round = Round(calls, (), {result.call_id: result for result in results}, admitted=True)
         state.phase = "tools"
     else:
         state.messages.append(Message("user", results))

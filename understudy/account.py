@@ -153,16 +153,20 @@ class Account:
         Args:
             calls: how many tool calls are to run; None for a model call.
         """
-        if not self._is_limited():
-            return None
-        for account in self.chain():
-            budget = account._spending.budget
-            if budget is None:
-                continue
-            for what, spent, more in account._figures(calls):
-                limit: float | None = getattr(budget, what)
-                if limit is not None and (spent + more > limit if what == "tool_calls" else spent >= limit):
-                    return self._refusal(account, what, limit, spent, more)
+        account: Account | None = self
+        while account is not None:  # not chain(): every turn of every run comes here
+            refusal = None if account._spending.budget is None else self._refusal_of(account, calls)
+            if refusal is not None:
+                return refusal
+            account = account._within
+        return None
+
+    def _refusal_of(self, account: Account, calls: int | None) -> BudgetExceeded | None:
+        budget = account._spending.budget
+        for what, spent, more in account._figures(calls):
+            limit: float | None = getattr(budget, what)
+            if limit is not None and (spent + more > limit if what == "tool_calls" else spent >= limit):
+                return self._refusal(account, what, limit, spent, more)
         return None
 
     def _is_limited(self) -> bool:
@@ -203,7 +207,13 @@ class Account:
 
     def counts_tokens(self) -> bool:
         """Whether a limit of tokens or dollars holds, so that calls must be counted that nobody counted."""
-        return self._is_limited() and any(_counts_tokens(account._spending.budget) for account in self.chain())
+        account: Account | None = self
+        while account is not None:  # as in `refusal`
+            budget = account._spending.budget
+            if budget is not None and _counts_tokens(budget):
+                return True
+            account = account._within
+        return False
 
     def extend(self, budget: Budget) -> None:
         """Raise the limits of the run's own budget.
@@ -237,8 +247,8 @@ class Account:
         return price
 
 
-def _counts_tokens(budget: Budget | None) -> bool:
-    limits = () if budget is None else (budget.total_tokens, budget.input_tokens, budget.output_tokens, budget.cost_usd)
+def _counts_tokens(budget: Budget) -> bool:
+    limits = (budget.total_tokens, budget.input_tokens, budget.output_tokens, budget.cost_usd)
     return any(limit is not None for limit in limits)
 
 

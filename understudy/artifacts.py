@@ -61,6 +61,8 @@ class Artifacts(Mapping[str, Artifact]):
 
     def snapshot(self) -> dict[str, Artifact]:
         """Return what is kept at this moment."""
+        if not self._made:  # as in most runs
+            return {}
         with self._lock:
             return dict(self._kept)
 

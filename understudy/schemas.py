@@ -13,7 +13,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
 
 from understudy.messages import JsonObject, JsonValue, ToolSpec
-from understudy.signatures import module_names
+from understudy.signatures import BadArguments, module_names
 
 if TYPE_CHECKING:
     from understudy.signatures import Signature
@@ -112,10 +112,6 @@ def without_titles(schema: JsonObject) -> dict[str, JsonValue]:
         else:
             cleaned[key] = value
     return cleaned
-
-
-class BadArguments(ValueError):
-    """Arguments do not fit a tool's parameters; the text names each, for the model to read."""
 
 
 def check_arguments(signature: Signature, name: str, arguments: JsonObject) -> dict[str, object]:

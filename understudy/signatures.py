@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
+class BadArguments(ValueError):
+    """Arguments do not fit a tool's parameters; the text names each, for the model to read."""
+
+
 class Signature:
     """What is known of a tool's function without pydantic, and the validator built with it on first use."""
 

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias, get_args
 
 OnToolError: TypeAlias = Literal["result", "raise"]
 """A call that fails is an error result for the model; it ends the run."""
+ON_TOOL_ERROR: tuple[str, ...] = get_args(OnToolError)
 
 DEFAULT_MAX_RESULT = (
     50_000  # Characters, some 12,000 tokens: a model that reads 200,000 has room for a dozen such results.
@@ -21,7 +22,7 @@ def checked_on_error(where: str, given: OnToolError) -> OnToolError:
     Raises:
         ValueError: it is neither word.
     """
-    if given not in get_args(OnToolError):
+    if given not in ON_TOOL_ERROR:
         raise ValueError(f"{where} must be 'result' or 'raise', got {given!r}")
     return given
 

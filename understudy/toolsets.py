@@ -95,7 +95,7 @@ def tools_in(given: ToolSource) -> tuple[Tool[..., object], ...]:
         TypeError: it is no tool and no toolset.
         ValueError: a toolset has no tools, or a prefix makes names that no provider takes.
     """
-    origin = _origin(given)
+    origin = None if isinstance(given, Tool) else _origin(given)
     if origin is None:
         return (_alone(as_tool(cast(ToolLike, given))),)
     cls = origin.cls
@@ -110,7 +110,7 @@ def tools_in(given: ToolSource) -> tuple[Tool[..., object], ...]:
 
 def _alone(made: Tool[..., object]) -> Tool[..., object]:
     """Return a tool that is listed by itself; that of a toolset's object takes its turn all the same."""
-    owner = made.instance
+    owner = None if made.signature.receiver is None else made.instance
     if not isinstance(owner, Toolset):
         return made
     if made.max_parallel not in (None, 1):

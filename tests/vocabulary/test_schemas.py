@@ -18,7 +18,8 @@ from typing_extensions import TypedDict
 import understudy as us
 from tests.vocabulary.string_annotations import Size, pack, unpack
 from understudy.messages import JsonObject, JsonValue
-from understudy.schemas import BadArguments, check_arguments
+from understudy.schemas import check_arguments
+from understudy.signatures import BadArguments
 from understudy.tools import as_tool
 
 
