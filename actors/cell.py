@@ -55,13 +55,14 @@ class Envelope:
         deadline: float | None = None,
         context: contextvars.Context | None = None,
         on_lost: Callable[[BaseException], object] | None = None,
+        sent: float | None = None,
     ) -> None:
         self.message = message
         self.reply = reply
         self.deadline = deadline
         self.context = context
         self.on_lost = on_lost
-        self.sent = time.monotonic()
+        self.sent = time.monotonic() if sent is None else sent
 
 
 class Cell:
@@ -206,7 +207,10 @@ class Cell:
         self, envelope: Envelope, fate: Fate, value: object = None, *, error: BaseException | None = None
     ) -> None:
         """End a message, on every path there is: count it and complete its reply."""
-        self._count(fate)
+        if fate is HANDLED:  # counted by whoever runs the cell, and nobody else does meanwhile
+            self._counts[fate] += 1
+        else:
+            self._count(fate)
         if error is not None:
             self._lose(envelope, fate, error)
         elif envelope.reply is not None:
@@ -228,9 +232,6 @@ class Cell:
         """Keep word of a message that was not handled, before its sender hears of it; for the actors of users."""
 
     def _count(self, fate: Fate) -> None:
-        if fate is HANDLED:  # counted by whoever runs the cell, and nobody else does meanwhile
-            self._counts[fate] += 1
-            return
         with self._counting:  # to add is to read and to write: of two refused at once, one would not be counted
             self._counts[fate] += 1
 

@@ -170,9 +170,10 @@ class ActorRef(Generic[M_contra]):
         remaining = None if scope is None else scope.remaining()
         left = timeout if remaining is None else min(timeout, remaining)
         reply: Reply[object] = Reply()
-        deadline = time.monotonic() + left
+        sent = time.monotonic()
+        deadline = sent + left
         context = self._context(Scope(deadline, time.monotonic, parent=scope))
-        self._cell.send(Envelope(message, reply, deadline, context), left)
+        self._cell.send(Envelope(message, reply, deadline, context, sent=sent), left)
         return reply, deadline
 
     def _context(self, scope: Scope | None) -> contextvars.Context:

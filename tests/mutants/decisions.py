@@ -138,8 +138,8 @@ MUTANTS = (
     Mutant(
         "an answer is taken that nobody checked",
         TURNS,
-        "if output_problem is None and answer_in(",
-        "if output_problem == 0 and answer_in(",
+        "spec.output is not None and output_problem is None and (",
+        "spec.output is not None and output_problem == 0 and (",
         (f"{TEST_OUTPUTS}::test_an_answer_that_nobody_checked_is_not_taken",),
     ),
     Mutant(

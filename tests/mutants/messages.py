@@ -150,8 +150,8 @@ MUTANTS = (
     Mutant(
         "an expired message has no fate",
         CELL,
-        "        self._count(fate)\n        if error",
-        "        if fate is not Fate.EXPIRED:\n            self._count(fate)\n        if error",
+        "        else:\n            self._count(fate)\n        if error",
+        "        elif fate is not Fate.EXPIRED:\n            self._count(fate)\n        if error",
         (f"{TEST_CELL}::test_every_message_ends_in_exactly_one_fate",),
     ),
     Mutant(
