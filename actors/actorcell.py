@@ -210,23 +210,26 @@ class ActorCell(Cell):
     def _handle(self, envelope: Envelope) -> None:
         self.busy_since = time.monotonic()
         self._thread = threading.get_ident()
-        message = envelope.message
         try:
-            if type(message) is Command:
-                message.do()
-                self.finish(envelope, Fate.HANDLED)
-                message.then()
-            elif type(message) is Timed:
-                self._handle_timed(envelope, message)
-            elif self.behaviour is None and not self._life.try_again():
-                self.finish(envelope, Fate.DEAD, error=self._life.down_error())
-            else:
-                if envelope.context is None:
-                    envelope.context = self._seat.context
-                self._receive(envelope)
+            self._handle_one(envelope)
         finally:
             self.busy_since = None
             self._thread = 0
+
+    def _handle_one(self, envelope: Envelope) -> None:
+        message = envelope.message
+        if type(message) is Command:
+            message.do()
+            self.finish(envelope, Fate.HANDLED)
+            message.then()
+        elif type(message) is Timed:
+            self._handle_timed(envelope, message)
+        elif self.behaviour is None and not self._life.try_again():
+            self.finish(envelope, Fate.DEAD, error=self._life.down_error())
+        else:
+            if envelope.context is None:
+                envelope.context = self._seat.context
+            self._receive(envelope)
 
     def _handle_timed(self, envelope: Envelope, timed: Timed) -> None:
         if self.behaviour is None or not self._seat.has_set(timed.timer):  # an object that is gone did

@@ -72,7 +72,7 @@ class Supervisor:
         checked_text("a supervisor's id", id)
         if strategy is not None and not isinstance(strategy, Strategy):
             raise TypeError(f"supervisor {id!r}: strategy must be OneForOne(…) or another, got {strategy!r}")
-        if isinstance(children, (str, Agent, Child, Supervisor)) or not isinstance(children, Iterable):
+        if isinstance(children, (str, Runner, Child, Supervisor)) or not isinstance(children, Iterable):
             raise TypeError(
                 f"supervisor {id!r}: children must be a list of actors' classes or agents, got {children!r}"
             )
@@ -81,7 +81,7 @@ class Supervisor:
             raise ValueError(f"a supervisor's id must not be empty or hold a '/', got {id!r}")
         self.id = id
         for each in children:
-            if not isinstance(each, (Agent, Child, Supervisor)) and not callable(each):
+            if not isinstance(each, (Runner, Child, Supervisor)) and not callable(each):
                 raise TypeError(f"supervisor {id!r}: children must hold actors' classes or agents, got {each!r} in it")
         self.children = tuple([c if isinstance(c, (Child, Supervisor)) else Child(c) for c in children])
         self.strategy = strategy if strategy is not None else OneForOne()
