@@ -145,6 +145,11 @@ MISTAKES: list[tuple[list[str], str]] = [
 ]
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Return the files of a folder; the interpreter makes folders beside the tools for its own ends."""
+    return {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
 @pytest.mark.parametrize(("options", "says"), MISTAKES, ids=[says for _, says in MISTAKES])
 def test_a_mistake_of_the_users_has_status_2_and_changes_no_file(
     shop: Path, capsys: pytest.CaptureFixture[str], options: list[str], says: str
@@ -152,7 +157,7 @@ def test_a_mistake_of_the_users_has_status_2_and_changes_no_file(
     (shop / "empty.jsonl").write_text("")
     (shop / "new.jsonl").write_text('{"tape": "understudy", "format": 9}\n')
     (shop / "bad.jsonl").write_text('{"tape": "understudy", "format": 1}\n{}\n')
-    before = {path: path.read_bytes() for path in shop.iterdir()}
+    before = contents(shop)
 
     status = run("silent", *options)
 
@@ -161,7 +166,7 @@ def test_a_mistake_of_the_users_has_status_2_and_changes_no_file(
     assert out == ""
     assert says in err
     assert "Traceback" not in err
-    assert {path: path.read_bytes() for path in shop.iterdir()} == before
+    assert contents(shop) == before
 
 
 def test_other_mistakes_are_found_before_a_tape_is_made(shop: Path) -> None:
