@@ -114,7 +114,7 @@ def _refuse_forbidden(runner: Runner[object]) -> None:
 
 def _runner(given: object) -> Runner[object]:
     if not isinstance(given, Runner):
-        raise TypeError(f"expected an agent, got {given!r}")
+        raise TypeError(f"expected an agent, a group or a workflow, got {given!r}")
     return cast("Runner[object]", given)
 
 

@@ -144,6 +144,10 @@ def _guarded(
         case RewriteArguments(arguments=arguments):
             rule = spec.approvals.get(call.name, False)
             must_wait = approvals.get(call.id, True) if rule is None else rule
+            if call.id in round_.approved and arguments != call.arguments:
+                # A person agreed to other arguments, and what they agreed to is what may run.
+                round_.approved = tuple([each for each in round_.approved if each != call.id])
+                must_wait = True
             _wait(round_, call.id, must_wait)
             call = repair(call, RepairCall(arguments=arguments))
             if call.id in round_.questions:

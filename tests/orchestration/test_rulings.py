@@ -207,6 +207,20 @@ def test_a_rewritten_call_is_still_one_that_a_person_must_approve(rule: bool | N
     assert run.pauses[0].calls == (call("a", sku="B"),)
 
 
+def test_what_a_person_approved_does_not_run_with_other_arguments_without_asking_again() -> None:
+    run = begun("a", spec=replace(make_spec("look", approvals={"look": True}), watched=True))
+    run.guard({})
+    run.decisions({"a": Approve({"sku": "A"})})
+
+    run.guard({"a": ruled(RewriteArguments({"sku": "B"}))})
+
+    assert waiting_ids(run) == ["a"]
+    assert run.pauses[0].calls == (call("a", sku="B"),)
+    run.decisions({"a": Approve()})
+    run.guard({"a": ruled(RewriteArguments({"sku": "B"}))})
+    assert tool_ids(run) == ["a"]
+
+
 def test_the_rule_of_a_tool_judges_a_rewritten_call_anew() -> None:
     spec = replace(make_spec("look", approvals={"look": None}), watched=True)
     run, other = begun("a", spec=spec), AgentRun(spec, "Hi")
