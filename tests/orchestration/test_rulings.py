@@ -210,6 +210,7 @@ def test_a_rewritten_call_is_still_one_that_a_person_must_approve(rule: bool | N
 def test_what_a_person_approved_does_not_run_with_other_arguments_without_asking_again() -> None:
     run = begun("a", spec=replace(make_spec("look", approvals={"look": True}), watched=True))
     run.guard({})
+    assert waiting_ids(run) == ["a"]
     run.decisions({"a": Approve({"sku": "A"})})
 
     run.guard({"a": ruled(RewriteArguments({"sku": "B"}))})
