@@ -24,6 +24,8 @@ from .slots import Slots, Taken
 from .waiting import graph
 
 if TYPE_CHECKING:
+    from understudy.orchestration.runner import Runner
+
     from .runrecord import RunRecord
 
 Start: TypeAlias = Callable[[], object]
@@ -70,14 +72,14 @@ class Lease:
 
     Attributes:
         line: the conversation.
-        keeper: the memory that knows it.
+        keeper: the memory that knows it; None for a group, which only has it for those inside.
         was_saved: whether the run was kept as text meanwhile, and nobody counted what others stored.
         came_between: how many messages others stored while the run was paused, if somebody counted.
     """
 
     __slots__ = ("_left_at", "came_between", "keeper", "line", "was_saved")
 
-    def __init__(self, line: Line, keeper: Keeper, was_saved: bool = False) -> None:
+    def __init__(self, line: Line, keeper: Keeper | None, was_saved: bool = False) -> None:
         self.line = line
         self.keeper = keeper
         self.was_saved = was_saved
@@ -123,18 +125,23 @@ class Conversations:
             was_saved: which of the two.
         """
         runner, options = record.runner, record.options
-        memory = runner.memory if isinstance(runner, Agent) else None
-        if memory is None or options.conversation_id is None or options.history is not None:
+        if options.conversation_id is None or not _remembers(runner, options.history is not None):
             return None
         key = ConversationKey(self._app, options.user_id, options.conversation_id)
         with self._lock:
             line = self._lines.get(key)
             if line is None:
                 line = self._lines[key] = Line(key)
-            keeper = self._keepers.get(id(memory))
-            if keeper is None:
-                keeper = self._keepers[id(memory)] = Keeper(memory, f"memory of {runner.id}")
-        return Lease(line, keeper, was_saved)
+            return Lease(line, self._keeper_of(runner), was_saved)
+
+    def _keeper_of(self, runner: Runner[object]) -> Keeper | None:
+        memory = runner.memory if isinstance(runner, Agent) else None
+        if memory is None:
+            return None
+        keeper = self._keepers.get(id(memory))
+        if keeper is None:
+            keeper = self._keepers[id(memory)] = Keeper(memory, f"memory of {runner.id}")
+        return keeper
 
     # --- taking, and standing in line
 
@@ -221,6 +228,13 @@ class Conversations:
         """Count what a run stored in its conversation."""
         with self._lock:
             lease.line.stored += messages
+
+
+def _remembers(runner: Runner[object], has_history: bool) -> bool:
+    """Whether a run of `runner` in a conversation takes part in it, or one to which a group hands the conversation."""
+    if isinstance(runner, Agent):
+        return runner.memory is not None and not has_history
+    return any(_remembers(inner, has_history=False) for inner in runner.inner_runners)
 
 
 # --- under the lock

@@ -121,6 +121,7 @@ class GroupRecord(RunRecord):
         options = replace(self.options, session=session, deps=deps)
         record = GroupRecord(self.run_id, self.group, options, scope, self.runs, self.cell, self.machine)
         record.revision = self.revision
+        record.lease = None if self.lease is None else self.lease.renewed()
         record.session.take_temporary(self.session)
         return record
 

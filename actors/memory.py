@@ -106,7 +106,7 @@ def _use(record: Record, until: float, use: Callable[[], T]) -> T:
 def recall(record: Record, epoch: int) -> Sequence[Message]:
     """Return the history that a run begins with: what it was given, or what its agent's memory knows."""
     lease = record.lease
-    if lease is None:
+    if lease is None or lease.keeper is None:
         return record.options.history or ()
     keeper, key = lease.keeper, lease.line.key
     if keeper.is_quick:
@@ -134,7 +134,7 @@ def remember(record: Record, messages: Sequence[Message], epoch: int) -> Callabl
         blocks this is all of it, so that nothing is stored of a run that somebody else ends first.
     """
     lease = record.lease
-    if lease is None:
+    if lease is None or lease.keeper is None:
         return None
     keeper, key = lease.keeper, lease.line.key
     if lease.was_saved:

@@ -385,6 +385,44 @@ def test_runs_that_an_actor_begins_are_not_of_one_root(doors: Doors, agent: us.A
     assert finished(handles[1].result(WAIT)).text == "b"
 
 
+def test_a_group_has_its_conversation_from_its_first_step_to_its_last(doors: Doors, system: us.ActorSystem) -> None:
+    memory = us.InMemoryMemory()
+    first = us.Agent("first", model=doors, memory=memory)
+    second = us.Agent("second", model=FunctionModel(lambda request: says(str(len(request.messages)))), memory=memory)
+    group = us.SequentialAgent("outer", [us.SequentialAgent("inner", [first]), second])
+    handle = group.submit("go", conversation_id="c-42", system=system)
+    doors.came_are("go")
+    behind = first.submit("behind", conversation_id="c-42", system=system)
+    assert behind.status().doing == WAITING
+    doors.open("go", "behind")
+
+    assert handle.result(WAIT).text == "3"  # what the first step stored, and its own input
+    assert behind.result(WAIT).text == "behind"
+    assert texts(first) == ["go", "go", "go", "3", "behind", "behind"]
+
+
+def test_a_group_waits_for_its_conversation_and_gives_it_back_when_it_pauses(
+    doors: Doors, agent: us.Agent, system: us.ActorSystem
+) -> None:
+    doors.open("ask", "after")
+    agent.submit("in", conversation_id="c-42", system=system)
+    doors.came_are("in")
+    handle = us.SequentialAgent("group", [agent]).submit("ask", conversation_id="c-42", system=system)
+    assert handle.status().doing == WAITING
+    doors.open("in")
+
+    assert isinstance(handle.result(WAIT), us.NeedsInput)
+    assert finished(agent.run("after", conversation_id="c-42", system=system, timeout=WAIT)).text == "after"
+
+
+def test_a_group_without_a_memory_inside_does_not_wait(doors: Doors, agent: us.Agent, system: us.ActorSystem) -> None:
+    agent.submit("in", conversation_id="c-42", system=system)
+    doors.came_are("in")
+    group = us.ParallelAgent("group", [talker(None)])
+
+    assert group.run("go", conversation_id="c-42", system=system, timeout=WAIT).text == "re: go"
+
+
 # --- circles
 
 

@@ -86,6 +86,13 @@ MUTANTS = (
         (f"{TEST_LINES}::test_who_came_to_share_a_conversation_is_refused_as_who_had_it_first",),
         hangs=True,
     ),
+    Mutant(
+        "a group has its conversation a step at a time",
+        LINES,
+        "return any(_remembers(inner, has_history=False) for inner in runner.inner_runners)",
+        "return False",
+        (f"{TEST_LINES}::test_a_group_has_its_conversation_from_its_first_step_to_its_last",),
+    ),
     # --- what came between
     Mutant(
         "what came between is counted from the last pause only",
@@ -126,8 +133,8 @@ MUTANTS = (
     Mutant(
         "an explicit history does not keep the memory out",
         LINES,
-        " or options.history is not None",
-        "",
+        "return runner.memory is not None and not has_history",
+        "return runner.memory is not None",
         (f"{TEST_MEMORY}::test_an_explicit_history_leaves_the_memory_alone",),
     ),
     Mutant(
