@@ -266,7 +266,7 @@ def test_a_run_ends_also_when_what_failed_it_cannot_be_told() -> None:
     error = agent.submit("go").exception(WAIT)
 
     assert isinstance(error, us.AgentCrashed)
-    assert isinstance(error.__cause__, SystemExit)
+    assert isinstance(error.__cause__, Unspeakable)
 
 
 def test_a_run_that_keeps_failing_its_drivers_is_poison_and_ends_with_all_its_causes() -> None:

@@ -484,7 +484,7 @@ def test_names_of_children_are_unique_in_the_system(system: us.ActorSystem) -> N
         (lambda: us.Supervisor("", [us.Actor]), ValueError, "id"),
         (lambda: us.Supervisor("a/b", [us.Actor]), ValueError, "id"),
         (lambda: us.Supervisor("desk", []), ValueError, "no children"),
-        (lambda: us.Supervisor("desk", [cast("us.Child", 7)]), TypeError, "a child is a class or a function"),
+        (lambda: us.Supervisor("desk", [cast("us.Child", 7)]), TypeError, "children must hold actors' classes"),
         (lambda: us.Child(us.Actor, restart=cast("Restart", "always")), ValueError, "restart must be"),
         (lambda: us.OneForOne(backoff=(0.0, 1.0)), ValueError, "backoff"),
         (lambda: us.OneForOne(backoff=(2.0, 1.0)), ValueError, "backoff"),
