@@ -230,8 +230,7 @@ class AgentRun:
         take_results(round_, list(results))
         if not self._spec.watched:  # else callbacks see the results first, and may change them
             end_if_failed(self._spec, self._state)
-            if self._state.round is not None:
-                close_if_complete(self._state)
+            close_if_complete(self._state)
 
     def decisions(self, decisions: Mapping[str, Decision]) -> None:
         """Take a person's decisions about waiting calls, by call id; some or all of them.
