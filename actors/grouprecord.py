@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -272,6 +273,6 @@ class GroupRecord(RunRecord):
 class Woken(RunDriver):
     """A driver that is told when there is something to do."""
 
+    @abstractmethod
     def wake(self) -> None:
         """Have it look, on another thread."""
-        raise NotImplementedError

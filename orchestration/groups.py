@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypedDict, cast
 
@@ -40,8 +41,9 @@ class Group(Runner[object]):
             object.__setattr__(self, "_group_spec", self._make_spec(tuple([c.fingerprint() for c in self.children])))
         return cast(GroupSpec, self._group_spec)
 
+    @abstractmethod
     def _make_spec(self, children: tuple[str, ...]) -> GroupSpec:
-        raise NotImplementedError
+        """Return the spec of a group whose children have these fingerprints."""
 
     def fingerprint(self) -> str:
         return self.run_spec.fingerprint()

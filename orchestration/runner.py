@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, cast
 
@@ -22,7 +23,7 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 
-class Runner(Generic[T_co]):
+class Runner(ABC, Generic[T_co]):
     """A value that never changes, may be shared by any number of threads, and costs nothing until it runs.
 
     Attributes:
@@ -53,9 +54,9 @@ class Runner(Generic[T_co]):
         """The runners that its runs may begin by themselves; empty for one that stands alone."""
         return ()
 
+    @abstractmethod
     def fingerprint(self) -> str:
         """Return a short digest of the definition, the same in every process; a saved run belongs to one."""
-        raise NotImplementedError
 
     def run(
         self,

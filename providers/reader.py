@@ -24,9 +24,14 @@ def parse(text: str | bytes) -> JsonValue:
     """
     try:
         value: JsonValue = json.loads(text, parse_constant=_no_constant)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    return value
+    except RecursionError:
+        problem = "nested too deeply"
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        problem = str(error)
+    else:
+        return value
+    # Out here, for the decoder's error holds the whole text, and what a server sends may quote a key.
+    raise ValueError(problem)
 
 
 def _no_constant(word: str) -> NoReturn:
