@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeVar
 
 from understudy.errors import SpecError
-from understudy.orchestration import Agent
+from understudy.orchestration import Agent, ParallelAgent, SequentialAgent, Workflow
+from understudy.orchestration.runner import Runner
 
 from .problems import did_you_mean, listed
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,23 +22,49 @@ class LoadedSpec:
 
     Attributes:
         source: the file, or `<text>`.
-        agents: by id, in the order of the text.
+        runners: agents, groups and workflows by id, in the order of the text; those that stand inside of others too.
     """
 
     source: str
-    agents: Mapping[str, Agent]
+    runners: Mapping[str, Runner[object]]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "agents", MappingProxyType(dict(self.agents)))
+        object.__setattr__(self, "runners", MappingProxyType(dict(self.runners)))
 
-    def agent(self, id: str) -> Agent:
+    @property
+    def agents(self) -> Mapping[str, Agent[object]]:
+        """The agents among the runners."""
+        return {id: runner for id, runner in self.runners.items() if isinstance(runner, Agent)}
+
+    def agent(self, id: str) -> Agent[object]:
         """Return the agent with this id.
 
         Raises:
-            SpecError: there is none; the message names those there are.
+            SpecError: there is none; the message names those there are. The methods below raise it, too.
         """
-        found = self.agents.get(id)
-        if found is None:
-            there = listed(self.agents, "no agents")
-            raise SpecError(f"{self.source}: no agent {id!r}; it has {there}{did_you_mean(id, self.agents)}")
-        return found
+        return self._find(id, self.agents, "agent")
+
+    def sequential(self, id: str) -> SequentialAgent:
+        """Return the sequence with this id."""
+        made = {one.id: one for one in self.runners.values() if isinstance(one, SequentialAgent)}
+        return self._find(id, made, "sequence")
+
+    def parallel(self, id: str) -> ParallelAgent:
+        """Return the parallel group with this id."""
+        made = {one.id: one for one in self.runners.values() if isinstance(one, ParallelAgent)}
+        return self._find(id, made, "parallel group")
+
+    def workflow(self, id: str) -> Workflow:
+        """Return the workflow with this id."""
+        made = {one.id: one for one in self.runners.values() if isinstance(one, Workflow)}
+        return self._find(id, made, "workflow")
+
+    def runner(self, id: str) -> Runner[object]:
+        """Return the agent, group or workflow with this id."""
+        return self._find(id, self.runners, "runner")
+
+    def _find(self, id: str, made: Mapping[str, R], kind: str) -> R:
+        if id in made:
+            return made[id]
+        there = listed(made, f"no {kind}s")
+        raise SpecError(f"{self.source}: no {kind} {id!r}; it has {there}{did_you_mean(id, made)}")

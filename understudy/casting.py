@@ -16,7 +16,7 @@ Say: TypeAlias = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def rehearsing(agents: Iterable[Agent], say: Say, model: str) -> Generator[None]:
+def rehearsing(agents: Iterable[Agent[object]], say: Say, model: str) -> Generator[None]:
     """Let a stand-in answer for all agents."""
     with _overriding(agents, lambda _: Rehearsal()):
         say(f"rehearsal: the tools really run, a stand-in answers for {model}")
@@ -24,7 +24,7 @@ def rehearsing(agents: Iterable[Agent], say: Say, model: str) -> Generator[None]
 
 
 @contextlib.contextmanager
-def recording(agents: Iterable[Agent], tape: str, say: Say, warn: Say) -> Generator[None]:
+def recording(agents: Iterable[Agent[object]], tape: str, say: Say, warn: Say) -> Generator[None]:
     """Record all agents on a new tape, and say in the end how many calls it holds; `warn` hears of a tape that broke off.
 
     Raises:
@@ -50,7 +50,7 @@ def recording(agents: Iterable[Agent], tape: str, say: Say, warn: Say) -> Genera
 
 
 @contextlib.contextmanager
-def replaying(agents: Iterable[Agent], tape: str, say: Say, model: str) -> Generator[None]:
+def replaying(agents: Iterable[Agent[object]], tape: str, say: Say, model: str) -> Generator[None]:
     """Let a tape answer for all agents, and say in the end how much of it was used.
 
     Raises:
@@ -73,7 +73,7 @@ def replaying(agents: Iterable[Agent], tape: str, say: Say, model: str) -> Gener
 
 
 @contextlib.contextmanager
-def _overriding(agents: Iterable[Agent], model_for: Callable[[Agent], Model]) -> Generator[None]:
+def _overriding(agents: Iterable[Agent[object]], model_for: Callable[[Agent[object]], Model]) -> Generator[None]:
     with contextlib.ExitStack() as stack:
         for agent in agents:
             stack.enter_context(agent.override(model=model_for(agent)))

@@ -109,7 +109,7 @@ def _resume(arguments: argparse.Namespace, log: CallLog) -> Outcome[object] | Ba
 
 
 def _watch(
-    agent: Agent, text: str, timeout: float | None, system: ActorSystem, log: CallLog, progress: Progress
+    agent: Agent[object], text: str, timeout: float | None, system: ActorSystem, log: CallLog, progress: Progress
 ) -> Outcome[object] | BaseException:
     handle = None
     try:
@@ -132,7 +132,7 @@ def _watch(
 
 
 def _models_of(
-    loaded: LoadedSpec, agent: Agent, arguments: argparse.Namespace
+    loaded: LoadedSpec, agent: Agent[object], arguments: argparse.Namespace
 ) -> contextlib.AbstractContextManager[None]:
     """Return what lets the models of the spec be played, while it is entered, by those that the options name."""
     agents, model = loaded.agents.values(), _model_name(agent)
@@ -167,7 +167,7 @@ def _load(file: str, tool_files: Sequence[str]) -> LoadedSpec:
     return loader.load_file(file)
 
 
-def _check_tools(agent: Agent) -> None:
+def _check_tools(agent: Agent[object]) -> None:
     """Build the schemas of the tools now, for what is wrong with them is the user's to mend, not the run's failure."""
     try:
         _ = agent.run_spec
@@ -180,7 +180,7 @@ def _check_tools(agent: Agent) -> None:
             )
 
 
-def _model_name(agent: Agent) -> str:
+def _model_name(agent: Agent[object]) -> str:
     model = agent.model
     return str(model) if isinstance(model, ModelName) else repr(model)
 

@@ -95,7 +95,7 @@ def agent_id(arguments: argparse.Namespace, system: ActorSystem) -> str:
         raise UsageMistake(str(error)) from error
 
 
-def go_on(agent: Agent, arguments: argparse.Namespace, system: ActorSystem, log: CallLog) -> Outcome[object]:
+def go_on(agent: Agent[object], arguments: argparse.Namespace, system: ActorSystem, log: CallLog) -> Outcome[object]:
     """Resume the run. What is wrong with the answer is a `UsageMistake`: nothing was run, and the token stands."""
     try:
         outcome = agent.resume(

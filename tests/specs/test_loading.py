@@ -8,7 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from understudy import Agent, LoadedSpec, Settings, SpecError, SpecLoader, load_spec, load_spec_text, tool
+from understudy import (
+    Agent,
+    LoadedSpec,
+    ParallelAgent,
+    SequentialAgent,
+    Settings,
+    SpecError,
+    SpecLoader,
+    Task,
+    Workflow,
+    load_spec,
+    load_spec_text,
+    tool,
+)
+from understudy.orchestration.runner import Runner
 from understudy.specs import load_tool_file
 
 
@@ -117,7 +131,32 @@ def test_an_agent_that_is_not_there_is_told_with_those_that_are() -> None:
 def test_what_was_loaded_does_not_change() -> None:
     loaded = LoadedSpec("x", {"a": Agent("a", model="rehearsal")})
 
-    assert not hasattr(loaded.agents, "__setitem__")
+    assert not hasattr(loaded.runners, "__setitem__")
+
+
+def test_each_kind_of_runner_has_its_finder() -> None:
+    clerk = Agent("clerk", model="rehearsal")
+    made: list[Runner[object]] = [
+        clerk,
+        SequentialAgent("line", [clerk]),
+        ParallelAgent("panel", [clerk]),
+        Workflow("graph", [Task("one", clerk)]),
+    ]
+    loaded = LoadedSpec("x.yaml", {one.id: one for one in made})
+
+    assert [loaded.runner(one.id) for one in made] == made
+    assert [
+        loaded.agent("clerk"),
+        loaded.sequential("line"),
+        loaded.parallel("panel"),
+        loaded.workflow("graph"),
+    ] == made
+    with pytest.raises(SpecError, match="x.yaml: no sequence 'panel'; it has line"):
+        loaded.sequential("panel")
+    with pytest.raises(
+        SpecError, match="x.yaml: no runner 'lime'; it has clerk, line, panel, graph; did you mean 'line'"
+    ):
+        loaded.runner("lime")
 
 
 def test_a_byte_order_mark_is_fine(tmp_path: Path) -> None:
