@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TypeAlias
 
-from understudy.models import Model
+from understudy.models import Model, ModelName
 from understudy.orchestration import Agent
 from understudy.providers import Recorder, Rehearsal, Replay
 
 from .report import UsageMistake
 
 Say: TypeAlias = Callable[[str], None]
+
+
+def cast_of(
+    agents: Sequence[Agent[object]], called: Sequence[Agent[object]], arguments: argparse.Namespace, warn: Say
+) -> contextlib.AbstractContextManager[None]:
+    """Return what lets the models of `agents` be played, while it is entered, by those that the options name.
+
+    Args:
+        agents: all agents that may run.
+        called: those of the run, whose models are named.
+        arguments: with `rehearse`, `record`, `replay` and `json`.
+        warn: prints to standard error.
+    """
+    model = ", ".join(dict.fromkeys([_model_name(agent) for agent in called]))
+
+    def say(text: str) -> None:
+        if not arguments.json:
+            warn(text)
+
+    if arguments.rehearse:
+        return rehearsing(agents, say, model)
+    if arguments.record is not None:
+        return recording(agents, arguments.record, say, warn)
+    if arguments.replay is not None:
+        return replaying(agents, arguments.replay, say, model)
+    return contextlib.nullcontext()
+
+
+def _model_name(agent: Agent[object]) -> str:
+    model = agent.model
+    return str(model) if isinstance(model, ModelName) else repr(model)
 
 
 @contextlib.contextmanager

@@ -104,3 +104,10 @@ def test_a_run_that_pauses_without_a_store_loads_no_database(tmp_path: Path) -> 
 
     assert "paused" in loaded
     assert loaded & {"sqlite3", "pydantic"} == set()
+
+
+def test_the_help_of_the_command_line_loads_nothing_heavy(tmp_path: Path) -> None:
+    loaded = loaded_by("from understudy.cli import main; main(['--help']); main(['--version'])", tmp_path)
+
+    assert "argparse" in loaded
+    assert loaded & (HEAVY | {"rich"}) == set()

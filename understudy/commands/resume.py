@@ -1,23 +1,29 @@
-"""The command line's part in runs that wait: `understudy resume TOKEN FILE.yaml`, and what `--store` means."""
+"""`understudy resume TOKEN FILE.yaml`."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import TYPE_CHECKING, TextIO
 
-from understudy.actors import ActorSystem
-from understudy.actors.current import STORE
 from understudy.actors.stores import MEMORY
-from understudy.errors import RunError
+from understudy.casting import cast_of
+from understudy.errors import UnderstudyError
 from understudy.messages import Message, ToolResult
+from understudy.models import ModelName
 from understudy.orchestration import Agent
 from understudy.orchestration.port import Answer
-from understudy.outcomes import Approve, Complete, Outcome, Reject
+from understudy.outcomes import Approve, Outcome, Reject
+from understudy.providers.credentials import check_key
+from understudy.report import CallLog, UsageMistake
 
-from .report import CallLog, UsageMistake
+from . import options
+from .loading import agents_in, check_tools, load
+from .printing import tell, warn
+from .waiting import repeated, system_of, without_vain_token
+
+if TYPE_CHECKING:
+    from understudy.actors import ActorSystem
 
 ABOUT = """\
 Go on with a run that waits, and print its answer.
@@ -35,7 +41,8 @@ HOW_TO_ANSWER = "here: --answer TEXT to a question; --approve, or --reject REASO
 
 
 def add_arguments(resume: argparse.ArgumentParser) -> None:
-    """Say what `resume` takes besides the options of `run`."""
+    """Say what `resume` takes."""
+    resume.epilog = options.EXITS
     resume.add_argument("token", metavar="TOKEN", help="what the run left when it began to wait")
     resume.add_argument("file", metavar="FILE.yaml", help="the spec")
     answers = resume.add_mutually_exclusive_group()
@@ -49,38 +56,36 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
     resume.add_argument(
         "--adopt", action="store_true", help="go on even if the spec defines the agent in another way now"
     )
+    options.add_tools(resume)
+    options.add_run_options(resume)
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add `--store`."""
-    parser.add_argument(
-        "--store",
-        metavar="URL",
-        default=os.environ.get(STORE) or MEMORY,
-        help="where runs wait for a person, such as sqlite:///shop.db; else what UNDERSTUDY_STORE says, else nowhere",
-    )
-
-
-def system_of(arguments: argparse.Namespace) -> ActorSystem:
-    """Return a system with the store that was named."""
+def do(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Go on with the run, and print the answer."""
+    log = CallLog()
+    ended: Outcome[object] | BaseException
     try:
-        return ActorSystem(store=arguments.store)
-    except ValueError as error:
-        raise UsageMistake(f"--store: {error}") from error
+        ended = _resumed(arguments, log)
+    except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
+        ended = error
+    ended = without_vain_token(ended, arguments)
+    return tell(ended, out, json=arguments.json, log=log, again=repeated(arguments))
 
 
-def repeated(arguments: argparse.Namespace) -> str:
-    """Return the part of a command line that `understudy resume TOKEN` must repeat to go on with its run."""
-    words: list[str] = [arguments.file]
-    for file in arguments.tools:
-        words += ["--tools", file]
-    if arguments.store != os.environ.get(STORE, MEMORY):
-        words += ["--store", arguments.store]
-    if arguments.rehearse:
-        words += ["--rehearse"]
-    if arguments.replay is not None:
-        words += ["--replay", arguments.replay]
-    return shlex.join(words)
+def _resumed(arguments: argparse.Namespace, log: CallLog) -> Outcome[object]:
+    system = system_of(arguments)
+    loaded = load(arguments.file, arguments.tools)
+    agent = loaded.agent(agent_id(arguments, system))
+    check_tools(agent)
+    inside = agents_in([agent])
+    if not (arguments.rehearse or arguments.replay):
+        for one in inside:
+            if isinstance(one.model, ModelName):
+                check_key(
+                    one.model.provider
+                )  # now: once the token is taken, what was approved is done, and the run is lost
+    with cast_of(agents_in(loaded.runners.values()), inside, arguments, warn):
+        return go_on(agent, arguments, system, log)
 
 
 def agent_id(arguments: argparse.Namespace, system: ActorSystem) -> str:
@@ -131,16 +136,3 @@ def _log_calls(messages: Sequence[Message], log: CallLog) -> None:
         results |= {result.call_id: result for result in message.tool_results}
         for call in reversed(message.tool_calls):
             log.calls.insert(0, (call, results.pop(call.id, None)))
-
-
-def without_vain_token(
-    ended: Outcome[object] | BaseException, arguments: argparse.Namespace
-) -> Outcome[object] | BaseException:
-    """Return how a run ended, without the token if that ends with this process."""
-    if arguments.store != MEMORY:
-        return ended
-    if isinstance(ended, RunError):
-        ended.token = ""
-    elif not isinstance(ended, (BaseException, Complete)):
-        return replace(ended, token="")
-    return ended

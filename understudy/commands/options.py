@@ -1,0 +1,97 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from understudy.actors.current import STORE
+from understudy.actors.stores import MEMORY
+
+EXITS = """\
+keys:
+  A model's key is read from the environment, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY.
+  With --rehearse none is needed: a stand-in for the model calls every tool once and then answers.
+  With --replay none is needed: the tape of an earlier run with --record answers.
+
+exit status:
+  0    the run is complete
+  1    the run failed: the provider, the store, a tool that ends the run, a limit, a bug
+  2    the command line, the spec or a file of tools is wrong; nothing was run
+  3    the run waits for a person, for an answer or an approval; with --store, the token for it is printed
+  130  interrupted; the run was cancelled
+"""
+
+
+def add_spec(parser: argparse.ArgumentParser) -> None:
+    """Add the spec, and `--tools`."""
+    parser.add_argument("file", metavar="FILE.yaml", help="the spec")
+    add_tools(parser)
+
+
+def add_tools(parser: argparse.ArgumentParser) -> None:
+    """Add `--tools`."""
+    parser.add_argument(
+        "--tools",
+        metavar="FILE.py",
+        action="append",
+        default=[],
+        help="offer the spec this file's tools: what @tool made, and public functions with annotations; repeatable",
+    )
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """Add who plays the models."""
+    models = parser.add_mutually_exclusive_group()
+    models.add_argument(
+        "--rehearse", action="store_true", help="let a stand-in play every model; needs no key or network"
+    )
+    models.add_argument(
+        "--record",
+        metavar="TAPE",
+        help="write what every model is asked and answers to a new file, without keys and what looks like one",
+    )
+    models.add_argument(
+        "--replay",
+        metavar="TAPE",
+        help="let the answers of a recorded run play every model; needs no key or network. The tools really run",
+    )
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    """Add `--timeout`."""
+    parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="end the run after this time")
+
+
+def add_json(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add `--json`."""
+    parser.add_argument("--json", action="store_true", help=help)
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Add `--store`."""
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        default=os.environ.get(STORE) or MEMORY,
+        help="where runs wait for a person, such as sqlite:///shop.db; else what UNDERSTUDY_STORE says, else nowhere",
+    )
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add what a run can be told besides its spec and input."""
+    add_models(parser)
+    add_json(parser, "print one JSON object, also for errors, and no progress")
+    add_timeout(parser)
+    add_store(parser)
+
+
+def seconds(text: str) -> float:
+    """Return a number of seconds above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
+    return number

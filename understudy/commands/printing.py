@@ -1,0 +1,51 @@
+"""How commands print: an answer to standard output, all else to standard error, and never an error of that."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from understudy.report import INTERRUPTED, SPEC, CallLog, as_json, for_people, status_of
+
+if TYPE_CHECKING:
+    from understudy.outcomes import Outcome
+
+
+def put(text: str, stream: TextIO) -> None:
+    """Print a text, if there is one; a reader who has gone is nobody's error."""
+    try:
+        if text:
+            print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        # The reader has gone, as `head` does. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def warn(text: str) -> None:
+    """Print a text to standard error."""
+    put(text, sys.stderr)
+
+
+def tell(
+    ended: Outcome[object] | BaseException, out: TextIO, *, json: bool, log: CallLog | None = None, again: str = SPEC
+) -> int:
+    """Print how a run ended, and return the exit status.
+
+    Args:
+        ended: the outcome, or the error.
+        out: where the answer goes.
+        json: whether a program reads it.
+        log: the tool calls of the run.
+        again: what `understudy resume TOKEN` must be given to find the run and its definition.
+    """
+    if json:
+        answer, aside = as_json(ended, log or CallLog(), again), ""
+    else:
+        answer, aside = for_people(ended, again)
+    try:
+        warn(aside)
+        put(answer, out)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status_of(ended)

@@ -1,0 +1,50 @@
+"""What `--store` means to a command: the system of its runs, and what becomes of their tokens."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from dataclasses import replace
+
+from understudy.actors import ActorSystem
+from understudy.actors.current import STORE
+from understudy.actors.stores import MEMORY
+from understudy.errors import RunError
+from understudy.outcomes import Complete, Outcome
+from understudy.report import UsageMistake
+
+
+def system_of(arguments: argparse.Namespace) -> ActorSystem:
+    """Return a system with the store that was named."""
+    try:
+        return ActorSystem(store=arguments.store)
+    except ValueError as error:
+        raise UsageMistake(f"--store: {error}") from error
+
+
+def repeated(arguments: argparse.Namespace) -> str:
+    """Return the part of a command line that `understudy resume TOKEN` must repeat to go on with its run."""
+    words: list[str] = [arguments.file]
+    for file in arguments.tools:
+        words += ["--tools", file]
+    if arguments.store != os.environ.get(STORE, MEMORY):
+        words += ["--store", arguments.store]
+    if arguments.rehearse:
+        words += ["--rehearse"]
+    if arguments.replay is not None:
+        words += ["--replay", arguments.replay]
+    return shlex.join(words)
+
+
+def without_vain_token(
+    ended: Outcome[object] | BaseException, arguments: argparse.Namespace
+) -> Outcome[object] | BaseException:
+    """Return how a run ended, without the token if that ends with this process."""
+    if arguments.store != MEMORY:
+        return ended
+    if isinstance(ended, RunError):
+        ended.token = ""
+    elif not isinstance(ended, (BaseException, Complete)):
+        return replace(ended, token="")
+    return ended
