@@ -12,6 +12,7 @@ from .inner import begun, changes_of, continued, refuse_call, saved_inner, unfin
 from .orders import Executed, Paused, RunTool
 from .rendering import rendered, result_of
 from .runrecord import RunRecord
+from .story import Delegated
 from .waiting import graph
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def delegate(order: RunTool, sub_agent: SubAgent, task: str) -> Executed:
         child = continued(system, record, runner, paused, order.scope)
     if sub_agent.permit is not None:
         child.link.permits += (sub_agent.permit,)
+    record.story.note(Delegated(order.call.id, child.story))
     return _executed(order, child, _outcome_of(system, order, child))
 
 

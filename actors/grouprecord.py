@@ -172,7 +172,7 @@ class GroupRecord(RunRecord):
     def join(self, epoch: int, position: int, child: RunRecord) -> Inside:
         """Note a child that is about to begin."""
         task = self.task_at(position)
-        fact = ChildBegan(position, child.runner.id, child.run_id, "" if task is None else task.name)
+        fact = ChildBegan(position, child.runner.id, child.run_id, "" if task is None else task.name, child.story)
         inside = Inside(child, fact, graph.begin(self.link, child.link, self.scope))
         with self.lock:
             held = self.is_held_at(epoch)

@@ -14,6 +14,7 @@ from understudy.outcomes import Outcome
 from .awaited import Traceable
 from .reply import Reply
 from .runrecord import RunRecord
+from .telling import events_of
 from .waiting import graph
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class Handle(RunHandle[object], Traceable):
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         self._record.reply.when_done(lambda: callback(self))
 
-    def events(self) -> Iterator[Event]:
-        return self._record.story.events()
+    def events(self, *, inner: bool = False) -> Iterator[Event]:
+        return events_of(self._record.story, inner=inner)
 
     def status(self) -> RunStatus:
         return self._record.status()

@@ -156,7 +156,7 @@ class RunRecord(ABC):
         self.artifacts = Artifacts()
         """What tools returned that was too long for the model."""
         self.reply: Reply[Outcome[object]] = Reply()
-        self.story = Story(run_id)
+        self.story = Story(run_id, runner.id)
 
     # --- what each kind of runner has of its own
 

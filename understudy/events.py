@@ -1,6 +1,7 @@
 """What happens in a run, for those who watch it.
 
-The last event is `RunFinished` or `RunFailed`, and there is exactly one of them. All others are numbered without gaps.
+The last event is `RunFinished` or `RunFailed`, and there is exactly one of them. All others are numbered without gaps, each
+run's on their own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from understudy.outcomes import Outcome
 class _Event:
     run_id: str = ""
     seq: int = 0
-    """Position among the run's events, from 0, without gaps."""
+    """Position among the events of the run that `run_id` names, from 0, without gaps."""
+    path: tuple[str, ...] = ()
+    """Ids of the runners from the one whose handle tells it to the one whose run it is of, both included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

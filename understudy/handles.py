@@ -108,8 +108,14 @@ class RunHandle(Future[Outcome[T_co]]):
         """
 
     @abstractmethod
-    def events(self) -> Iterator[Event]:
-        """Iterate over the run's events, from its first one on, however late; ends after the terminal event."""
+    def events(self, *, inner: bool = False) -> Iterator[Event]:
+        """Iterate over the run's events, from its first one on, however late; ends after the terminal event.
+
+        Args:
+            inner: also tell what happens in runs inside of this one, at any depth: children of groups and sub-agents.
+                Their events have the `path` and the `run_id` of their own run. How they end is told by `ChildFinished`
+                and `ToolFinished` of the run around them, which come after all else; the one terminal event is this run's.
+        """
 
     @abstractmethod
     def status(self) -> RunStatus:

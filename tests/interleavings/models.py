@@ -24,6 +24,7 @@ from understudy.actors.mailbox import Lanes, Put
 from understudy.actors.record import Record
 from understudy.actors.reply import Reply
 from understudy.actors.shell import IDLE_SECONDS, ShellPool, forget_shells
+from understudy.actors.telling import events_of
 from understudy.orchestration.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -201,7 +202,9 @@ def result_against_takeover() -> None:
     outcome = record.reply.get()
     assert isinstance(outcome, us.Complete)
     results = [result.content for message in outcome.messages for result in message.tool_results]
-    told = [event.result.content for event in record.story.events() if isinstance(event, us.ToolFinished)]
+    told = [
+        event.result.content for event in events_of(record.story, inner=False) if isinstance(event, us.ToolFinished)
+    ]
     assert len(results) == 1
     assert told == results
     assert len(model.requests) == 2
@@ -244,7 +247,7 @@ def cancel_against_finish() -> None:
     assert completed == [None]
     assert ended.count(True) == (record.phase == "cancelled")
     assert isinstance(record.reply.error(), us.RunCancelled) == (record.phase == "cancelled")
-    assert isinstance(list(record.story.events())[-1], us.RunFailed) == (record.phase == "cancelled")
+    assert isinstance(list(events_of(record.story, inner=False))[-1], us.RunFailed) == (record.phase == "cancelled")
     assert (system.in_flight, system.hung) == (0, 0)
 
 

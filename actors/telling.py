@@ -1,0 +1,208 @@
+"""Stories told as events: of one run, or of it and those inside of it. Only a listener has events built."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from understudy.events import (
+    ChildFinished,
+    ChildStarted,
+    ConversationDiverged,
+    Event,
+    RunFailed,
+    RunFinished,
+    SessionConflict,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from understudy.messages import ModelTurn, ToolCall, ToolResult
+from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
+
+from .progress import Report
+from .story import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Fact, Story
+
+ENDINGS = (BaseException, Complete, Incomplete, NeedsApproval, NeedsInput)
+
+
+def events_of(story: Story, *, inner: bool) -> Iterator[Event]:
+    """Iterate over the events of a run from the first one on; waits for those to come, and ends after the terminal one.
+
+    Args:
+        story: the run's.
+        inner: whether to tell what happens in runs inside of it too.
+    """
+    news: _News = queue.SimpleQueue()
+    outermost = _Reader(story, (story.runner_id,), news, inner=inner)
+    try:
+        yield from outermost.read()
+        while not outermost.over:
+            yield from news.get().read()
+    finally:
+        outermost.close()
+
+
+class _Reader:
+    """One story as one listener reads it, and the stories inside of that which are not over for it.
+
+    Args:
+        story: what is read.
+        path: ids of the runners from the outermost one to this one.
+        news: where the listener waits for readers that have something to read.
+        inner: whether stories inside of this one are read too.
+    """
+
+    __slots__ = ("_inner", "_inside", "_news", "_path", "_position", "_seq", "_story", "_under_way", "over")
+
+    def __init__(self, story: Story, path: tuple[str, ...], news: _News, *, inner: bool) -> None:
+        self._story = story
+        self._path = path
+        self._news = news
+        self._inner = inner
+        self._position = 0
+        self._seq = 0
+        self._under_way: set[str] = set()
+        """Ids of the calls that have begun and not ended."""
+        self._inside: list[tuple[str, _Reader]] = []
+        """What is read of runs inside, by the call or the run that they are."""
+        self.over = False
+        """Whether there is nothing more to read here."""
+        story.listen(self)
+
+    def wake(self) -> None:
+        self._news.put(self)
+
+    def close(self) -> None:
+        """Read no more, here and inside."""
+        self.over = True
+        self._story.leave(self)
+        for _, reader in self._inside:
+            reader.close()
+        self._inside.clear()
+
+    def read(self) -> Iterator[Event]:
+        """Tell what is there and was not told yet."""
+        facts = self._story.facts
+        while not self.over and self._position < len(facts):
+            fact = facts[self._position]
+            self._position += 1
+            if _is_late(fact, self._under_way):
+                continue
+            yield from self._before(fact)
+            if not isinstance(fact, ENDINGS) or len(self._path) == 1:
+                for event in _tell(fact, self._story.run_id, self._seq, self._path):
+                    self._seq += 1
+                    yield event
+            yield from self._after(fact)
+
+    def _before(self, fact: Fact) -> Iterator[Event]:
+        """Tell to its end what ends with a fact: nothing of it comes later."""
+        match fact:
+            case ChildEnded(child=ChildBegan(run_id=key)) | (ToolCall(id=key), ToolResult()):
+                yield from self._rest(key)
+            case _ if isinstance(fact, ENDINGS):
+                yield from self._rest()
+            case _:
+                pass
+
+    def _after(self, fact: Fact) -> Iterator[Event]:
+        match fact:
+            case ChildBegan(run_id=key, story=story) | Delegated(key, story) if self._inner:
+                reader = _Reader(story, (*self._path, story.runner_id), self._news, inner=True)
+                self._inside.append((key, reader))
+                yield from reader.read()
+            case _ if isinstance(fact, ENDINGS):
+                self.close()
+            case _:
+                pass
+
+    def _rest(self, key: str | None = None) -> Iterator[Event]:
+        """Tell what is left of one story inside, or of all, and close it."""
+        ending = [(name, reader) for name, reader in self._inside if key in (None, name)]
+        for _, reader in ending:
+            yield from reader.read()
+            yield from reader._rest()
+            reader.close()
+        self._inside = [each for each in self._inside if each not in ending]
+
+
+_News: TypeAlias = "queue.SimpleQueue[_Reader]"
+
+
+def _is_late(fact: Fact, under_way: set[str]) -> bool:
+    """Whether a fact is of a call that has its result: it was given up, and does not know it yet.
+
+    Args:
+        fact: what was noted next.
+        under_way: ids of the calls that have begun and not ended; kept up to date here.
+    """
+    match fact:
+        case ToolCall(id=call_id):
+            under_way.add(call_id)
+        case (ToolCall(id=call_id), _):
+            under_way.discard(call_id)
+        case Report(call=ToolCall(id=call_id)) | Delegated(call_id=call_id):
+            return call_id not in under_way
+        case _:
+            pass
+    return False
+
+
+def _tell(fact: Fact, run_id: str, seq: int, path: tuple[str, ...]) -> Iterator[Event]:
+    match fact:
+        case ChildBegan() | ChildEnded():
+            yield _of_child(fact, run_id, seq, path)
+        case Delegated():
+            pass  # what it is the run of has been told
+        case Conflict(keys):
+            yield SessionConflict(keys=keys, run_id=run_id, seq=seq, path=path)
+        case Diverged():
+            yield ConversationDiverged(messages=int(fact), run_id=run_id, seq=seq, path=path)
+        case int():
+            yield TurnStarted(turn=fact, run_id=run_id, seq=seq, path=path)
+        case ToolCall():
+            yield ToolStarted(call=fact, run_id=run_id, seq=seq, path=path)
+        case Report(call, text, done, total):
+            yield ToolProgress(call=call, text=text, done=done, total=total, run_id=run_id, seq=seq, path=path)
+        case (int() as turn, ModelTurn() as response):
+            if response.text:
+                yield TextDelta(text=response.text, run_id=run_id, seq=seq, path=path)
+                seq += 1
+            yield TurnFinished(turn=turn, response=response, run_id=run_id, seq=seq, path=path)
+        case (ToolCall() as call, ToolResult() as result):
+            yield ToolFinished(call=call, result=result, run_id=run_id, seq=seq, path=path)
+        case BaseException():
+            yield RunFailed(error=fact, run_id=run_id, seq=seq, path=path)
+        case _:
+            yield RunFinished(outcome=fact, run_id=run_id, seq=seq, path=path)
+
+
+def _of_child(fact: ChildBegan | ChildEnded, run_id: str, seq: int, path: tuple[str, ...]) -> Event:
+    child = fact if isinstance(fact, ChildBegan) else fact.child
+    position, runner_id, child_run_id, task = child.position, child.runner_id, child.run_id, child.task
+    if isinstance(fact, ChildBegan):
+        return ChildStarted(
+            position=position,
+            runner_id=runner_id,
+            child_run_id=child_run_id,
+            task=task,
+            run_id=run_id,
+            seq=seq,
+            path=path,
+        )
+    return ChildFinished(
+        position=position,
+        runner_id=runner_id,
+        child_run_id=child_run_id,
+        task=task,
+        outcome=None if isinstance(fact.ending, BaseException) else fact.ending,
+        error=fact.ending if isinstance(fact.ending, BaseException) else None,
+        run_id=run_id,
+        seq=seq,
+        path=path,
+    )

@@ -1,0 +1,203 @@
+"""`handle.events(inner=True)`: what happens in runs inside of a run, live and late, each run's events in their order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+def look(word: str) -> str:
+    return f"saw {word}"
+
+
+def clerk(id: str = "clerk") -> us.Agent:
+    """Make an agent that looks once and then answers, however often it runs."""
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        return says(f"{id}: seen") if request.turn == 2 else calls("look", word=id)
+
+    return us.Agent(id, model=FunctionModel(answer), tools=[look])
+
+
+CLERK = ["TurnStarted", "TurnFinished", "ToolStarted", "ToolFinished", "TurnStarted", "TextDelta", "TurnFinished"]
+"""What is told of such an agent inside of another run."""
+
+
+def told(events: list[us.Event], *path: str) -> list[str]:
+    return [type(event).__name__ for event in events if event.path == path]
+
+
+def nested() -> us.SequentialAgent:
+    return us.SequentialAgent("report", [us.ParallelAgent("panel", [clerk("a"), clerk("b")]), clerk("writer")])
+
+
+def test_the_runs_inside_are_told_with_their_paths_in_the_order_of_each(system: us.ActorSystem) -> None:
+    handle = nested().submit("go", system=system)
+
+    events = list(handle.events(inner=True))
+
+    children = ["ChildStarted", "ChildStarted", "ChildFinished", "ChildFinished"]
+    assert told(events, "report", "panel", "a") == CLERK
+    assert told(events, "report", "panel", "b") == CLERK
+    assert told(events, "report", "writer") == CLERK
+    assert sorted(told(events, "report", "panel")) == sorted(children)
+    assert told(events, "report") == ["ChildStarted", "ChildFinished"] * 2 + ["RunFinished"]
+    for run_id in {event.run_id for event in events}:
+        seqs = [event.seq for event in events if event.run_id == run_id]
+        assert seqs == list(range(len(seqs)))
+
+
+def place(events: list[us.Event], wanted: Callable[[us.Event], bool]) -> list[int]:
+    return [at for at, event in enumerate(events) if wanted(event)]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_all_of_a_run_inside_stands_between_its_beginning_and_its_end(system: us.ActorSystem, late: bool) -> None:
+    handle = nested().submit("go", system=system)
+    if late:
+        handle.result(WAIT)
+
+    events = list(handle.events(inner=True))
+
+    begun = [event for event in events if isinstance(event, us.ChildStarted)]
+    assert len(begun) == 4
+    for child in begun:
+        own = place(events, lambda event: event.run_id == child.child_run_id)  # noqa: B023 (used at once)
+        (end,) = place(
+            events,
+            lambda e: isinstance(e, us.ChildFinished) and e.child_run_id == child.child_run_id,  # noqa: B023
+        )
+        assert events.index(child) < own[0] < own[-1] < end
+    assert isinstance(events[-1], us.RunFinished)
+    assert len(place(events, lambda event: isinstance(event, us.RunFinished))) == 1
+
+
+def test_late_events_are_the_same_each_time_they_are_read(system: us.ActorSystem) -> None:
+    handle = nested().submit("go", system=system)
+    live = list(handle.events(inner=True))
+
+    assert list(handle.events(inner=True)) == list(handle.events(inner=True))
+    assert {(event.run_id, event.seq) for event in live} == {
+        (event.run_id, event.seq) for event in handle.events(inner=True)
+    }
+
+
+def test_without_inner_nothing_of_it_is_told(system: us.ActorSystem) -> None:
+    handle = nested().submit("go", system=system)
+
+    assert {event.path for event in handle.events()} == {("report",)}
+
+
+def test_a_sub_agents_run_is_told_between_the_beginning_and_the_end_of_its_call() -> None:
+    lead = us.Agent(
+        "lead",
+        model=ScriptedModel([calls("draft", input="x"), says("done")]),
+        sub_agents=[us.SubAgent(us.SequentialAgent("desk", [clerk()]), name="draft")],
+    )
+    handle = lead.submit("go")
+
+    events = list(handle.events(inner=True))
+
+    assert told(events, "lead", "desk") == ["ChildStarted", "ChildFinished"]
+    assert told(events, "lead", "desk", "clerk") == CLERK
+    inside = place(events, lambda event: len(event.path) > 1)
+    (begun,) = place(events, lambda event: isinstance(event, us.ToolStarted) and event.path == ("lead",))
+    (ended,) = place(events, lambda event: isinstance(event, us.ToolFinished) and event.path == ("lead",))
+    assert (begun, ended) == (inside[0] - 1, inside[-1] + 1)
+    assert [event.seq for event in handle.events()] == list(range(len(list(handle.events()))))
+    assert events == list(handle.events(inner=True))
+
+
+def test_what_happens_inside_arrives_while_it_goes_on(system: us.ActorSystem) -> None:
+    gate = threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 2:
+            assert gate.wait(WAIT)
+            return says("ok")
+        return calls("look", word="x")
+
+    waiting = us.Agent("a", model=FunctionModel(answer), tools=[look])
+    group = us.ParallelAgent("p", [clerk("b"), us.SequentialAgent("s", [waiting])])
+
+    for event in group.submit("go", system=system).events(inner=True):
+        if isinstance(event, us.ToolFinished) and event.path == ("p", "s", "a"):
+            assert event.result.content == "saw x"
+            gate.set()
+
+    assert gate.is_set()
+
+
+def test_a_pause_inside_ends_the_events_with_that_of_the_outer_run(system: us.ActorSystem) -> None:
+    asking = us.Agent("asking", model=ScriptedModel([says("__ask_user__: who?")]))
+    lead = us.Agent("lead", model=ScriptedModel([calls("asking", input="x")]), sub_agents=[asking])
+
+    events = list(us.SequentialAgent("s", [lead]).submit("go", system=system).events(inner=True))
+
+    assert told(events, "s", "lead", "asking") == ["TurnStarted", "TextDelta", "TurnFinished"]
+    assert told(events, "s") == ["ChildStarted", "ChildFinished", "RunFinished"]
+    last = events[-1]
+    assert isinstance(last, us.RunFinished) and isinstance(last.outcome, us.NeedsInput)
+
+
+def test_a_call_that_was_given_up_tells_nothing_more_of_the_run_it_was() -> None:
+    gate = threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        gate.wait(WAIT)
+        return says("late")
+
+    slow = us.SubAgent(us.Agent("slow", model=FunctionModel(answer)), timeout=0.05)
+    lead = us.Agent("lead", model=ScriptedModel([calls("slow", input="x"), says("done")]), sub_agents=[slow])
+
+    events = list(lead.submit("go").events(inner=True))
+    gate.set()
+
+    assert told(events, "lead", "slow") == ["TurnStarted"]
+    (ended,) = [event for event in events if isinstance(event, us.ToolFinished)]
+    assert ended.result.error_kind == "timed_out"
+
+
+def test_a_group_that_is_cancelled_tells_what_there_was(system: us.ActorSystem) -> None:
+    asked, gate = threading.Event(), threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        asked.set()
+        gate.wait(WAIT)
+        return says("late")
+
+    handle = us.SequentialAgent("s", [us.Agent("a", model=FunctionModel(answer))]).submit("go", system=system)
+    assert asked.wait(WAIT)
+    handle.cancel()
+    events = list(handle.events(inner=True))
+    gate.set()
+
+    assert told(events, "s", "a") == ["TurnStarted"]
+    assert isinstance(events[-1], us.RunFailed)
+    assert isinstance(events[-1].error, us.RunCancelled)
+
+
+def test_who_stops_reading_is_told_no_more(system: us.ActorSystem) -> None:
+    handle = nested().submit("go", system=system)
+    events = handle.events(inner=True)
+    next(events)
+    handle.result(WAIT)
+
+    assert isinstance(events, Iterator)
+    close = getattr(events, "close")  # noqa: B009 (an iterator need not have it)
+    close()
+
+    assert list(events) == []
+    assert isinstance(list(handle.events(inner=True))[-1], us.RunFinished)
