@@ -158,6 +158,11 @@ def parameters_of(tasks: Sequence[TaskSpec]) -> frozenset[str]:
     return frozenset(found - names)
 
 
+def uses_input(tasks: Sequence[TaskSpec]) -> bool:
+    """Whether a task refers to the input of the run."""
+    return any(isinstance(each, Reference) and each.name == INPUT for task in tasks for _, _, each in _read(task))
+
+
 def check_parameters(spec: GraphSpec, given: Iterable[str]) -> None:
     """Refuse parameters that do not fit the prompts.
 

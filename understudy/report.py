@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import cast
 
 from understudy.errors import (
     AuthenticationError,
@@ -16,9 +16,10 @@ from understudy.errors import (
     SpecError,
     UnderstudyError,
 )
-from understudy.events import Event, ToolFinished, ToolStarted
-from understudy.messages import JsonValue, ToolCall, ToolResult
-from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome
+from understudy.messages import JsonValue, ToolCall
+from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause
+
+from .calllog import CallLog, Report
 
 COMPLETE = 0
 FAILED = 1
@@ -28,44 +29,9 @@ INTERRUPTED = 130  # As shells count a process that SIGINT ended: 128 and the si
 
 SPEC = "FILE.yaml"  # Where nobody knows what the command was.
 
-Report: TypeAlias = "dict[str, JsonValue]"
-
 
 class UsageMistake(Exception):
     """The command line was called wrongly; the text says how, and what was expected."""
-
-
-@dataclass(slots=True)
-class CallLog:
-    """The tool calls of a run and their results, in the order in which they began."""
-
-    calls: list[tuple[ToolCall, ToolResult | None]] = field(default_factory=list[tuple[ToolCall, ToolResult | None]])
-
-    def see(self, event: Event) -> None:
-        """Take note of an event."""
-        match event:
-            case ToolStarted(call=call):
-                self.calls.append((call, None))
-            case ToolFinished(call=call, result=result):
-                # Ids are unique within a turn only, and a call that was refused never started.
-                waiting = [i for i, (one, answer) in enumerate(self.calls) if answer is None and one.id == call.id]
-                if waiting:
-                    self.calls[waiting[-1]] = (call, result)
-                else:
-                    self.calls.append((call, result))
-            case _:
-                pass
-
-    def report(self) -> list[JsonValue]:
-        """Return the calls as JSON."""
-        return [_call_report(call, result) for call, result in self.calls]
-
-
-def _call_report(call: ToolCall, result: ToolResult | None) -> Report:
-    report: Report = {"name": call.name, "arguments": dict(call.arguments), "result": None, "is_error": False}
-    if result is not None:
-        report |= {"result": result.content, "is_error": result.is_error}
-    return report
 
 
 def status_of(ended: Outcome[object] | BaseException) -> int:
@@ -86,7 +52,7 @@ def status_of(ended: Outcome[object] | BaseException) -> int:
 def as_json(ended: Outcome[object] | BaseException, log: CallLog, again: str = SPEC) -> str:
     """Return the one line that `--json` prints."""
     report = _error_report(ended, again) if isinstance(ended, BaseException) else _outcome_report(ended)
-    return json.dumps({**report, "tool_calls": log.report()}, ensure_ascii=False, default=str)
+    return json.dumps({**report, **log.report()}, ensure_ascii=False, default=str)
 
 
 def _outcome_report(outcome: Outcome[object]) -> Report:
@@ -105,8 +71,16 @@ def _outcome_report(outcome: Outcome[object]) -> Report:
             "total_tokens": usage.total_tokens,
         },
     }
-    if not isinstance(outcome, Complete) and outcome.token:
-        report["token"] = outcome.token
+    if outcome.tasks:
+        report["tasks"] = {
+            name: {"status": t.status, "text": t.text, "reason": t.reason, "attempts": t.attempts}
+            for name, t in outcome.tasks.items()
+        }
+    if not isinstance(outcome, Complete):
+        if outcome.token:
+            report["token"] = outcome.token
+        if outcome.pauses:
+            report["pauses"] = [_pause_report(pause) for pause in outcome.pauses]
     match outcome:
         case NeedsInput(question=question):
             report["question"] = question
@@ -114,9 +88,21 @@ def _outcome_report(outcome: Outcome[object]) -> Report:
             report["waiting"] = [{"name": call.name, "arguments": dict(call.arguments)} for call in calls]
         case Incomplete(last_text=text):
             report["last_text"] = text
-        case Complete():
-            pass
+        case Complete(combined_text=combined):
+            if combined is not None:
+                report["combined_text"] = combined
     return report
+
+
+def _pause_report(pause: Pause) -> Report:
+    report: Report = {"id": pause.id, "path": list(pause.path)}
+    if pause.question is not None:
+        return {**report, "question": pause.question}
+    calls: list[JsonValue] = []
+    for call in pause.calls:
+        why: Report = {"reason": pause.reasons[call.id]} if call.id in pause.reasons else {}
+        calls.append({"id": call.id, "name": call.name, "arguments": dict(call.arguments), **why})
+    return {**report, "calls": calls}
 
 
 def _error_report(error: BaseException, again: str) -> Report:
@@ -140,15 +126,10 @@ def for_people(ended: Outcome[object] | BaseException, again: str = SPEC) -> tup
             return "", f"understudy: {explain(ended, again)}"
         case Complete(text=text):
             return text, ""
-        case NeedsInput(question=question, token=token):
-            how = go_on(token, again, "--answer TEXT")
-            return "", f"understudy: the run waits for an answer to: {question}\n{how}"
-        case NeedsApproval(calls=calls, token=token):
-            waiting = "\n".join([f"  {shown_call(call)}" for call in calls])
-            how = go_on(token, again, "--approve, or --reject REASON")
-            return "", f"understudy: the run waits for a person to approve:\n{waiting}\n{how}"
+        case NeedsInput() | NeedsApproval():
+            return "", f"understudy: {_waits(ended, again)}"
         case Incomplete(completion_reason=reason, last_text=text):
-            return text, f"understudy: the run stopped before its end: {reason}"
+            return text, f"understudy: the run stopped before its end: {reason}{_failed_tasks(ended, again)}"
 
 
 NO_TOKEN = "It ends here; with --store sqlite:///FILE.db it could be answered later."
@@ -156,7 +137,62 @@ NO_TOKEN = "It ends here; with --store sqlite:///FILE.db it could be answered la
 
 def go_on(token: str, again: str, options: str) -> str:
     """Return how to go on with a run that waits."""
-    return f"Go on with: understudy resume {token} {again} {options}" if token else NO_TOKEN
+    return f"Go on with: understudy resume {token} {again} {options}".rstrip() if token else NO_TOKEN
+
+
+def _waits(outcome: NeedsInput | NeedsApproval, again: str) -> str:
+    """Say what a run waits for, and what to type next."""
+    pauses = outcome.pauses or (_only_pause(outcome),)
+    if len(pauses) == 1:
+        return f"{_one_pause(pauses[0])}\n{go_on(outcome.token, again, how_to_answer(pauses[0]))}"
+    lines = [f"the run waits for {len(pauses)} things"]
+    for pause in pauses:
+        lines += [f"  {' > '.join(pause.path)}: {shown_pause(pause)}"]
+        if outcome.token:
+            lines += [f"    --pause {shlex.quote(pause.id)} {how_to_answer(pause)}"]
+    return "\n".join([*lines, go_on(outcome.token, again, "and one of these options, or several")])
+
+
+def _only_pause(outcome: NeedsInput | NeedsApproval) -> Pause:
+    if isinstance(outcome, NeedsInput):
+        return Pause(id="", question=outcome.question)
+    return Pause(id="", calls=outcome.calls)
+
+
+def _one_pause(pause: Pause) -> str:
+    where = f", in {' > '.join(pause.path)}," if len(pause.path) > 1 else ""
+    if pause.question is not None:
+        return f"the run waits{where} for an answer to: {pause.question}"
+    waiting = "\n".join([f"  {line}" for line in _calls_of(pause)])
+    return f"the run waits{where} for a person to approve:\n{waiting}"
+
+
+def shown_pause(pause: Pause) -> str:
+    """Return on one line what a pause is for."""
+    if pause.question is not None:
+        return f"an answer to: {one_line(pause.question)}"
+    return f"an approval of {'; '.join(_calls_of(pause))}"
+
+
+def _calls_of(pause: Pause) -> list[str]:
+    reasons = {call_id: f" ({one_line(why)})" for call_id, why in pause.reasons.items()}
+    return [f"{shown_call(call)}{reasons.get(call.id, '')}" for call in pause.calls]
+
+
+def how_to_answer(pause: Pause) -> str:
+    """Return the options of `resume` that answer a pause."""
+    return "--answer TEXT" if pause.question is not None else "--approve, or --reject REASON"
+
+
+def _failed_tasks(outcome: Incomplete, again: str) -> str:
+    failed = [task for task in outcome.tasks.values() if task.status == "failed"]
+    if not failed:
+        return ""
+    lines = "".join([f"\n  task {task.name} failed: {one_line(task.reason)}" for task in failed])
+    return f"{lines}\n{go_on(outcome.token, again, '') if outcome.token else NO_TASKS}"
+
+
+NO_TASKS = "With --store sqlite:///FILE.db, the failed tasks could be begun anew later."
 
 
 HINTS: tuple[tuple[type[BaseException], str], ...] = (
@@ -177,6 +213,9 @@ def explain(error: BaseException, again: str = SPEC) -> str:
     hints = [f"\n  {hint}" for kind, hint in HINTS if isinstance(error, kind)]
     if isinstance(error, MaxIterationsExceeded) and error.token:
         hints.append(f"\n  {go_on(error.token, again, '--max-iterations N')}")
+    if isinstance(error, BaseExceptionGroup):
+        causes = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        hints += [f"\n  {one_line(explain(one))}" for one in causes]
     return f"{name}{error}{''.join(hints)}"
 
 

@@ -180,7 +180,7 @@ class TestARun:
 
 
 MISTAKES: list[tuple[list[str], str]] = [
-    (["run", "shop.yaml", "clark", "x", "--tools", "tools.py"], "shop.yaml: no agent 'clark'; it has clerk, clumsy"),
+    (["run", "shop.yaml", "clark", "x", "--tools", "tools.py"], "shop.yaml: no runner 'clark'; it has clerk, clumsy"),
     (["run", "shop.yaml", "clark", "x", "--tools", "tools.py"], "did you mean 'clerk'?"),
     (["run", "shop.yml", "clerk", "x"], "shop.yml: there is no such file; did you mean 'shop.yaml'?"),
     (["run", "shop.yaml", "clerk", "x"], "shop.yaml:2:43: agent 'clerk': no tool 'find'"),
@@ -195,7 +195,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", "shop.yaml", "clerk", "  ", "--tools", "tools.py"], "the input is empty"),
     (["run", "shop.yaml", "clerk", "x", "--timeout", "0"], "expected a number of seconds above 0, got '0'"),
     (["run", "shop.yaml", "clerk", "x", "--timeout", "nan"], "expected a number of seconds above 0, got 'nan'"),
-    (["run", "shop.yaml", "clerk"], "the following arguments are required: INPUT"),
+    (["run", "shop.yaml", "clerk", "--tools", "tools.py"], "the following arguments are required: INPUT, for 'clerk'"),
     (["run", "shop.yaml", "clerk", "x", "--api-key", "k"], "unrecognized arguments: --api-key"),
     (["rum"], "invalid choice: 'rum'"),
     ([], "the following arguments are required: COMMAND"),

@@ -22,8 +22,9 @@ from understudy import (
     ToolStarted,
     Usage,
 )
+from understudy.calllog import CallLog
 from understudy.events import Event
-from understudy.report import CallLog, UsageMistake, as_json, explain, for_people, one_line, shown_call, status_of
+from understudy.report import UsageMistake, as_json, explain, for_people, one_line, shown_call, status_of
 
 LOOK = ToolCall("c1", "look", {"sku": "A-113"})
 
@@ -87,7 +88,7 @@ def test_calls_are_paired_with_their_results_although_ids_come_back_in_later_tur
     for event in events:
         log.see(event)
 
-    assert log.report() == [
+    assert log.report()["tool_calls"] == [
         {"name": "look", "arguments": {"sku": "A-113"}, "result": "7", "is_error": False},
         {"name": "look", "arguments": {"sku": "B-2"}, "result": "gone", "is_error": True},
         {"name": "nothing", "arguments": {}, "result": "unknown tool", "is_error": True},

@@ -8,10 +8,12 @@ from itertools import count
 
 import pytest
 
+import understudy as us
 from understudy import RunFinished, ToolCall, ToolFinished, ToolProgress, ToolResult, ToolStarted, TurnStarted
 from understudy.events import Event
+from understudy.livelines import MOST, Live
 from understudy.outcomes import Complete
-from understudy.terminal import Live, Plain, progress_on
+from understudy.terminal import Plain, progress_on
 
 LOOK = ToolCall("c1", "look", {"sku": "[bold]A-113"})
 BOOM = ToolCall("c2", "boom")
@@ -85,3 +87,117 @@ def test_a_pipe_gets_plain_lines_and_a_terminal_live_ones() -> None:
 
     assert isinstance(live, Live)
     assert isinstance(progress_on(stream), Plain)
+
+
+REPORT, PANEL, CLERK = ("report",), ("report", "panel"), ("report", "panel", "clerk")
+NESTED: list[Event] = [
+    us.ChildStarted(path=REPORT, run_id="r1", position=0, runner_id="panel", child_run_id="r2", task="gather"),
+    us.ChildStarted(path=PANEL, run_id="r2", position=0, runner_id="clerk", child_run_id="r3"),
+    us.ChildStarted(path=PANEL, run_id="r2", position=1, runner_id="clerk", child_run_id="r4"),
+    TurnStarted(path=CLERK, run_id="r3", turn=1),
+    TurnStarted(path=CLERK, run_id="r4", turn=1),
+    ToolStarted(path=CLERK, run_id="r3", call=LOOK),
+    ToolStarted(path=CLERK, run_id="r4", call=LOOK),
+    ToolProgress(path=CLERK, run_id="r4", call=LOOK, text="reading"),
+    ToolFinished(path=CLERK, run_id="r3", call=LOOK, result=ToolResult("c1", "7")),
+    us.ChildFinished(
+        path=PANEL,
+        run_id="r2",
+        position=0,
+        runner_id="clerk",
+        child_run_id="r3",
+        outcome=Complete(text="A\nB", output=""),
+    ),
+    us.ChildFinished(
+        path=PANEL, run_id="r2", position=1, runner_id="clerk", child_run_id="r4", error=us.RateLimited("slow down")
+    ),
+    us.SessionConflict(path=PANEL, run_id="r2", keys=("x", "y")),
+    us.ChildFinished(
+        path=REPORT,
+        run_id="r1",
+        position=0,
+        runner_id="panel",
+        child_run_id="r2",
+        task="gather",
+        outcome=us.NeedsInput(question="Which?", completion_reason="it waits for an answer to: Which?"),
+    ),
+    RunFinished(path=REPORT, run_id="r1", outcome=us.NeedsInput(question="Which?")),
+]
+
+
+def test_runs_inside_are_named_by_the_way_to_them() -> None:
+    stream = io.StringIO()
+    progress = Plain(stream, clock=Ticks())
+
+    for event in NESTED:
+        progress.see(event)
+
+    assert stream.getvalue().splitlines() == [
+        "report: task gather (panel) begins",
+        "report > panel: clerk begins",
+        "report > panel: clerk begins",
+        "report > panel > clerk: turn 1: asking the model",
+        "report > panel > clerk #2: turn 1: asking the model",
+        "report > panel > clerk: call look(sku='[bold]A-113')",
+        "report > panel > clerk #2: call look(sku='[bold]A-113')",
+        "report > panel > clerk #2: look: reading",
+        "report > panel > clerk: look gave, after 1.00 s: 7",
+        "report > panel: clerk gave, after 2.50 s: A",
+        "report > panel: clerk failed, after 2.50 s: RateLimited: slow down",
+        "report > panel: session keys left in different ways: x, y",
+        "report: task gather (panel) stopped, after 4.00 s: it waits for an answer to: Which?",
+    ]
+
+
+def test_each_run_that_is_at_work_has_a_live_line() -> None:
+    pytest.importorskip("rich")
+    stream = io.StringIO()
+    progress = Live(stream, clock=Ticks())
+
+    shown: list[list[str]] = []
+    for event in NESTED:
+        progress.see(event)
+        shown.append(progress.at_work())
+    progress.close()
+
+    assert shown[7] == [
+        "report > panel > clerk: turn 1: running look",
+        "report > panel > clerk #2: turn 1: running look (reading)",
+    ]
+    assert shown[9] == ["report > panel > clerk #2: turn 1: running look (reading)"]
+    assert shown[-1] == []
+    assert [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()] == [
+        "✓ report > panel > clerk: look(sku='[bold]A-113')  1.00 s  7",
+        "✓ report > panel: clerk  2.50 s  A",
+        "✗ report > panel: clerk  2.50 s  RateLimited: slow down",
+        "✗ report > panel: session keys left in different ways: x, y",
+        "✗ report: task gather (panel)  4.00 s  it waits for an answer to: Which?",
+    ]
+
+
+def test_a_sub_agent_that_was_given_up_has_no_line_any_more() -> None:
+    pytest.importorskip("rich")
+    progress = Live(io.StringIO(), clock=Ticks())
+    lead = ("lead",)
+
+    progress.see(TurnStarted(path=lead, run_id="r1", turn=1))
+    progress.see(ToolStarted(path=lead, run_id="r1", call=BOOM))
+    progress.see(TurnStarted(path=("lead", "slow"), run_id="r2", turn=1))
+    before = progress.at_work()
+    progress.see(ToolFinished(path=lead, run_id="r1", call=BOOM, result=ToolResult("c2", "late", is_error=True)))
+    progress.close()
+
+    assert before == ["turn 1: running boom", "lead > slow: turn 1: asking the model"]
+    assert progress.at_work() == ["turn 1: asking the model"]
+
+
+def test_of_many_runs_at_work_some_are_counted() -> None:
+    pytest.importorskip("rich")
+    progress = Live(io.StringIO(), clock=Ticks())
+
+    for number in range(MOST + 2):
+        progress.see(TurnStarted(path=("all", f"a{number}"), run_id=f"r{number}", turn=1))
+    progress.close()
+
+    assert len(progress.at_work()) == MOST
+    assert progress.at_work()[-1] == "and 3 more"

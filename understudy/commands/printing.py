@@ -6,7 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from understudy.report import INTERRUPTED, SPEC, CallLog, as_json, for_people, status_of
+from understudy.calllog import CallLog
+from understudy.report import INTERRUPTED, SPEC, as_json, for_people, status_of
 
 if TYPE_CHECKING:
     from understudy.outcomes import Outcome

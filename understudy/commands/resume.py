@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from understudy.actors.stores import MEMORY
+from understudy.calllog import CallLog
 from understudy.casting import cast_of
-from understudy.errors import UnderstudyError
+from understudy.errors import ProtocolViolation, UnderstudyError
 from understudy.messages import Message, ToolResult
 from understudy.models import ModelName
-from understudy.orchestration import Agent
 from understudy.orchestration.port import Answer
-from understudy.outcomes import Approve, Outcome, Reject
+from understudy.outcomes import Approve, Decision, Outcome, Reject
 from understudy.providers.credentials import check_key
-from understudy.report import CallLog, UsageMistake
+from understudy.report import UsageMistake
 
 from . import options
 from .loading import agents_in, check_tools, load
@@ -24,6 +24,8 @@ from .waiting import repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
     from understudy.actors import ActorSystem
+    from understudy.orchestration.runner import Runner
+    from understudy.specs import LoadedSpec
 
 ABOUT = """\
 Go on with a run that waits, and print its answer.
@@ -31,13 +33,21 @@ Go on with a run that waits, and print its answer.
 The run waits in the store that --store or UNDERSTUDY_STORE named when it began; the spec must define its agent as it did then.
 A token works once. If the run waits again, a new token is printed.
 
+A run that waits for several things has an id for each, which --pause names before the answer to it; those that are not
+answered wait on. Without --pause, --answer is for the only question, and --approve and --reject are for all calls. A workflow with
+failed tasks needs no answer: it begins them anew.
+
 examples:
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --answer "Order 7"
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --approve --tools tools.py
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --reject "too much"
+  understudy resume TOKEN shop.yaml --store sqlite:///shop.db --pause child/0/question --answer "Order 7" \\
+      --pause child/1/approval --approve
 """
 
-HOW_TO_ANSWER = "here: --answer TEXT to a question; --approve, or --reject REASON, for calls"
+HOW_TO_ANSWER = (
+    "here: --answer TEXT to a question; --approve, or --reject REASON, for calls; --pause ID before it, if several wait"
+)
 
 
 def add_arguments(resume: argparse.ArgumentParser) -> None:
@@ -45,11 +55,19 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
     resume.epilog = options.EXITS
     resume.add_argument("token", metavar="TOKEN", help="what the run left when it began to wait")
     resume.add_argument("file", metavar="FILE.yaml", help="the spec")
-    answers = resume.add_mutually_exclusive_group()
-    answers.add_argument("--answer", metavar="TEXT", help="answer the question")
-    answers.add_argument("--approve", action="store_true", help="let all calls run that wait for it")
-    answers.add_argument(
-        "--reject", metavar="REASON", nargs="?", const="", help="let none of them run; the model reads the reason"
+    resume.set_defaults(pause=None, answers=[])
+    resume.add_argument(
+        "--pause", metavar="ID", help="which of the things that the run waits for comes next; repeatable"
+    )
+    resume.add_argument("--answer", metavar="TEXT", action=_TakeAnswer, help="answer the question")
+    resume.add_argument("--approve", nargs=0, action=_TakeAnswer, help="let all calls run that wait for it")
+    resume.add_argument(
+        "--reject",
+        metavar="REASON",
+        nargs="?",
+        const="",
+        action=_TakeAnswer,
+        help="let none of them run; the model reads the reason",
     )
     resume.add_argument("--max-iterations", metavar="N", type=int, help="a higher limit, from the run's beginning")
     resume.add_argument("--max-turns", metavar="N", type=int, help="a higher limit, from the run's beginning")
@@ -60,32 +78,66 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
     options.add_run_options(resume)
 
 
+class _TakeAnswer(argparse.Action):
+    """Keeps an answer with the pause that was named before it."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        pause: str | None = namespace.pause
+        before: list[Given] = namespace.answers
+        for other in before:
+            if None in (pause, other.pause) or other.pause == pause:
+                parser.error(
+                    f"argument {option_string}: not allowed with argument {other.option}; --pause ID tells apart"
+                )
+        text = values if isinstance(values, str) else ""
+        answer: str | Decision = text
+        if option_string != "--answer":
+            answer = Approve() if option_string == "--approve" else Reject(text)
+        namespace.answers = [*before, Given(pause, str(option_string), answer)]
+
+
+class Given(NamedTuple):
+    """One answer, the option it came with, and the pause it is for; None if it is the only one."""
+
+    pause: str | None
+    option: str
+    answer: str | Decision
+
+
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Go on with the run, and print the answer."""
+    """Load the spec, go on with the run, and print the answer."""
+    system = system_of(arguments)
+    return carry_out(load(arguments.file, arguments.tools), system, arguments, out)
+
+
+def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namespace, out: TextIO) -> int:
+    """Go on with a run of a spec, and print the answer."""
     log = CallLog()
     ended: Outcome[object] | BaseException
     try:
-        ended = _resumed(arguments, log)
-    except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
+        ended = _resumed(loaded, system, arguments, log)
+    except (UsageMistake, UnderstudyError, ExceptionGroup, KeyboardInterrupt) as error:
         ended = error
     ended = without_vain_token(ended, arguments)
     return tell(ended, out, json=arguments.json, log=log, again=repeated(arguments))
 
 
-def _resumed(arguments: argparse.Namespace, log: CallLog) -> Outcome[object]:
-    system = system_of(arguments)
-    loaded = load(arguments.file, arguments.tools)
-    agent = loaded.agent(agent_id(arguments, system))
-    check_tools(agent)
-    inside = agents_in([agent])
+def _resumed(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namespace, log: CallLog) -> Outcome[object]:
+    runner = loaded.runner(agent_id(arguments, system))
+    check_tools(runner)
+    inside = agents_in([runner])
     if not (arguments.rehearse or arguments.replay):
-        for one in inside:
-            if isinstance(one.model, ModelName):
-                check_key(
-                    one.model.provider
-                )  # now: once the token is taken, what was approved is done, and the run is lost
+        for agent in inside:
+            if isinstance(agent.model, ModelName):  # once the token is taken, what was approved is done: look now
+                check_key(agent.model.provider)
     with cast_of(agents_in(loaded.runners.values()), inside, arguments, warn):
-        return go_on(agent, arguments, system, log)
+        return _go_on(runner, arguments, system, log)
 
 
 def agent_id(arguments: argparse.Namespace, system: ActorSystem) -> str:
@@ -100,33 +152,34 @@ def agent_id(arguments: argparse.Namespace, system: ActorSystem) -> str:
         raise UsageMistake(str(error)) from error
 
 
-def go_on(agent: Agent[object], arguments: argparse.Namespace, system: ActorSystem, log: CallLog) -> Outcome[object]:
+def _go_on(runner: Runner[object], arguments: argparse.Namespace, system: ActorSystem, log: CallLog) -> Outcome[object]:
     """Resume the run. What is wrong with the answer is a `UsageMistake`: nothing was run, and the token stands."""
     try:
-        outcome = agent.resume(
+        outcome = runner.resume(
             arguments.token,
-            _answer(arguments),
+            _answer(arguments.answers),
             timeout=arguments.timeout,
             system=system,
             max_iterations=arguments.max_iterations,
             max_turns=arguments.max_turns,
             adopt=arguments.adopt,
         )
-    except TypeError as error:
+    except (TypeError, ProtocolViolation) as error:
         raise UsageMistake(f"{error}\n  {HOW_TO_ANSWER}") from error
+    except ExceptionGroup:  # of a group all of whose children failed
+        raise
     except ValueError as error:
         raise UsageMistake(str(error)) from error
     _log_calls(outcome.messages, log)
     return outcome
 
 
-def _answer(arguments: argparse.Namespace) -> Answer:
-    if arguments.approve:
-        return Approve()
-    if arguments.reject is not None:
-        return Reject(arguments.reject)
-    answer: str | None = arguments.answer
-    return answer
+def _answer(given: Sequence[Given]) -> Answer:
+    if not given:
+        return None
+    if given[0].pause is None:
+        return given[0].answer
+    return {one.pause: one.answer for one in given if one.pause is not None}
 
 
 def _log_calls(messages: Sequence[Message], log: CallLog) -> None:
@@ -134,5 +187,4 @@ def _log_calls(messages: Sequence[Message], log: CallLog) -> None:
     results: dict[str, ToolResult] = {}
     for message in reversed(messages):
         results |= {result.call_id: result for result in message.tool_results}
-        for call in reversed(message.tool_calls):
-            log.calls.insert(0, (call, results.pop(call.id, None)))
+        log.put_first([(call, results.pop(call.id, None)) for call in message.tool_calls])

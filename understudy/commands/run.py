@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from understudy.calllog import CallLog
 from understudy.casting import cast_of
-from understudy.events import RunFailed, RunFinished
-from understudy.orchestration import Agent
-from understudy.report import CallLog, UsageMistake
-from understudy.terminal import Progress, Quiet, progress_on
+from understudy.events import Event, RunFailed, RunFinished
+from understudy.messages import JsonValue
+from understudy.orchestration.graph_spec import check_parameters, uses_input
+from understudy.orchestration.workflows import Workflow
+from understudy.report import UsageMistake
+from understudy.terminal import Quiet, progress_on
 
 from . import options
 from .loading import agents_in, check_tools, load
@@ -20,13 +25,19 @@ from .waiting import repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
     from understudy.actors import ActorSystem
+    from understudy.handles import RunHandle
+    from understudy.orchestration.runner import Runner
     from understudy.outcomes import Outcome
+    from understudy.specs import LoadedSpec
 
 ABOUT = """\
-Run one agent of a spec on one input, and print its answer.
+Run an agent, a group or a workflow of a spec on one input, and print its answer.
 
 Progress goes to standard error, the answer to standard output. A spec names its tools: those of --tools FILE.py by their
 names, or FILE.py:FUNCTION, a file beside the spec.
+
+A workflow takes --set NAME=VALUE for each name that its prompts refer to besides tasks; NAME:=JSON sets what is no text, such as
+the list of a task with for_each. Its INPUT may be left out if no prompt has ${input}.
 
 examples:
   understudy run shop.yaml clerk "How many of A-113 are left?"
@@ -34,6 +45,7 @@ examples:
   understudy run shop.yaml clerk "How many of A-113 are left?" --record tape.jsonl
   understudy run shop.yaml clerk "How many of A-113 are left?" --replay tape.jsonl
   git log -5 | understudy run notes.yaml writer - --timeout 60 --json
+  understudy run news.yaml brief --set topic=tides --set 'regions:=["north", "south"]'
 """
 
 
@@ -41,38 +53,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what `run` takes."""
     parser.epilog = options.EXITS
     parser.add_argument("file", metavar="FILE.yaml", help="the spec")
-    parser.add_argument("id", metavar="ID", help="which of its agents")
-    parser.add_argument("input", metavar="INPUT", help="what the user says; - reads standard input")
+    parser.add_argument("id", metavar="ID", help="which of its agents, groups and workflows")
+    parser.add_argument("input", metavar="INPUT", nargs="?", help="what the user says; - reads standard input")
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a parameter of a workflow, as text; NAME:=JSON for anything else; repeatable",
+    )
     options.add_tools(parser)
     options.add_run_options(parser)
 
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Run it, and print the answer."""
-    loaded = load(arguments.file, arguments.tools)
-    agent = loaded.agent(arguments.id)
-    check_tools(agent)
-    text = read_input(arguments.input)
+    """Load the spec, run what was named, and print the answer."""
+    return carry_out(load(arguments.file, arguments.tools), arguments, out)
+
+
+def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) -> int:
+    """Run a runner of a spec, and print the answer."""
+    runner = loaded.runner(arguments.id)
+    check_tools(runner)
+    given = parameters(runner, arguments.set)
+    text = read_input(runner, arguments.input)
     system = system_of(arguments)
     log = CallLog()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(cast_of(agents_in(loaded.runners.values()), agents_in([agent]), arguments, warn))
+        stack.enter_context(cast_of(agents_in(loaded.runners.values()), agents_in([runner]), arguments, warn))
         progress = Quiet() if arguments.json else progress_on(sys.stderr)
         stack.callback(progress.close)
-        ended = _watch(agent, text, arguments.timeout, system, log, progress)
+        handle = begin(runner, text, given, timeout=arguments.timeout, system=system)
+        ended = watch(handle, log.see, progress.see)
     ended = without_vain_token(ended, arguments)
     return tell(ended, out, json=arguments.json, log=log, again=repeated(arguments))
 
 
-def _watch(
-    agent: Agent[object], text: str, timeout: float | None, system: ActorSystem, log: CallLog, progress: Progress
-) -> Outcome[object] | BaseException:
-    handle = None
+def begin(
+    runner: Runner[object],
+    text: str,
+    given: Mapping[str, JsonValue],
+    *,
+    timeout: float | None,
+    system: ActorSystem,
+    conversation_id: str | None = None,
+) -> RunHandle[object]:
+    """Begin a run of any runner; `given` are the parameters of a workflow."""
+    if isinstance(runner, Workflow):
+        return runner.submit(text, parameters=given, timeout=timeout, system=system, conversation_id=conversation_id)
+    return runner.submit(text, timeout=timeout, system=system, conversation_id=conversation_id)
+
+
+def watch(handle: RunHandle[object], *see: Callable[[Event], None]) -> Outcome[object] | BaseException:
+    """Show all that happens in a run, and return how it ended. An interrupt cancels it."""
     try:
-        handle = agent.submit(text, timeout=timeout, system=system)
-        for event in handle.events():
-            log.see(event)
-            progress.see(event)
+        for event in handle.events(inner=True):
+            for each in see:
+                each(event)
             match event:
                 case RunFinished(outcome=outcome):
                     return outcome
@@ -81,14 +118,18 @@ def _watch(
                 case _:
                     pass
     except KeyboardInterrupt:
-        if handle is not None:  # else it comes to an end with the process, which is next
-            handle.cancel()
+        handle.cancel()
         return KeyboardInterrupt("the run was cancelled")
     return handle.result()
 
 
-def read_input(given: str) -> str:
-    """Return the input that was given, or what standard input has."""
+def read_input(runner: Runner[object], given: str | None) -> str:
+    """Return the input that was given, or what standard input has; empty if there is none and none is needed."""
+    if given is None:
+        if isinstance(runner, Workflow) and not uses_input(runner.run_spec.tasks):
+            return ""
+        why = "; its prompts refer to ${input}" if isinstance(runner, Workflow) else ""
+        raise UsageMistake(f"the following arguments are required: INPUT, for {runner.id!r} to answer{why}")
     try:
         text = sys.stdin.read() if given == "-" else given
     except UnicodeDecodeError as error:
@@ -96,3 +137,39 @@ def read_input(given: str) -> str:
     if not text.strip():
         raise UsageMistake("the input is empty; expected what the agent is to answer, or '-' to read standard input")
     return text
+
+
+def parameters(runner: Runner[object], settings: Sequence[str]) -> dict[str, JsonValue]:
+    """Return what `--set` says; all of it, or none, fits the workflow's prompts."""
+    if not isinstance(runner, Workflow):
+        if settings:
+            raise UsageMistake(f"--set {settings[0]}: {runner.id!r} is no workflow, and only these have parameters")
+        return {}
+    given: dict[str, JsonValue] = {}
+    for setting in settings:
+        name, value = _parameter(setting)
+        if name in given:
+            raise UsageMistake(f"--set {setting}: {name!r} is set twice")
+        given[name] = value
+    try:
+        check_parameters(runner.run_spec, given)
+    except ValueError as error:
+        raise UsageMistake(f"{error}\n  --set NAME=VALUE gives a parameter; {_names_of(runner)}") from error
+    return given
+
+
+def _parameter(setting: str) -> tuple[str, JsonValue]:
+    name, equals, text = setting.partition("=")
+    if not equals or not name.strip(": "):
+        raise UsageMistake(f"--set {setting}: expected NAME=VALUE, or NAME:=JSON")
+    if not name.endswith(":"):
+        return name, text
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError as error:
+        raise UsageMistake(f"--set {setting}: what follows ':=' is no JSON: {error}") from error
+    return name[:-1], value
+
+
+def _names_of(workflow: Workflow) -> str:
+    return f"it needs {', '.join(sorted(workflow.parameters)) or 'none'}"
