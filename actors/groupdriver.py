@@ -42,7 +42,7 @@ NEWS = "news"
 class GroupDriver(Woken):
     """Drives `record` for as long as it holds `epoch`."""
 
-    __slots__ = ("_cell", "_context", "_epoch", "_record", "_runs", "returned")
+    __slots__ = ("_cell", "_context", "_epoch", "_record", "_runs", "_woken", "returned")
 
     def __init__(self, runs: Runs, record: GroupRecord, epoch: int) -> None:
         self._runs = runs
@@ -50,6 +50,8 @@ class GroupDriver(Woken):
         self._epoch = epoch
         self._context = record.started_in.copy()
         self._cell = Cell(f"{record.group.id}/{record.run_id}", lambda: self, self, capacity=maxsize)
+        self._woken = False
+        """Whether a message is on its way at which it looks for news."""
         self.returned = True
 
     def begin(self, *, last: bool) -> None:
@@ -57,7 +59,9 @@ class GroupDriver(Woken):
         self._tell(ALL)
 
     def wake(self) -> None:
-        self._tell(NEWS)
+        if not self._woken:  # of those that end together, one wakes it for all
+            self._woken = True
+            self._tell(NEWS)
 
     def _tell(self, message: str) -> None:
         self._cell.tell(message, context=self._context, on_lost=self._record.lost)
@@ -66,6 +70,7 @@ class GroupDriver(Woken):
         """Do what there is to do, as part of the run."""
         record, epoch = self._record, self._epoch
         self.returned = False
+        self._woken = False  # before it looks: what comes after that wakes it again
         try:
             self._look(all_of_them=message == ALL)
         except Stale:
@@ -85,7 +90,7 @@ class GroupDriver(Woken):
         ended = self._all_children() if all_of_them else self._news()
         told = [position for position in ended if self._report(position)]
         if told or all_of_them or record.ready:
-            self._go_on()
+            self._go_on(all_of_them=all_of_them)
 
     def _news(self) -> list[int]:
         news = self._record.news
@@ -100,19 +105,21 @@ class GroupDriver(Woken):
 
     # --- what to do next
 
-    def _go_on(self) -> None:
+    def _go_on(self, *, all_of_them: bool) -> None:
         """Begin what is due, or end the run."""
         record, epoch = self._record, self._epoch
         while True:
             try:
-                step = record.next_step(epoch)
+                step = record.next_step(epoch, only_new=not all_of_them)
             except Exception as error:
                 return self._runs.fail(record, error, epoch)
             match step:
                 case RunChildren(children=orders):
-                    told = [self._begin(order) for order in orders if order.position not in record.children]
+                    due = [*record.due_again(epoch), *orders] if not all_of_them else orders
+                    told = [self._begin(order) for order in due if order.position not in record.children]
                     if not any(told):
                         return None
+                    all_of_them = False
                 case AwaitChildren(pauses=pauses):
                     return self._runs.park(record, self._paused(pauses), epoch)
                 case GroupDone(outcome=outcome):

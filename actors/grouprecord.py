@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from understudy.account import Account
@@ -26,6 +27,7 @@ from .story import ChildBegan
 from .waiting import graph
 
 if TYPE_CHECKING:
+    from understudy.orchestration.children import ChildOrder
     from understudy.orchestration.group_run import GroupStep
     from understudy.orchestration.port import RunOptions
     from understudy.orchestration.runner import Runner
@@ -163,11 +165,20 @@ class GroupRecord(RunRecord):
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other
 
-    def next_step(self, epoch: int) -> GroupStep:
-        """Return what is to be done; raises what the run fails of."""
+    def next_step(self, epoch: int, *, only_new: bool = False) -> GroupStep:
+        """Return what is to be done, or only what is new of it; raises what the run fails of."""
         with self.lock:
             self._check(epoch)
-            return self.machine.next_step()
+            return self.machine.next_step(only_new=only_new)
+
+    def due_again(self, epoch: int) -> list[ChildOrder]:
+        """Return the retries whose time has come."""
+        if not self.ready:
+            return []
+        with self.lock:
+            self._check(epoch)
+            expected = [position for position in sorted(self.ready) if self.machine.expects(position)]
+            return [self.machine.order_of(position) for position in expected]
 
     def join(self, epoch: int, position: int, child: RunRecord) -> Inside:
         """Note a child that is about to begin."""
@@ -232,7 +243,7 @@ class GroupRecord(RunRecord):
         return tuple(sorted(conflicts))
 
     def _say(self) -> None:
-        ids = [inside.record.runner.id for inside in list(self.children.values())[:TOLD]]
+        ids = [inside.record.runner.id for inside in islice(self.children.values(), TOLD)]
         more = len(self.children) - len(ids)
         self.doing = f"running {', '.join(ids)}{f' and {more} more' if more else ''}" if ids else "between children"
 

@@ -38,21 +38,29 @@ def take(burst: Burst, threads_first: bool) -> dict[str, Batch]:
     napping_agent(0.0, 0.0, 1).run("go")
     for agent in agents:
         us.RunSpec.of(agent)
+    us.ParallelAgent("first", agents[:1]).fingerprint()
+
+    panel = us.ParallelAgent("panel", [agents[number % burst.agents] for number in range(burst.runs)])
+
+    def group() -> None:
+        answers = json.loads(panel.run("go").combined_text or "")
+        assert answers == [ANSWER] * burst.runs
 
     def runs() -> None:
         handles = [agents[number % burst.agents].submit("go") for number in range(burst.runs)]
         assert all(handle.result().text == ANSWER for handle in handles)
 
     def threads() -> None:
-        naps = 3 if burst.model_nap else 1
-        sleeping_threads(burst.runs * burst.tool_calls, naps, burst.nap)
+        model_calls = 2 if burst.tool_calls else 1
+        naps = [burst.nap] * bool(burst.tool_calls) + [burst.model_nap] * (model_calls if burst.model_nap else 0)
+        sleeping_threads(burst.runs * max(1, burst.tool_calls), naps)
 
     ours: list[Batch] = []
     theirs: list[Batch] = []
     for _ in range(burst.repeats + 1):
         if threads_first:
             theirs.append(_clocked(threads))
-        ours.append(_clocked(runs))
+        ours.append(_clocked(group if burst.as_group else runs))
         if not threads_first:
             theirs.append(_clocked(threads))
     return {COLD: ours[0], WARM: _joined(ours[1:]), THREADS: _joined(theirs)}

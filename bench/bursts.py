@@ -34,9 +34,11 @@ class Burst:
     nap: float
     """Seconds each tool call blocks."""
     model_nap: float
-    """Seconds each of a run's two model calls blocks."""
+    """Seconds each model call blocks: one, and a second one after tools."""
     repeats: int
     """How often the burst is repeated with the threads of the first one."""
+    as_group: bool = False
+    """Whether the runs are the children of one parallel group."""
 
 
 def to_arguments(burst: Burst, threads_first: bool) -> str:
@@ -72,6 +74,20 @@ def _tools(sizes: Sizes) -> AbstractContextManager[Round]:
     )
 
 
+def _children(sizes: Sizes) -> AbstractContextManager[Round]:
+    return _in_processes(
+        Burst(
+            runs=sizes.many_runs,
+            agents=sizes.many_runs,
+            tool_calls=0,
+            nap=0.0,
+            model_nap=sizes.nap,
+            repeats=sizes.repeats,
+            as_group=True,
+        )
+    )
+
+
 def _runs_title(whose: str, sizes: Sizes) -> str:
     nap = f"{sizes.nap * 1000:g} ms"
     return f"{whose} at once: model {nap}, tool {nap}, model {nap}, all blocking"
@@ -99,6 +115,16 @@ MANY_AGENTS = Measure(
     ours=(Side(label=COLD, target_ratio=1.5), Side(label=WARM, target_ratio=1.5)),
     references=(Side(label=THREADS),),
     prepare=lambda sizes: _runs(sizes.many_runs, sizes.many_runs, sizes),
+)
+
+CHILDREN = Measure(
+    name="group-1000",
+    title=lambda sizes: (
+        f"a parallel group of {sizes.many_runs:,} agents, one model call of {sizes.nap * 1000:g} ms each, blocking"
+    ),
+    ours=(Side(label=COLD, target_ratio=1.5), Side(label=WARM, target_ratio=1.5)),
+    references=(Side(label=THREADS),),
+    prepare=_children,
 )
 
 TOOLS = Measure(

@@ -90,7 +90,7 @@ def napping_agent(nap: float, model_nap: float, tool_calls: int) -> us.Agent[str
     Args:
         nap: seconds each tool call blocks.
         model_nap: seconds each of the two model calls blocks.
-        tool_calls: how many calls the first turn makes.
+        tool_calls: how many calls the first turn makes; with none it answers at once.
     """
 
     def sleep(x: int) -> str:
@@ -102,7 +102,7 @@ def napping_agent(nap: float, model_nap: float, tool_calls: int) -> us.Agent[str
         time.sleep(nap)
         return str(x)
 
-    first = calls("sleep", x=0)
+    first = calls("sleep", x=0) if tool_calls else says(ANSWER)
     for x in range(1, tool_calls):
         first = first + calls("sleep", x=x)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Self, TypeVar, cast
@@ -128,11 +128,11 @@ class PlainTool:
     retries: int = 0
 
 
-def sleeping_threads(threads: int, naps: int, nap: float) -> None:
-    """Start `threads` threads that each sleep `naps` times, and join them all."""
+def sleeping_threads(threads: int, naps: Sequence[float]) -> None:
+    """Start `threads` threads that each sleep for each of `naps`, in seconds, and join them all."""
 
     def sleep() -> None:
-        for _ in range(naps):
+        for nap in naps:
             time.sleep(nap)
 
     started = [threading.Thread(target=sleep, daemon=True) for _ in range(threads)]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
 from understudy.errors import ProtocolViolation
 from understudy.messages import JsonValue, Part, join_text
@@ -57,7 +56,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         ValueError: a parameter is missing, unknown, or named like a task.
     """
 
-    __slots__ = ("_dependents", "_fresh", "_numbers", "_open", "_owners")
+    __slots__ = ("_dependents", "_fresh", "_left", "_missing", "_numbers", "_open", "_owners")
 
     _numbers: dict[str, int]
     """Name -> which of the tasks it is."""
@@ -67,8 +66,12 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     """Position of a child -> which of the tasks it is a run of."""
     _open: set[int]
     """Tasks that run or are paused."""
+    _left: dict[int, int]
+    """Task that runs or is paused -> how many of its children are not done."""
+    _missing: list[int]
+    """How many that each task depends on are not decided."""
     _fresh: set[int]
-    """Tasks that may be ready, for one that they depend on was decided and nobody has looked since."""
+    """Tasks that are pending and miss nothing."""
 
     def __init__(
         self, spec: GraphSpec, input: str | Sequence[Part], parameters: Mapping[str, JsonValue] | None = None
@@ -76,16 +79,8 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         check_parameters(spec, parameters or {})
         super().__init__(spec, input)
         self._state.parameters.update(parameters or {})
-        self._make_index()
-
-    @classmethod
-    def from_json(cls, text: str, spec: GraphSpec, *, adopt: bool = False) -> Self:
-        run = super().from_json(text, spec, adopt=adopt)
-        run._make_index()
-        return run
 
     def _make_index(self) -> None:
-        """Note where what is looked for at each step stands; none of it is saved, for it follows from the rest."""
         specs, tasks = self._spec.tasks, self._state.tasks
         self._numbers = {spec.name: number for number, spec in enumerate(specs)}
         self._dependents = [[] for _ in specs]
@@ -94,7 +89,13 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
                 self._dependents[self._numbers[name]].append(number)
         self._owners = {position: number for number, task in enumerate(tasks) for position in task.children}
         self._open = {number for number, task in enumerate(tasks) if task.status in ("running", "paused")}
-        self._fresh = set(range(len(specs)))
+        self._missing = [sum([self._task(n).status not in DECIDED for n in spec.dependencies]) for spec in specs]
+        self._fresh = {n for n, task in enumerate(tasks) if task.status == "pending" and not self._missing[n]}
+        self._left = {number: self._count_left(tasks[number]) for number in self._open}
+        super()._make_index()
+
+    def _count_left(self, task: TaskState) -> int:
+        return sum([self._state.children[position].phase != "done" for position in task.children])
 
     def _task(self, name: str) -> TaskState:
         return self._state.tasks[self._numbers[name]]
@@ -106,7 +107,10 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             return
         self._open.discard(number)
         if self._state.tasks[number].status in DECIDED:
-            self._fresh.update(self._dependents[number])
+            for dependent in self._dependents[number]:
+                self._missing[dependent] -= 1
+                if not self._missing[dependent]:
+                    self._fresh.add(dependent)
 
     def _begun(self, input: str | tuple[Part, ...]) -> GraphState:
         return GraphState(input=input, children=[], parameters={}, tasks=[TaskState() for _ in self._spec.tasks])
@@ -117,17 +121,24 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
 
     # --- which tasks begin
 
-    def _due(self) -> Iterator[int]:
+    def _able(self) -> Iterable[int]:
+        tasks, children = self._state.tasks, self._state.children
+        return [p for number in self._open for p in tasks[number].children if children[p].phase == "pending"]
+
+    def _due(self) -> list[int]:
         self._begin_ready()
-        children = self._state.children
-        pending = [
-            position
-            for number in sorted(self._open)
-            for position in self._state.tasks[number].children
-            if children[position].phase == "pending"
-        ]
-        pending.sort(key=lambda position: not children[position].begun)
-        yield from sorted(pending[: self._spec.max_parallel])
+        return super()._due()
+
+    def _admit(self) -> list[int]:
+        self._begin_ready()
+        new = super()._admit()
+        for position in new:
+            _, task = self._task_of(position)
+            task.begun += 1
+        return new
+
+    def _may_run(self, position: int) -> bool:
+        return self.task_at(position) in self._open
 
     def _begin_ready(self) -> None:
         """Begin, skip or fail every task whose dependencies are decided; again, for that decides others."""
@@ -135,11 +146,17 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             fresh, self._fresh = sorted(self._fresh), set()
             for number in fresh:
                 spec, task = self._spec.tasks[number], self._state.tasks[number]
-                before = {name: self._task(name) for name in spec.dependencies}
-                if task.status == "pending" and all(each.status in DECIDED for each in before.values()):
-                    self._begin_task(spec, task, before)
-                    self._owners.update(dict.fromkeys(task.children, number))
-                    self._note(number)
+                self._begin_task(spec, task, {name: self._task(name) for name in spec.dependencies})
+                self._enter(number, task)
+
+    def _enter(self, number: int, task: TaskState) -> None:
+        """Note a task that begins, if it does."""
+        self._owners.update(dict.fromkeys(task.children, number))
+        if task.status == "running":
+            self._left[number] = len(task.children)
+            for position in task.children:
+                self._line.join(position)
+        self._note(number)
 
     def _begin_task(self, spec: TaskSpec, task: TaskState, before: Mapping[str, TaskState]) -> None:
         undone = [f"{name!r}, which {_was(each)}" for name, each in before.items() if each.status != "done"]
@@ -161,7 +178,8 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         first = len(self._state.children)
         task.children = list(range(first, first + len(task.prompts)))
         self._state.children += [Child() for _ in task.prompts]
-        self._end_if_done(spec, task)
+        if not task.children:
+            self._end(task)
 
     def _items(self, for_each: str) -> list[JsonValue]:
         where = reference(for_each)
@@ -195,7 +213,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
 
     def _input_of(self, position: int) -> str:
         _, task = self._task_of(position)
-        return task.prompts[task.children.index(position)]
+        return task.prompts[position - task.children[0]]  # they stand side by side
 
     def _task_of(self, position: int) -> tuple[TaskSpec, TaskState]:
         number = self.task_at(position)
@@ -208,12 +226,10 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             raise ProtocolViolation(f"there is no child {position}")
         return number
 
-    def _begin(self, position: int) -> ChildOrder:
+    def order_of(self, position: int) -> ChildOrder:
         spec, task = self._task_of(position)
         child = self._state.children[position]
-        if not child.begun:
-            task.begun += 1
-        order = super()._begin(position)
+        order = super().order_of(position)
         first, most = spec.backoff
         delay = min(most, first * 2 ** (child.attempts - 1)) if child.attempts else 0.0
         asks = spec.asks_when and not child.attempts and not task.repeats and child.paused is None
@@ -237,8 +253,12 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         task.text = result.text
         if task.items is None and task.repeats < spec.max_repeats and (again or self._wants_more(spec, task)):
             self._repeat(spec, task, position)
-        else:
-            self._end_if_done(spec, task)
+            return
+        number = self.task_at(position)
+        self._left[number] -= 1
+        if not self._left[number]:
+            self._end(task)
+            self._note(number)
 
     def _wants_more(self, spec: TaskSpec, task: TaskState) -> bool:
         if spec.until is None:
@@ -255,16 +275,19 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     def _repeat(self, spec: TaskSpec, task: TaskState, position: int) -> None:
         task.repeats += 1
         task.prompts = [self._prompt(spec, task, None)]
-        self._state.children[position] = Child()
-        self._state.order.remove(position)
+        self._again(position, Child())
 
-    def _end_if_done(self, spec: TaskSpec, task: TaskState) -> None:
-        children = [self._state.children[position] for position in task.children]
-        if all(child.phase == "done" for child in children):
-            task.status = "done"
-            texts = [child.result.text for child in children if child.result is not None]
-            task.text = texts[0] if task.items is None else json.dumps(texts, ensure_ascii=False)
-            self._note(self._numbers[spec.name])
+    def _again(self, position: int, child: Child) -> None:
+        """Have a child run anew that ended just now."""
+        self._state.children[position] = child
+        self._state.order.pop()
+        self._line.join(position)
+
+    def _end(self, task: TaskState) -> None:
+        results = [self._state.children[position].result for position in task.children]
+        texts = [result.text for result in results if result is not None]
+        task.status = "done"
+        task.text = texts[0] if task.items is None else json.dumps(texts, ensure_ascii=False)
 
     def child_failed(
         self, position: int, failure: ChildFailure, error: Exception | None = None, *, may_retry: bool = True
@@ -275,14 +298,22 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             ProtocolViolation: this child was not to be run.
         """
         super().child_failed(position, failure)
-        spec, task = self._task_of(position)
+        spec, _ = self._task_of(position)
         child = self._state.children[position]
         if may_retry and child.attempts < spec.retries:
-            self._state.children[position] = Child(attempts=child.attempts + 1)
-            self._state.order.remove(position)
+            self._failed.pop()
+            self._again(position, Child(attempts=child.attempts + 1))
         else:
-            task.status, task.reason = "failed", f"{failure.kind}: {failure.message}"
-            self._note(self._numbers[spec.name])
+            self._close(position, "failed", f"{failure.kind}: {failure.message}")
+
+    def _close(self, position: int, status: TaskStatus, reason: str) -> None:
+        """End the task of a child without a result; what of it runs still does not count any more."""
+        number = self.task_at(position)
+        task = self._state.tasks[number]
+        task.status, task.reason = status, reason
+        for each in task.children:
+            self._line.leave(each)
+        self._note(number)
 
     def wants_retry(self, position: int) -> bool:
         """Whether a child that fails now would be run again, if it may."""
@@ -296,9 +327,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             ProtocolViolation: this child was not to be run.
         """
         self._running(position, "a skip")
-        spec, task = self._task_of(position)
-        task.status, task.reason = "skipped", "its condition does not hold"
-        self._note(self._numbers[spec.name])
+        self._close(position, "skipped", "its condition does not hold")
 
     def retry_failed(self) -> None:
         """Begin anew the tasks that failed, and those that were skipped because of them."""

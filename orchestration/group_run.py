@@ -14,6 +14,7 @@ from understudy.outcomes import Complete, Incomplete, Pause, PauseAnswer, TaskRe
 
 from .children import AwaitChildren, Child, ChildFailure, ChildOrder, ChildResult, RunChildren, merged
 from .group_spec import GroupSpec
+from .line import Line
 from .pauses import CHILD, check_answers
 from .state import PausedChild
 
@@ -52,17 +53,30 @@ class GroupRun(ABC, Generic[Spec, State]):
         input: what the user says: text, or parts.
     """
 
-    __slots__ = ("_errors", "_spec", "_state")
+    __slots__ = ("_errors", "_failed", "_line", "_spec", "_state")
 
     _spec: Spec
     _state: State
     _errors: dict[int, Exception]
     """Position -> what the child failed of, while this object lives; the text has only what that was in words."""
+    _line: Line
+    """Who runs, and who is next."""
+    _failed: list[int]
+    """Positions of the children that failed, in the order in which they did."""
 
     def __init__(self, spec: Spec, input: str | Sequence[Part]) -> None:
         self._errors = {}
         self._spec = spec
         self._state = self._begun(input if isinstance(input, str) else tuple(input))
+        self._make_index()
+
+    def _make_index(self) -> None:
+        """Note where what is looked for at each step stands; none of it is saved, for it follows from the rest."""
+        children, able = self._state.children, list(self._able())
+        running = [position for position in able if children[position].begun]
+        waiting = [position for position in able if not children[position].begun]
+        self._line = Line(self._spec.max_parallel, running, waiting)
+        self._failed = [position for position in self._state.order if children[position].failure is not None]
 
     # --- what each kind remembers
 
@@ -78,8 +92,8 @@ class GroupRun(ABC, Generic[Spec, State]):
     # --- what each kind decides
 
     @abstractmethod
-    def _due(self) -> Iterator[int]:
-        """Yield the positions of the children that may run now, of those that are pending."""
+    def _able(self) -> Iterable[int]:
+        """Return the positions of the children that may run as soon as there is room."""
 
     @abstractmethod
     def _input_of(self, position: int) -> str | tuple[Part, ...]:
@@ -95,8 +109,12 @@ class GroupRun(ABC, Generic[Spec, State]):
 
     # --- what to do next
 
-    def next_step(self) -> GroupStep:
+    def next_step(self, *, only_new: bool = False) -> GroupStep:
         """Return what the driver must do now; the same again until it is fed.
+
+        Args:
+            only_new: of the children to run, return only those that no step had before, in time that does not depend on
+                how many run besides. There may be none.
 
         Raises:
             Exception: a child's failure ends the run; it keeps its type.
@@ -107,13 +125,25 @@ class GroupRun(ABC, Generic[Spec, State]):
         outcome = self._outcome()
         if outcome is not None:
             return GroupDone(outcome)
-        due = [self._begin(position) for position in self._due()]
-        return RunChildren(tuple(due)) if due else AwaitChildren(self.pauses)
+        new = self._admit()
+        if not self._line.running:
+            return AwaitChildren(self.pauses)
+        return RunChildren(tuple([self.order_of(position) for position in (new if only_new else self._due())]))
 
-    def _begin(self, position: int) -> ChildOrder:
-        child = self._state.children[position]
-        child.begun = True
-        return ChildOrder(position, self._input_of(position), child.paused)
+    def _admit(self) -> list[int]:
+        """Let children run for which there is room, and return which."""
+        new = self._line.admit()
+        for position in new:
+            self._state.children[position].begun = True
+        return new
+
+    def _due(self) -> list[int]:
+        """Return the positions of the children that are to run now."""
+        return self._line.due()
+
+    def order_of(self, position: int) -> ChildOrder:
+        """Return what a child that a step had is to do."""
+        return ChildOrder(position, self._input_of(position), self._state.children[position].paused)
 
     @property
     def pauses(self) -> tuple[Pause, ...]:
@@ -152,13 +182,13 @@ class GroupRun(ABC, Generic[Spec, State]):
         child = self._running(position, "a failure")
         child.phase, child.failure, child.paused = "failed", failure, None
         self._state.order.append(position)
+        self._failed.append(position)
         if error is not None:
             self._errors[position] = error
 
     def _failures(self) -> list[Exception]:
         """Return what children failed of, in the order in which they did."""
-        children = self._state.children
-        failed = [(position, children[position].failure) for position in self._state.order]
+        failed = [(position, self._state.children[position].failure) for position in self._failed]
         return [self._errors.get(p) or failure.to_error() for p, failure in failed if failure is not None]
 
     def at_limit(self) -> bool:
@@ -195,25 +225,32 @@ class GroupRun(ABC, Generic[Spec, State]):
                     answer = answers.get(_in_child(position, pause.id))
                     if answer is not None:
                         child.paused.answers[pause.id] = dict(answer) if isinstance(answer, Mapping) else answer
-                        child.phase = "pending"
+                        self._wants_to_go_on(position, child)
+
+    def _wants_to_go_on(self, position: int, child: Child) -> None:
+        if child.phase == "paused":
+            child.phase = "pending"
+            if self._may_run(position):
+                self._line.join(position)
+
+    def _may_run(self, position: int) -> bool:
+        """Whether a child still counts that goes on after a pause."""
+        return True
 
     def _running(self, position: int, what: str) -> Child:
         if not self.expects(position):
-            due = list(self._due()) or "none"
+            due = self._due() or "none"
             raise ProtocolViolation(
                 f"{what} of child {position} came out of order: {self._spec.runner_id!r} waits for {due}"
             )
         child = self._state.children[position]
         child.begun = False
+        self._line.leave(position)
         return child
 
     def expects(self, position: int) -> bool:
         """Whether what comes of a child still counts; not so if the others have decided meanwhile."""
-        return self._is_running(position) or position in self._due()
-
-    def _is_running(self, position: int) -> bool:
-        """Whether a child is certain to be due: quicker than to look at all, which is done if it is not."""
-        return False
+        return position in self._line.running or position in self._due()
 
     # --- reports
 
@@ -285,6 +322,7 @@ class GroupRun(ABC, Generic[Spec, State]):
         run._errors = {}
         run._spec = spec
         run._state = load(text, spec, adopt, cls._state_type())
+        run._make_index()
         return run
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from understudy.messages import Part
 from understudy.outcomes import Complete
@@ -21,35 +21,31 @@ class ParallelRun(PlainRun):
 
     __slots__ = ()
 
-    def _due(self) -> Iterator[int]:
-        if self._spec.merge == "first" and self._winner() is not None:
-            return
-        children = self._state.children
-        # One that goes on after a pause stands behind those that run, wherever it stands in the group.
-        pending = sorted([p for p, child in enumerate(children) if child.phase == "pending"], key=self._not_begun)
-        yield from sorted(pending[: self._spec.max_parallel])
+    def _able(self) -> Iterable[int]:
+        return [position for position, child in enumerate(self._state.children) if child.phase == "pending"]
 
-    def _is_running(self, position: int) -> bool:
-        begun = 0 <= position < len(self._state.children) and self._state.children[position].begun
-        return begun and (self._spec.merge != "first" or self._winner() is None)
+    def _due(self) -> list[int]:
+        return [] if self._is_won() else super()._due()
 
-    def _not_begun(self, position: int) -> bool:
-        return not self._state.children[position].begun
+    def expects(self, position: int) -> bool:
+        return not self._is_won() and super().expects(position)
+
+    def _is_won(self) -> bool:
+        """Whether the others do not count any more."""
+        return self._spec.merge == "first" and len(self._state.order) > len(self._failed)
 
     def _input_of(self, position: int) -> str | tuple[Part, ...]:
         return self._state.input
 
     def _failure(self) -> Exception | None:
-        errors = self._failures()
-        if not errors:
+        if not self._failed:
             return None
-        if self._spec.merge == "first":
-            none_left = len(errors) == len(self._state.children)
-            return ExceptionGroup(f"no child of {self._spec.runner_id!r} succeeded", errors) if none_left else None
-        if self._spec.on_error == "fail":
-            return errors[0]
-        none_done = len(errors) == len(self._state.children)
-        return ExceptionGroup(f"every child of {self._spec.runner_id!r} failed", errors) if none_done else None
+        if self._spec.merge != "first" and self._spec.on_error == "fail":
+            return self._failures()[0]
+        if len(self._failed) < len(self._state.children):
+            return None
+        what = "no child of {!r} succeeded" if self._spec.merge == "first" else "every child of {!r} failed"
+        return ExceptionGroup(what.format(self._spec.runner_id), self._failures())
 
     def _outcome(self) -> Complete[str] | None:
         if self._spec.merge == "first":
@@ -57,7 +53,7 @@ class ParallelRun(PlainRun):
             if winner is None:
                 return None
             return self._complete(winner, "the first child to succeed completed", None)
-        if any(child.phase in ("pending", "paused") for child in self._state.children):
+        if len(self._state.order) < len(self._state.children):
             return None
         texts = [None if child.result is None else child.result.text for child in self._state.children]
         reason = "all children completed"
@@ -66,7 +62,9 @@ class ParallelRun(PlainRun):
         return self._complete(self._all_results()[-1], reason, json.dumps(texts, ensure_ascii=False))
 
     def _winner(self) -> ChildResult | None:
-        return next((r for p in self._state.order if (r := self._state.children[p].result) is not None), None)
+        if not self._is_won():
+            return None
+        return next(r for p in self._state.order if (r := self._state.children[p].result) is not None)
 
     def _kept(self) -> Iterable[ChildResult]:
         if self._spec.merge != "first":

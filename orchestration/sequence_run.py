@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from understudy.messages import Part
 from understudy.outcomes import Complete
 
+from .children import ChildResult
 from .group_run import PlainRun
 
 
@@ -15,12 +16,15 @@ class SequenceRun(PlainRun):
 
     __slots__ = ()
 
-    def _due(self) -> Iterator[int]:
-        for position, child in enumerate(self._state.children):
-            if child.phase != "done":
-                if child.phase == "pending":
-                    yield position
-                return
+    def _able(self) -> Iterable[int]:
+        position = len(self._state.order)
+        children = self._state.children
+        return [position] if position < len(children) and children[position].phase == "pending" else []
+
+    def child_done(self, position: int, result: ChildResult) -> None:
+        super().child_done(position, result)
+        if position + 1 < len(self._state.children):
+            self._line.join(position + 1)
 
     def _input_of(self, position: int) -> str | tuple[Part, ...]:
         before = self._state.children[position - 1].result if position else None

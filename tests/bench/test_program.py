@@ -51,6 +51,12 @@ LINES = {
         "two runs, each waiting for the other",
         "= a bare Pykka actor that asks itself",
     ),
+    "group-1000": ("cold", "warm", "= raw threads"),
+    "first-100": (
+        'ParallelAgent(merge="first").run',
+        "= concurrent.futures.wait(FIRST_COMPLETED), as many raw threads",
+    ),
+    "graph-1000": ("Workflow.run", "= one thread that sleeps through the longest way"),
     "cancel": (*HELD, "= wake a thread that waits for a threading.Event"),
     "deadline": (
         *[held for held in HELD if held != "backing off"],

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.counting import calls_counted
 from understudy.errors import ProtocolViolation, SpecChanged
 from understudy.messages import JsonValue, Usage
 from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
@@ -364,6 +365,24 @@ def test_a_run_of_another_workflow_is_refused() -> None:
         GraphRun.from_json(text, spec(task("a"), task("b")), adopt=True)
 
 
+@pytest.mark.parametrize("shape", ["side by side", "for each", "into one"])
+def test_what_is_new_costs_the_same_however_many_run_besides(shape: str) -> None:
+    def calls_of_three_steps(children: int) -> int:
+        if shape == "for each":
+            run = run_of(replace(task("a"), for_each="${items}"), items=list(range(children)))
+        else:
+            names = [f"t{number}" for number in range(children)]
+            run = run_of(*[task(n) for n in names], *([task("all", *names)] if shape == "into one" else []))
+        run.next_step()
+        with calls_counted() as count:
+            for position in range(3):
+                run.child_done(position, ChildResult(text="text"))
+                run.next_step(only_new=True)
+        return count()
+
+    assert calls_of_three_steps(1_000) == calls_of_three_steps(50)
+
+
 # --- random graphs
 
 
@@ -388,9 +407,13 @@ def graphs(draw: st.DrawFn) -> GraphSpec:
 
 def play(run: GraphRun, picks: Iterable[int], swap: Callable[[GraphRun], GraphRun]) -> tuple[object, list[object]]:
     """Drive a run to its end, each pick deciding who reports and what."""
-    left, steps = iter(picks), list[object]()
+    left, steps, known = iter(picks), list[object](), set[int]()
     for _ in range(300):
         run = swap(run)
+        fresh = run.next_step(only_new=True)
+        if isinstance(fresh, RunChildren):
+            assert not {order.position for order in fresh.children} & known
+            known |= {order.position for order in fresh.children}
         step = run.next_step()
         steps.append(step)
         run = swap(run)
@@ -407,7 +430,10 @@ def play(run: GraphRun, picks: Iterable[int], swap: Callable[[GraphRun], GraphRu
             case RunChildren(children=children):
                 limit = run.spec.max_parallel
                 assert limit is None or len(children) <= limit
+                known = {position for position in known if run.expects(position)}  # those of a task that failed are not
+                assert {order.position for order in children} == known
                 order = children[pick % len(children)]
+                known.remove(order.position)
                 for name in run.spec.tasks[run.task_at(order.position)].dependencies:
                     assert run.tasks[name].status == "done", "a task ran before what it depends on"
                 if pick % 7 == 5:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.counting import calls_counted
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation, RunError, SpecChanged
 from understudy.messages import JsonValue, ToolCall, Usage
 from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
@@ -344,9 +345,11 @@ runs: st.SearchStrategy[AnyRun] = st.builds(
 def play(run: AnyRun, script: Script, swap: Callable[[AnyRun], AnyRun]) -> tuple[object, list[object]]:
     """Drive a run to its end, and return how it ended and what each step was."""
     left, picks, steps = list(script.pauses), list(script.picks), list[object]()
+    known = set[int]()
     for _ in range(100):
         run = swap(run)
         try:
+            known |= all_new(run, known)
             step = run.next_step()
         except Exception as error:  # noqa: BLE001 (it is what the run came to)
             return repr(error), steps
@@ -365,7 +368,9 @@ def play(run: AnyRun, script: Script, swap: Callable[[AnyRun], AnyRun]) -> tuple
             case RunChildren(children=children):
                 limit = run.spec.max_parallel
                 assert limit is None or len(children) <= limit
+                assert {order.position for order in children} == known
                 order = children[pick % len(children)]
+                known.remove(order.position)
                 if left[order.position]:
                     left[order.position] -= 1
                     run.child_paused(order.position, f"saved {left}", [ASKS, WAITS][: 1 + pick % 2])
@@ -374,6 +379,38 @@ def play(run: AnyRun, script: Script, swap: Callable[[AnyRun], AnyRun]) -> tuple
                 else:
                     run.child_done(order.position, says(f"text {order.position}"))
     raise AssertionError("the run goes round in circles")
+
+
+def all_new(run: AnyRun, known: set[int]) -> set[int]:
+    """Return the children that no step had before, of which `known` are none; asked again, there are none."""
+    step = run.next_step(only_new=True)
+    new = {order.position for order in step.children} if isinstance(step, RunChildren) else set[int]()
+    assert not new & known
+    if new:
+        assert run.next_step(only_new=True) == RunChildren(())
+    return new
+
+
+@pytest.mark.parametrize("max_parallel", [None, 20])
+@pytest.mark.parametrize(
+    ("merge", "on_error"), [("collect_all", "fail"), ("collect_all", "collect"), ("first", "fail")]
+)
+def test_what_is_new_costs_the_same_however_many_run_besides(
+    merge: Merge, on_error: OnError, max_parallel: int | None
+) -> None:
+    def calls_of_three_steps(children: int) -> int:
+        run = group(children, merge, max_parallel, on_error)
+        run.next_step()
+        with calls_counted() as count:
+            for position in range(3):
+                if on_error == "collect" or merge == "first":
+                    run.child_failed(position, broke())
+                else:
+                    run.child_done(position, says("text"))
+                run.next_step(only_new=True)
+        return count()
+
+    assert calls_of_three_steps(1_000) == calls_of_three_steps(50)
 
 
 @given(runs, scripts)
