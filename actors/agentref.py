@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, Never, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, Never, NoReturn, cast
 
 from understudy.handles import RunHandle
-from understudy.messages import Part
+from understudy.messages import JsonValue, Part
 from understudy.messaging import DEFAULT_ASK_TIMEOUT
-from understudy.orchestration.port import Answer
+from understudy.orchestration.port import Answer, RunOptions, runtime
 from understudy.outcomes import Outcome
 
 from .ref import ActorRef
@@ -49,17 +49,37 @@ class AgentRef(ActorRef[Never], Generic[T_co]):
         """The definition."""
         return self._agent
 
-    def run(self, input: str | Sequence[Part], **options: Unpack[RunKeywords]) -> Outcome[T_co]:
+    def run(
+        self,
+        input: str | Sequence[Part] = "",
+        *,
+        parameters: Mapping[str, JsonValue] | None = None,
+        **options: Unpack[RunKeywords],
+    ) -> Outcome[T_co]:
         """Carry one run to its end in the reference's system; like `Agent.run`, which explains the options.
+
+        Args:
+            input: what the user says: text, or parts; a workflow may need none.
+            parameters: of a workflow's run, what the names in its prompts stand for; as for `Workflow.run`.
+            options: as for an agent.
 
         Raises:
             AgentDown: the agent failed too often, or was stopped.
+            ValueError: parameters are missing, unknown, or given to what takes none.
         """
-        return self._agent.run(input, system=self._system, **options)
+        given = RunOptions(parameters=parameters, system=self._system, **options)
+        return cast("Outcome[T_co]", runtime().run(self._agent, input, given))
 
-    def submit(self, input: str | Sequence[Part], **options: Unpack[RunKeywords]) -> RunHandle[T_co]:
+    def submit(
+        self,
+        input: str | Sequence[Part] = "",
+        *,
+        parameters: Mapping[str, JsonValue] | None = None,
+        **options: Unpack[RunKeywords],
+    ) -> RunHandle[T_co]:
         """Begin a run in the reference's system and return its handle at once; takes what `run` takes."""
-        return self._agent.submit(input, system=self._system, **options)
+        given = RunOptions(parameters=parameters, system=self._system, **options)
+        return cast("RunHandle[T_co]", runtime().submit(self._agent, input, given))
 
     def resume(self, token: str, answer: Answer = None, **options: Unpack[ResumeKeywords]) -> Outcome[T_co]:
         """Go on with a run that paused in the reference's system; like `Agent.resume`."""

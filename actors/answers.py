@@ -25,10 +25,10 @@ def feed_answer(record: RunRecord, runner: Runner[object], answer: Answer, optio
     Raises:
         TypeError: the answer is not of the kind the run waits for.
         ProtocolViolation: an answer is for something that does not wait.
-        ValueError: the run belongs to another agent, or a limit would be lowered.
+        ValueError: the run belongs to another runner, or a limit would be lowered.
     """
     if runner.id != record.runner.id:
-        raise ValueError(f"run {record.run_id} belongs to agent {record.runner.id!r}, not to {runner.id!r}")
+        raise ValueError(f"run {record.run_id} belongs to {record.runner.id!r}, not to {runner.id!r}")
     try:
         given = _sorted(record, answer)
     except (TypeError, ProtocolViolation) as error:

@@ -146,6 +146,7 @@ class GroupDriver(Woken):
             usage=spending.usage,
             cost_usd=in_dollars(spending.cost),
             session=lasting(record.session),
+            artifacts=record.artifacts.snapshot(),
             tasks=record.machine.tasks if isinstance(record.machine, GraphRun) else {},
         )
 

@@ -15,6 +15,7 @@ from understudy.handles import RunPhase
 from understudy.orchestration.graph_run import GraphRun
 from understudy.orchestration.groups import ParallelAgent
 from understudy.orchestration.machines import Machine, Orchestrator, runner_at
+from understudy.orchestration.pauses import CHILD
 from understudy.orchestration.workflows import Task, Workflow
 from understudy.outcomes import Outcome, PauseAnswer
 from understudy.scope import Scope
@@ -126,6 +127,7 @@ class GroupRecord(RunRecord):
         record.revision = self.revision
         record.lease = None if self.lease is None else self.lease.renewed()
         record.session.take_temporary(self.session)
+        record.artifacts = self.artifacts
         return record
 
     # --- children
@@ -222,6 +224,7 @@ class GroupRecord(RunRecord):
             self._check(epoch)
             if self.machine.expects(position):  # else the others have decided meanwhile
                 do(self.machine)
+                self._take_artifacts(position)
                 if overlay is not None and self.shares_session:
                     overlay.commit()
             inside = self.children.pop(position, None)
@@ -229,6 +232,14 @@ class GroupRecord(RunRecord):
             self._say()
         if inside is not None:
             graph.end(inside.wait)
+
+    def _take_artifacts(self, position: int) -> None:
+        """Keep what a child that is done found too long for its model; what is paused or goes on has it itself."""
+        inside, child = self.children.get(position), self.machine.state.children[position]
+        if inside is not None and child.phase == "done":
+            artifacts = inside.record.artifacts.snapshot()
+            if artifacts:
+                self.artifacts.take(f"{CHILD}/{position}/", artifacts)
 
     def lay_changes(self, epoch: int) -> tuple[str, ...]:
         """Lay what children that worked on copies of the session changed over it; returns the keys in conflict."""

@@ -15,6 +15,7 @@ from understudy.outcomes import Incomplete
 from understudy.scope import Scope
 from understudy.session import SessionOverlay
 
+from .reasons import named
 from .runrecord import RunRecord
 from .saving import saved_run
 from .waiting import graph
@@ -113,6 +114,6 @@ def saved_inner(child: RunRecord) -> str:
 def unfinished(child: RunRecord, outcome: Incomplete) -> UnfinishedRun:
     """Make the error of a child that stopped short of its end."""
     return UnfinishedRun(
-        f"agent {child.runner.id!r} stopped, as {outcome.completion_reason}; it said last: {outcome.last_text}",
+        f"{named(child.runner)} stopped, as {outcome.completion_reason}; it said last: {outcome.last_text}",
         run_id=child.run_id,
     )

@@ -37,6 +37,8 @@ def new_record(
 ) -> RunRecord:
     """Return the record of a run that begins; what is wrong with the definition is raised here, and not by a driver."""
     if isinstance(runner, Agent):
+        if options.parameters is not None:
+            raise ValueError(f"{runner.id!r} takes no parameters; a Workflow does")
         _ = runner.run_spec
         return Record(run_id, runner, input, options, scope, runs, cell)
     if not isinstance(runner, (Group, Workflow)):

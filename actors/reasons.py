@@ -13,8 +13,11 @@ from understudy.errors import (
     UnderstudyError,
     in_words,
 )
+from understudy.orchestration import Agent
 
 if TYPE_CHECKING:
+    from understudy.orchestration.runner import Runner
+
     from .record import Record
     from .runrecord import RunRecord
 
@@ -26,18 +29,21 @@ STORING = "storing its conversation"
 DEFAULT_MODEL_TIMEOUT = 120.0  # Seconds for one model call with its retries; a long answer takes a minute or two.
 
 
+def named(runner: Runner[object]) -> str:
+    """Return a runner's id for a message, and whether it is an agent."""
+    return f"agent {runner.id!r}" if isinstance(runner, Agent) else repr(runner.id)
+
+
 def cancelled(record: RunRecord, why: str = "") -> RunCancelled:
     """Make the error of a run that nobody wants any more."""
     because = f": {why}" if why else ""
-    return RunCancelled(
-        f"run {record.run_id} of agent {record.runner.id!r} was cancelled{because}", run_id=record.run_id
-    )
+    return RunCancelled(f"run {record.run_id} of {named(record.runner)} was cancelled{because}", run_id=record.run_id)
 
 
 def timed_out(record: RunRecord) -> RunTimedOut:
     """Make the error of a run whose deadline has passed."""
     return RunTimedOut(
-        f"run {record.run_id} of agent {record.runner.id!r} passed its deadline while {record.doing or 'it began'}",
+        f"run {record.run_id} of {named(record.runner)} passed its deadline while {record.doing or 'it began'}",
         run_id=record.run_id,
     )
 

@@ -211,6 +211,14 @@ class RunRecord(ABC):
             self.step_since = time.monotonic()
             self.step_deadline = deadline
 
+    def hold(self, epoch: int) -> bool:
+        """Keep the run from being taken over while its driver ends it; False if it is over or in other hands already."""
+        with self.lock:
+            held = self.is_held_at(epoch)
+            if held:
+                self.step_deadline = inf
+            return held
+
     def _check(self, epoch: int) -> None:
         if not self.is_held_at(epoch):  # a driver may be started in the moment the run ends
             raise Stale

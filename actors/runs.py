@@ -45,7 +45,7 @@ from .kinds import driver_of, new_record
 from .memory import remember
 from .moments import Moments, tell_of_error
 from .orders import GRACE, RunTool
-from .reasons import cancelled, step_timeout, timed_out
+from .reasons import cancelled, named, step_timeout, timed_out
 from .record import Record
 from .reply import log
 from .runrecord import RunRecord
@@ -193,6 +193,8 @@ class Runs:
             self.park(record, outcome, epoch)
         else:
             commit = remember(record, outcome.messages, epoch) if isinstance(record, Record) else None
+            if not record.hold(epoch):
+                return
             self._tokens.over(record)
             record.end(outcome, "complete", epoch=epoch, commit=commit)
 
@@ -232,6 +234,8 @@ class Runs:
 
     def fail(self, record: RunRecord, error: BaseException, epoch: int) -> None:
         """End the run with an error; a limit gets a token with which the run goes on."""
+        if not record.hold(epoch):
+            return
         token = self._token_for(record, error) if _can_be_raised(record, error) else ""
         if not token and not record.is_inner:
             self._tokens.over(record)
@@ -270,7 +274,7 @@ class Runs:
             return
         times = "once" if crashes == 1 else f"{crashes} times"
         error = AgentCrashed(
-            f"agent {record.runner.id!r} failed {times} in run {record.run_id}, the last time of {in_words(cause)}",
+            f"{named(record.runner)} failed {times} in run {record.run_id}, the last time of {in_words(cause)}",
             actor=record.runner.id,
             causes=record.crashes,
         )

@@ -69,7 +69,7 @@ def load(
         ValueError: what was saved is no run, or one of another runner.
     """
     if saved.runner_id != runner.id:
-        raise ValueError(f"run {saved.run_id} belongs to agent {saved.runner_id!r}, not to {runner.id!r}")
+        raise ValueError(f"run {saved.run_id} belongs to {saved.runner_id!r}, not to {runner.id!r}")
     options = RunOptions(
         session=saved.session,
         user_id=saved.user_id,
@@ -84,4 +84,7 @@ def load(
         return record
     if not isinstance(runner, (Group, Workflow)):
         raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
-    return GroupRecord(saved.run_id, runner, options, scope, runs, cell, loaded(runner, saved.machine, adopt=adopt))
+    machine_of_group = loaded(runner, saved.machine, adopt=adopt)
+    group = GroupRecord(saved.run_id, runner, options, scope, runs, cell, machine_of_group)
+    group.artifacts = Artifacts(saved.artifacts)
+    return group

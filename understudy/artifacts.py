@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from understudy.errors import Retry
 from understudy.session import ToolContext
@@ -44,24 +44,36 @@ class Artifacts(Mapping[str, Artifact]):
         """Guards what is kept, its size and the number made."""
         self._kept = {artifact.id: artifact for artifact in kept}
         self._size = sum([len(artifact.text) for artifact in self._kept.values()])
-        # The newest is never forgotten, so its number is how many were made.
-        self._made = int(next(reversed(self._kept), f"{NAMED}0").removeprefix(NAMED))
+        # The newest is never forgotten, so its number is how many were made; what was taken over has ids of its own.
+        made = (id for id in reversed(self._kept) if id.startswith(NAMED))
+        self._made = int(next(made, f"{NAMED}0").removeprefix(NAMED))
 
     def add(self, tool: str, call_id: str, text: str) -> Artifact:
         """Keep a text, and return the artifact that it is."""
         with self._lock:
             self._made += 1
             artifact = Artifact(f"{NAMED}{self._made}", tool, call_id, text)
-            self._kept[artifact.id] = artifact
-            self._size += len(text)
-            while self._size > MAX_KEPT and len(self._kept) > 1:
-                oldest = self._kept.pop(next(iter(self._kept)))
-                self._size -= len(oldest.text)
+            self._keep(artifact)
         return artifact
+
+    def take(self, prefix: str, artifacts: Mapping[str, Artifact]) -> None:
+        """Keep those of a run inside of this one under ids that begin with `prefix`, in the place of what was there."""
+        with self._lock:
+            for id in [id for id in self._kept if id.startswith(prefix)]:
+                self._size -= len(self._kept.pop(id).text)
+            for artifact in artifacts.values():
+                self._keep(replace(artifact, id=prefix + artifact.id))
+
+    def _keep(self, artifact: Artifact) -> None:
+        self._kept[artifact.id] = artifact
+        self._size += len(artifact.text)
+        while self._size > MAX_KEPT and len(self._kept) > 1:
+            oldest = self._kept.pop(next(iter(self._kept)))
+            self._size -= len(oldest.text)
 
     def snapshot(self) -> dict[str, Artifact]:
         """Return what is kept at this moment."""
-        if not self._made:  # as in most runs
+        if not self._kept:  # as in most runs
             return {}
         with self._lock:
             return dict(self._kept)

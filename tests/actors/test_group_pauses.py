@@ -258,3 +258,47 @@ def test_a_paused_group_holds_nothing_and_can_be_cancelled_when_it_goes_on(syste
 
     assert system.in_flight == 0
     assert group.resume(outcome.token, "Ada", system=system).combined_text == '["a: Ada", "b(x)"]'
+
+
+# --- what was too long for models to read
+
+
+@us.tool(max_result=50)
+def report() -> str:
+    return "word " * 100
+
+
+def teller(id: str, *turns: us.ModelTurn) -> us.Agent:
+    return us.Agent(id, model=ScriptedModel(turns), tools=[report])
+
+
+def test_what_children_found_too_long_for_their_models_is_in_the_outcome_of_the_group_by_position(
+    system: us.ActorSystem,
+) -> None:
+    inner = us.SequentialAgent("s", [echo("e"), teller("a", calls("report"), says("a"))])
+    group = us.ParallelAgent("p", [teller("b", calls("report"), calls("report"), says("b")), inner])
+
+    found = group.run("x", system=system).artifacts
+
+    assert set(found) == {"child/0/artifact-1", "child/0/artifact-2", "child/1/child/1/artifact-1"}
+    assert {(id, each.id, each.text) for id, each in found.items()} == {(id, id, "word " * 100) for id in found}
+
+
+def test_a_group_that_pauses_keeps_what_its_children_found_and_adds_what_the_others_find(
+    another: Callable[[], us.ActorSystem],
+) -> None:
+    late = teller("late", calls("report"), says(f"{ASKS}Which?"), says("late"))
+    group = us.ParallelAgent("p", [teller("early", calls("report"), says("early")), late])
+
+    waiting = paused(group.run("x", system=another()))
+    ended = group.resume(waiting.token, "This", system=another())
+
+    assert list(waiting.artifacts) == ["child/0/artifact-1"]
+    assert list(ended.artifacts) == ["child/0/artifact-1", "child/1/artifact-1"]
+
+
+def test_of_the_first_to_succeed_only_what_it_found_counts(system: us.ActorSystem) -> None:
+    failing = us.Agent("bad", model=ScriptedModel([calls("report"), us.BadReply("what?")]), tools=[report])
+    group = us.ParallelAgent("p", [failing, teller("b", calls("report"), says("b"))], merge="first", max_parallel=1)
+
+    assert list(group.run("x", system=system).artifacts) == ["child/1/artifact-1"]

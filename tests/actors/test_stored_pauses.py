@@ -12,6 +12,7 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
 from tests.support.stores import DictStore
 from understudy.actors.storedpauses import KEPT_LIMITS
+from understudy.orchestration.port import ResumeOptions
 from understudy.testing import ScriptedModel, calls, says
 
 
@@ -202,7 +203,7 @@ def test_an_answer_of_the_wrong_kind_leaves_the_token(system: us.ActorSystem, ot
 def test_another_agent_leaves_the_token(system: us.ActorSystem, other: us.ActorSystem) -> None:
     token = paused(clerk(ASKS).run("Refund", system=system)).token
 
-    with pytest.raises(ValueError, match="belongs to agent 'clerk', not to 'auditor'"):
+    with pytest.raises(ValueError, match="belongs to 'clerk', not to 'auditor'"):
         clerk().replace(id="auditor").resume(token, us.Approve(), system=other)
 
     assert clerk(says("Done.")).resume(token, us.Approve(), system=other).text == "Done."
@@ -331,6 +332,40 @@ def test_a_run_that_ends_while_it_is_stored_leaves_no_run_that_waits(store: Dict
     with pytest.raises(us.RunCancelled):
         handle.result(WAIT)
     eventually(lambda: [run.state for run in store.runs.values()] == ["over"], "the entry is closed")
+
+
+@pytest.mark.parametrize("ending", ["outcome", "error"])
+def test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store(
+    store: DictStore, system: us.ActorSystem, ending: str
+) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def think(_: us.ModelRequest) -> us.ModelTurn:
+        entered.set()
+        leave.wait(WAIT)
+        return says("Done.")
+
+    waiting = paused(clerk(ASKS).run("Refund", system=system))
+    slow = clerk()
+    with slow.override(model=us.FunctionModel(think)):
+        record = system.prepare_again(slow, waiting.token, us.Approve(), ResumeOptions())
+        system.launch(record)
+        assert entered.wait(WAIT)
+        stale = record.epoch - 1
+        if ending == "outcome":
+            outcome: us.Complete[object] = us.Complete(
+                agent_id="clerk", completion_reason="late", text="late", output="late"
+            )
+            record.runs.complete(record, outcome, stale)
+        else:
+            record.runs.fail(record, us.RunError("late"), stale)
+        kept = store.runs[waiting.run_id]
+        leave.set()
+
+        assert (kept.state, kept.payload != "") == ("taken", True)
+        assert record.reply.wait(WAIT)
+        assert record.reply.get().text == "Done."
+    assert store.runs[waiting.run_id].state == "over"
 
 
 # --- what cannot be stored

@@ -152,7 +152,7 @@ def test_a_token_of_a_run_with_sub_agents_works_once_and_is_the_only_one() -> No
     with us.ActorSystem("tokens") as system:
         paused = asked(lead.run("go", system=system))
         kept = len(tokens_of(system))
-        with pytest.raises(ValueError, match="belongs to agent 'lead'"):
+        with pytest.raises(ValueError, match="belongs to 'lead'"):
             writer.resume(paused.token, "this", system=system)
         lead.resume(paused.token, "this", system=system)
         with pytest.raises(us.TokenUsed):

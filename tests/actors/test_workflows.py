@@ -359,3 +359,17 @@ def test_a_long_chain_of_tasks_runs_to_its_end(system: us.ActorSystem) -> None:
     tasks += [us.Task(f"t{n}", agent, prompt=f"${{t{n - 1}}}", dependencies=[f"t{n - 1}"]) for n in range(1, length)]
 
     assert us.Workflow("w", tasks).run(system=system).text == "e(" * length + "x" + ")" * length
+
+
+def test_a_reference_to_a_workflow_takes_parameters(system: us.ActorSystem) -> None:
+    spawned = system.spawn(us.Workflow("w", tasks=[us.Task("a", echo("a"), prompt="${topic}")]))
+
+    assert spawned.run(parameters={"topic": "tides"}).text == "a(tides)"
+    assert spawned.submit(parameters={"topic": "tides"}).result(WAIT).text == "a(tides)"
+    with pytest.raises(ValueError, match="needs? the parameter 'topic'"):
+        spawned.run("x")
+
+
+def test_a_reference_to_an_agent_takes_none(system: us.ActorSystem) -> None:
+    with pytest.raises(ValueError, match="'a' takes no parameters"):
+        system.spawn(echo("a")).run("x", parameters={"topic": "tides"})
