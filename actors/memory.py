@@ -115,7 +115,9 @@ def recall(record: Record, epoch: int) -> Sequence[Message]:
     record.begin_step(epoch, "starting")
     for message in known:
         if not isinstance(message, Message):
-            raise TypeError(f"the memory of agent {record.agent.id!r} must return Message objects, got {message!r}")
+            raise TypeError(
+                f"the memory of agent {record.agent.id!r} must return Message objects, got {type(message).__name__}"
+            )
     return known
 
 

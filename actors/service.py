@@ -129,21 +129,23 @@ def _system(given: object) -> ActorSystem:
 def _check(input: object, options: RunOptions) -> None:
     """Find a caller's mistakes before anything starts."""
     if not isinstance(input, str) and not isinstance(input, Sequence):
-        raise TypeError(f"input must be text or a sequence of parts, got {input!r}")
+        raise TypeError(f"input must be text or a sequence of parts, got {type(input).__name__}")
     if not isinstance(input, str) and not input:
         raise ValueError("input must hold at least one part, got none")
     for part in () if isinstance(input, str) else cast("Sequence[object]", input):
         if not isinstance(part, Part):
-            raise TypeError(f"input must be text or a sequence of parts, such as us.TextPart(…); got {part!r} in it")
+            raise TypeError(
+                f"input must be text or a sequence of parts, such as us.TextPart(…); got {type(part).__name__} in it"
+            )
     if options.session is not None and not isinstance(options.session, Mapping):
-        raise TypeError(f"session must be a SessionState or a mapping, got {options.session!r}")
+        raise TypeError(f"session must be a SessionState or a mapping, got {type(options.session).__name__}")
     for key in options.session or ():
         check_key(key)
     if options.history is not None and (isinstance(options.history, str) or not isinstance(options.history, Sequence)):
-        raise TypeError(f"history must be a sequence of Message objects, got {options.history!r}")
+        raise TypeError(f"history must be a sequence of Message objects, got {type(options.history).__name__}")
     for message in options.history or ():
         if not isinstance(message, Message):
-            raise TypeError(f"history must hold Message objects, got {message!r}")
+            raise TypeError(f"history must hold Message objects, got {type(message).__name__}")
     if options.budget is not None and not isinstance(options.budget, Budget):
         raise TypeError(f"budget must be Budget(…) or None, got {options.budget!r}")
     if not checked_text("user_id", options.user_id):  # a form field that was left empty would make one of all users

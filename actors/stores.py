@@ -30,14 +30,22 @@ def _open_url(url: str) -> PauseStore:
     if colon and scheme in ("postgresql", "postgres"):
         raise ValueError(f"store {scheme}:…: PostgreSQL is not there yet; expected {KINDS}")  # the rest has a password
     if not colon or scheme != "sqlite":
-        raise ValueError(f"store {url!r}: expected {KINDS}")
+        raise ValueError(f"store {_shown(url)}: expected {KINDS}")
     path = rest.removeprefix("///")
     if path == rest or not path:
-        raise ValueError(f"store {url!r}: expected three slashes and a path, as in sqlite:///shop.db")
+        raise ValueError(f"store {_shown(url)}: expected three slashes and a path, as in sqlite:///shop.db")
     if path == MEMORY or path == ":memory:":
         raise ValueError(f"store {url!r}: a database in memory is nobody else's; expected {KINDS}")
     if "?" in path or "#" in path or "\0" in path:
-        raise ValueError(f"store {url!r}: a path has no '?', '#' or NUL here, and there are no options")
+        raise ValueError(f"store {_shown(url)}: a path has no '?', '#' or NUL here, and there are no options")
     from .sqlite_store import SQLiteStore
 
     return SQLiteStore(path)
+
+
+def _shown(url: str) -> str:
+    """Return a URL for an error, without what may be a password: addresses of servers hold them before an @ or after a ?."""
+    scheme, colon, _ = url.partition(":")
+    if "@" not in url and "?" not in url:
+        return repr(url)
+    return f"{scheme}:…" if colon else "with an '@' or '?' in it"

@@ -71,7 +71,7 @@ def checked_settings(id: str, settings: Settings | None) -> Settings:
     if settings is None:
         return Settings()
     if not isinstance(settings, Settings):
-        raise TypeError(f"agent {id!r}: settings must be Settings(…), got {settings!r}")
+        raise TypeError(f"agent {id!r}: settings must be Settings(…), got {type(settings).__name__}")
     return settings
 
 

@@ -14,6 +14,7 @@ from .graph_run import GraphState
 from .graph_spec import GraphSpec
 from .group_run import GroupState
 from .group_spec import GroupSpec
+from .misread import first_problem
 
 FORMAT = 1
 
@@ -47,15 +48,18 @@ def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S]) -> S:
         ValueError: the text is no saved run, of an unknown format, or does not fit the group's children.
         SpecChanged: it was saved under another fingerprint, and `adopt` is false.
     """
+    saved: GroupSnapshot | None = None
+    state: S | None = None
+    problem = ""
     try:
-        saved: GroupSnapshot = _adapter(GroupSnapshot).validate_json(text)
+        saved = cast(GroupSnapshot, _adapter(GroupSnapshot).validate_json(text))
         if saved.format != FORMAT:
             raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
-        state: S = _adapter(cast(Any, kind)).validate_python(saved.state)
+        state = _adapter(cast(Any, kind)).validate_python(saved.state)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(step) for step in first["loc"]) or "the text"
-        raise ValueError(f"not a saved run of a group: {where}: {first['msg']}") from None
+        problem = first_problem(error)
+    if saved is None or state is None:
+        raise ValueError(f"not a saved run of a group: {problem}")
     if saved.fingerprint != spec.fingerprint() and not adopt:
         raise SpecChanged(
             f"the run was saved with another definition of {spec.runner_id!r} "

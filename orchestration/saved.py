@@ -15,6 +15,8 @@ from pydantic_core import PydanticSerializationError
 from understudy.artifacts import Artifact
 from understudy.messages import JsonValue
 
+from .misread import first_problem
+
 FORMAT = 1
 LONGEST_NUMBER = 14_000  # Bits; what loads the text reads no number of more than 4,300 digits.
 DEEPEST = 100  # Levels of a session's values; what loads the text has a limit too.
@@ -64,12 +66,13 @@ class SavedRun:
         Raises:
             ValueError: the text is no saved run, or of a format that this version does not know.
         """
+        saved, problem = None, ""
         try:
             saved = _adapter().validate_json(text)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(step) for step in first["loc"]) or "the text"
-            raise ValueError(f"not a saved run: {where}: {first['msg']}") from None
+            problem = first_problem(error)
+        if saved is None:
+            raise ValueError(f"not a saved run: {problem}")
         if saved.format != FORMAT:
             raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
         return saved

@@ -13,6 +13,7 @@ from pydantic_core import PydanticSerializationError
 
 from understudy.errors import SpecChanged
 
+from .misread import first_problem
 from .state import RunState
 
 FORMAT = 1
@@ -50,13 +51,14 @@ def load(text: str, fingerprint: str, agent_id: str, adopt: bool) -> RunState:
         ValueError: the text is not a saved run, or of a format this version does not know.
         SpecChanged: it was saved under another fingerprint, and `adopt` is false.
     """
+    saved, problem = None, ""
     try:
         saved = _adapter().validate_json(text)
     except ValidationError as error:
+        problem = f"{first_problem(error)} ({error.error_count()} problems)"
+    if saved is None:
         _check_format(_format_of(text))
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(step) for step in first["loc"]) or "the text"
-        raise ValueError(f"not a saved run: {where}: {first['msg']} ({error.error_count()} problems)") from None
+        raise ValueError(f"not a saved run: {problem}")
     _check_format(saved.format)
     contradiction = _contradiction(saved.state)
     if contradiction:

@@ -63,7 +63,7 @@ class HttpModel(ABC):
         if transport is not None and not callable(
             getattr(transport, "handle_request", None)
         ):  # httpx is not loaded yet
-            raise TypeError(f"transport must be one of httpx's, got {transport!r}")
+            raise TypeError(f"transport must be one of httpx's, got {type(transport).__name__}")
         self._timing = Timing() if timing is None else timing
         self._connections = Connections(transport, clock=self._timing.clock)
         self._keys: KeySource | None = None
@@ -170,9 +170,10 @@ class HttpModel(ABC):
         )
         try:
             with self.in_flight.slot():
-                reply = attempt.send(self._connections, self._auth(key))
+                reply = attempt.send(self._connections, lambda: self._auth(key))
             return self._turn(outgoing, reply, key)
         except ProviderError as error:
+            error.provider = error.provider or self.provider
             _hide(key, error)
             raise
 
@@ -195,8 +196,14 @@ class HttpModel(ABC):
 
 
 def _hide(key: Secret, error: BaseException) -> None:
-    """Take the key out of an error's text, and out of what it came of: the HTTP library quotes what it cannot read."""
-    each: BaseException | None = error
-    while each is not None:
-        each.args = tuple([key.out_of(part) if isinstance(part, str) else part for part in each.args])
-        each = each.__cause__
+    """Take the key out of an error's text, and out of all that hangs on it: the HTTP library quotes what it cannot read."""
+    left: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while left:
+        each = left.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            clean = tuple([key.out_of(part) if isinstance(part, str) else part for part in each.args])
+            if clean != each.args:  # a context may be an error of the caller's
+                each.args = clean
+            left += [each.__cause__, each.__context__]

@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from understudy.errors import ProviderError
+
 from .forks import renew_after_fork
 
 if TYPE_CHECKING:
@@ -110,12 +112,17 @@ class Connections:
         from .network import Line, install
 
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEPALIVE)
-        client = httpx.Client(
-            transport=self._transport,
-            verify=_trust.context(),
-            limits=limits,
-            follow_redirects=False,
-        )
+        trust = _trust.context()
+        client, problem = None, ""
+        try:
+            client = httpx.Client(transport=self._transport, verify=trust, limits=limits, follow_redirects=False)
+        except (httpx.InvalidURL, ValueError, ImportError) as error:
+            problem = type(error).__name__
+        if client is None:  # out here, for what went wrong quotes the proxy's address, and that may hold a password
+            raise ProviderError(
+                "a proxy in the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used: expected an address like "
+                f"http://host:3128, and for socks5:// the package httpx[socks] ({problem})"
+            )
         line = Line(self._clock)
         install(line, client)
         return client, line

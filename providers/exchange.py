@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
@@ -11,6 +11,7 @@ from understudy.errors import BadReply, ProviderError, ProviderTimeout
 from understudy.scope import current_scope
 
 from .failures import quoted
+from .quiet import quiet
 
 if TYPE_CHECKING:
     import httpx
@@ -41,9 +42,9 @@ class Reply:
     """An answer, read to its end."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     """By lower-case name."""
-    body: bytes
+    body: bytes = field(repr=False)
 
 
 class Attempt:
@@ -75,8 +76,10 @@ class Attempt:
         self._answered = False
         self._pieces: list[bytes] = []
 
-    def send(self, connections: Connections, auth: Mapping[str, str]) -> Reply:
-        """Send the request with the `auth` headers and return the answer, whatever its status.
+    def send(self, connections: Connections, auth: Callable[[], Mapping[str, str]]) -> Reply:
+        """Send the request with the headers that `auth` returns, and return the answer, whatever its status.
+
+        No variable holds those headers: crash reporters show what stands in the frames that an error came through.
 
         Raises:
             RunCancelled: the scope was cancelled; a blocked read ends at once.
@@ -91,7 +94,7 @@ class Attempt:
             self._scope.check()
         limit = self._limit()
         self._deadline = self._clock() + limit
-        with connections.lease() as (client, line):
+        with connections.lease() as (client, line), quiet():
             cut = line.begin(self._deadline)
             undo = None if self._scope is None else self._scope.on_cancel(cut)
             try:
@@ -108,10 +111,13 @@ class Attempt:
         left = None if self._scope is None else self._scope.remaining()
         return self._timeout if left is None else min(self._timeout, left)
 
-    def _exchange(self, client: httpx.Client, timeout: httpx.Timeout, auth: Mapping[str, str]) -> Reply:
-        headers = {**self._outgoing.headers, **auth}
+    def _exchange(self, client: httpx.Client, timeout: httpx.Timeout, auth: Callable[[], Mapping[str, str]]) -> Reply:
         request = client.build_request(
-            "POST", self._outgoing.url, content=self._outgoing.body, headers=headers, timeout=timeout
+            "POST",
+            self._outgoing.url,
+            content=self._outgoing.body,
+            headers={**self._outgoing.headers, **auth()},
+            timeout=timeout,
         )
         response = client.send(request, stream=True)
         self._answered = True

@@ -18,12 +18,26 @@ def checked_url(url: str, name: str = "base_url") -> str:
     """Return an address without its last slash; `name` is what the error calls it."""
     if not isinstance(url, str):
         raise TypeError(f"{name} must be a string, got {type(url).__name__}")
-    parts = urlsplit(url)
-    if parts.username is not None or parts.password is not None:
-        raise ValueError(f"{name} must not hold a user or password; pass the key by its own parameter")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError(f"{name} must look like https://host/path, got {url!r}")
+    problem = _problem_of(url)
+    if problem:
+        raise ValueError(f"{name} must look like https://host/path{problem}")
     return url.rstrip("/")
+
+
+def _problem_of(url: str) -> str:
+    """Say what is wrong with an address, empty if nothing is; quotes nothing, for any part of it may be a key or password."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:  # it quotes the address
+        return ", and its host or port cannot be read"
+    if parts.username is not None or parts.password is not None:
+        return ", and must not hold a user or password; pass the key by its own parameter"
+    if parts.query or parts.fragment:
+        return ", and must not hold a query or fragment; pass the key by its own parameter"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return ", and has no 'http://' or 'https://' with a host after it"
+    return ""
 
 
 def checked_seconds(value: float, name: str) -> float:

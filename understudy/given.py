@@ -60,9 +60,9 @@ def checked_seconds(where: str, given: float | None) -> float | None:
 
 
 def checked_mapping(where: str, given: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """Return a mapping with names as keys."""
+    """Return a mapping with names as keys. Errors do not quote it: it holds what users say, or a key."""
     if not isinstance(given, Mapping):
-        raise TypeError(f"{where} must be a mapping, got {given!r}")
+        raise TypeError(f"{where} must be a mapping, got {type(given).__name__}")
     for name in given:
         if not isinstance(name, str):
             raise TypeError(f"{where} must have strings as keys, got {name!r}")

@@ -62,7 +62,9 @@ class LoggingCallback(AgentCallback):
             "tool_call_finished",
             ctx,
             {"result": result.content},
-            tool=call.name,
+            tool=""
+            if result.error_kind == "unknown_tool"
+            else call.name,  # a name that the model made up may say anything
             call_id=call.id,
             is_error=result.is_error,
             error_kind=result.error_kind,

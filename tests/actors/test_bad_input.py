@@ -37,7 +37,7 @@ def takes_a_thing(thing: Thing) -> str:
         (lambda: us.Agent("a", model="rehearsal", tools=[look, look]), ValueError, "two tools are named 'look'"),
         (lambda: us.Agent("a", model="rehearsal", tools=[len]), TypeError, "tool 'len': parameter 'obj' is positional"),
         (lambda: agent().run(7), TypeError, "input must be text"),  # type: ignore[arg-type]  # the mistake under test
-        (lambda: agent().run(["hi"]), TypeError, "sequence of parts, such as .*; got 'hi' in it"),  # type: ignore[list-item]  # the mistake under test
+        (lambda: agent().run(["hi"]), TypeError, "sequence of parts, such as .*; got str in it"),  # type: ignore[list-item]  # the mistake under test
         (lambda: agent().run(b"hi"), TypeError, "input must be text"),  # type: ignore[arg-type]  # the mistake under test
         (lambda: agent().run("x", timeout="3"), TypeError, "a number of seconds"),  # type: ignore[arg-type]  # the mistake under test
         (lambda: agent().run("x", session={"__mine": 1}), ValueError, "'__mine'"),

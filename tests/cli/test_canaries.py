@@ -5,96 +5,23 @@ Keys come out nowhere at all. What users say and tools are called with stays out
 
 from __future__ import annotations
 
-import json
 import logging
-import threading
-import traceback
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import understudy as us
+from tests.support.canaries import KEYS, SAID, Seen, Vault, serving, watching
 from tests.support.scripts import WAIT
 from understudy.cli import main
-
-KEYS = {
-    name: f"ck-{name}-4f7Qz9Lw2Xb8"
-    for name in ("string", "wrapped", "function", "anthropic", "gemini", "vertex", "environment", "extra")
-}
-SAID = {
-    name: f"cv{name}6Hd3Rk1Tn5"
-    for name in ("input", "system", "argument", "result", "session", "deps", "reply", "failure", "user", "answer")
-}
-
-
-class Vault:
-    """Deps, whose repr tells what they are."""
-
-    def __repr__(self) -> str:
-        return f"Vault({SAID['deps']})"
-
-
-class Server(ThreadingHTTPServer):
-    """Speaks OpenAI's form of chat. What it does is in the request: a word of the user's last message."""
-
-    daemon_threads = True
-    over = threading.Event()
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        quoted = " ".join(
-            [value for name, value in self.headers.items() if name.lower().endswith(("key", "authorization"))]
-        )
-        text = json.dumps(body)
-        if "hang" in text:
-            Server.over.wait(WAIT)
-        elif "cut" in text:
-            self._send(200, f'{{"error": "{quoted}', longer=100)
-        elif "broken" in text:
-            self._send(200, f"<html>{'x' * 168}{quoted}</html>")  # an error quotes a part of the key, if it is careless
-        elif "shapeless" in text:
-            self._send(200, json.dumps({"choices": quoted}))
-        elif status := next((each for each in (401, 429, 500, 400) if f"status {each}" in text), None):
-            self._send(status, json.dumps({"error": {"message": f"refused: {quoted}", "type": quoted, "code": quoted}}))
-        else:
-            self._send(200, json.dumps({"choices": [self._choice(body)]}))
-
-    def _choice(self, body: Any) -> object:
-        last = body["messages"][-1]
-        if last["role"] == "tool" or not body.get("tools"):
-            return {"message": {"content": SAID["reply"]}, "finish_reason": "stop"}
-        arguments = json.dumps({"word": SAID["argument"]})
-        name = next((name for name in ("refund", "fail", "look") if name in str(last["content"])), "look")
-        call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}}
-        return {"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
-
-    def _send(self, status: int, body: str, longer: int = 0) -> None:
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body) + longer))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, format: str, *args: object) -> None:
-        return
 
 
 @pytest.fixture(scope="module")
 def address() -> Generator[str]:
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, name="canary-server", daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.over.set()
-    server.shutdown()
-    server.server_close()
-    thread.join(WAIT)
+    with serving() as found:
+        yield found
 
 
 @pytest.fixture(autouse=True)
@@ -104,60 +31,10 @@ def online(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", f"{address}/v1")
 
 
-class Seen:
-    """All that was logged, shown and raised."""
-
-    def __init__(self) -> None:
-        self.logged: list[str] = []
-        self.shown: list[str] = []
-        self.raised: list[str] = []
-
-    def show(self, *things: object) -> None:
-        """Note the repr and the text of things."""
-        self.shown += [text for thing in things for text in (repr(thing), str(thing))]
-
-    def add(self, error: BaseException) -> None:
-        """Note what an error tells, and all that it came of."""
-        self.raised.append("".join(traceback.format_exception(error)))
-        each: BaseException | None = error
-        while each is not None:
-            self.raised += [repr(each), str(each), repr(getattr(each, "__notes__", ""))]
-            self.raised.append(repr(vars(each)) if isinstance(each, us.UnderstudyError) else "")
-            self.raised.append(repr(getattr(getattr(each, "_request", None), "headers", "")))
-            each = each.__cause__
-
-    @contextmanager
-    def expecting(self, *kinds: type[BaseException]) -> Generator[None]:
-        with pytest.raises(kinds) as caught:
-            yield
-        self.add(caught.value)
-
-    def leaks_of(self, secrets: dict[str, str], *places: list[str]) -> set[str]:
-        """Return the names of the secrets that stand there, whole or in part."""
-        texts = [text for place in places for text in place]
-        return {f"{name}: {text[:300]}" for name, secret in secrets.items() for text in texts if secret[:-6] in text}
-
-
-class Collector(logging.Handler):
-    """Notes every record: its message, all its fields, its exception and its stack."""
-
-    def __init__(self, seen: Seen) -> None:
-        super().__init__(logging.DEBUG)
-        self._seen = seen
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._seen.logged += [record.getMessage(), repr(vars(record)), logging.Formatter().format(record)]
-
-
 @pytest.fixture
 def seen() -> Generator[Seen]:
-    found, root = Seen(), logging.getLogger()
-    collector, level = Collector(found), root.level
-    root.addHandler(collector)
-    root.setLevel(logging.DEBUG)
-    yield found
-    root.removeHandler(collector)
-    root.setLevel(level)
+    with watching() as found:
+        yield found
 
 
 def tools_of(seen: Seen) -> list[us.ToolLike]:
