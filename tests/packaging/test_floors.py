@@ -22,6 +22,7 @@ PURE = {
     "__future__",
     "abc",
     "base64",
+    "bisect",
     "collections",
     "contextlib",
     "copy",
