@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, cast
 
 from understudy.permits import Permit
-from understudy.tools import Tool
+from understudy.tools import Tool, ToolChanges
 
 from .checks import checked_id
 from .runner import Runner
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 LONGEST_NAME = 64  # As the providers have it for tools.
 
@@ -76,6 +79,10 @@ class SubAgent(Tool[[str], str]):
 
     def __get__(self, instance: object, owner: type | None = None) -> SubAgent:  # type: ignore[override]  # no method
         return self
+
+    def replace(self, **changes: Unpack[ToolChanges]) -> NoReturn:
+        """Raise `TypeError`: what a sub-agent is made of is given to `SubAgent`."""
+        raise TypeError(f"sub-agent {self.name!r} is not changed; make another with SubAgent(…)")
 
     def __repr__(self) -> str:
         return f"SubAgent({self.runner!r}, name={self.name!r})"

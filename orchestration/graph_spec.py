@@ -59,26 +59,64 @@ class GraphSpec(GroupSpec):
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def problems_of(tasks: Sequence[TaskSpec]) -> list[str]:
-    """Return what is wrong with the tasks of a workflow, a sentence each; none if all is well."""
+@dataclass(frozen=True, slots=True)
+class GraphProblem:
+    """What is wrong with a workflow's tasks."""
+
+    message: str
+    task: int
+    """Position of the task that it is about."""
+    where: tuple[str | int, ...] = ()
+    """Which argument of the task, and which entry of it."""
+    whose: str = ""
+    """What the sentence about it begins with."""
+
+    def __str__(self) -> str:
+        return self.whose + self.message
+
+
+def problems_of(tasks: Sequence[TaskSpec]) -> list[GraphProblem]:
+    """Return what is wrong with the tasks of a workflow; none if all is well."""
+    found = [*_problems_with_names(tasks), *_problems_with_dependencies(tasks)]
+    circle = circle_in(tasks)
+    if circle:
+        names = [task.name for task in tasks]
+        path = " -> ".join(circle)
+        found.append(GraphProblem(f"the tasks wait for one another: {path}", names.index(circle[0]), ("dependencies",)))
+    if found:
+        return found
+    before, known = ancestors(tasks), {task.name for task in tasks}
+    return [
+        GraphProblem(message, position, (option,), f"task {task.name!r}: ")
+        for position, task in enumerate(tasks)
+        for option, message in _problems_with(task, before[task.name], known)
+    ]
+
+
+def _problems_with_names(tasks: Sequence[TaskSpec]) -> Iterator[GraphProblem]:
+    seen: set[str] = set()
+    told: set[str] = set()
+    for position, task in enumerate(tasks):
+        if task.name in seen and task.name not in told:
+            told.add(task.name)
+            yield GraphProblem(f"two tasks are named {task.name!r}", position, ("name",))
+        seen.add(task.name)
+    for position, task in enumerate(tasks):
+        if task.name in RESERVED:
+            message = f"a task cannot be named {task.name!r}: that is {RESERVED[task.name]}"
+            yield GraphProblem(message, position, ("name",))
+
+
+def _problems_with_dependencies(tasks: Sequence[TaskSpec]) -> Iterator[GraphProblem]:
     names = [task.name for task in tasks]
     known = set(names)
-    twice = sorted({n for n in names if names.count(n) > 1}) if len(known) < len(names) else []
-    found = [f"two tasks are named {name!r}" for name in twice]
-    found += [f"a task cannot be named {name!r}: that is {RESERVED[name]}" for name in names if name in RESERVED]
-    for task in tasks:
-        for name in task.dependencies:
+    for position, task in enumerate(tasks):
+        for number, name in enumerate(task.dependencies):
             if name not in known:
                 near = get_close_matches(name, names, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else f"; the tasks are: {', '.join(names)}"
-                found.append(f"task {task.name!r}: it depends on {name!r}, which is no task{hint}")
-    circle = circle_in(tasks)
-    if circle:
-        found.append(f"the tasks wait for one another: {' -> '.join(circle)}")
-    if found:
-        return found
-    before = ancestors(tasks)
-    return [problem for task in tasks for problem in _problems_with(task, before[task.name], known)]
+                message = f"it depends on {name!r}, which is no task{hint}"
+                yield GraphProblem(message, position, ("dependencies", number), f"task {task.name!r}: ")
 
 
 def circle_in(tasks: Sequence[TaskSpec]) -> list[str]:
@@ -114,30 +152,31 @@ def ancestors(tasks: Sequence[TaskSpec]) -> Mapping[str, frozenset[str]]:
     return found
 
 
-def _problems_with(task: TaskSpec, before: frozenset[str], names: Container[str]) -> Iterator[str]:
-    where = f"task {task.name!r}"
+def _problems_with(task: TaskSpec, before: frozenset[str], names: Container[str]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a task, as the name of the argument, and words."""
     if task.for_each is not None and (task.until is not None or task.asks_until):
-        yield f"{where}: for_each and until cannot be combined; put one of them into a workflow of its own"
+        yield "for_each", "for_each and until cannot be combined; put one of them into a workflow of its own"
     own = {INPUT}
     if task.for_each is not None:
         own.add(ITEM)
     if task.until is not None or task.asks_until:
         own.add(PREVIOUS)
-    for what, of_own, found in _read(task):
+    for option, of_own, found in _read(task):
+        what = "its prompt" if option == "prompt" else option
         if isinstance(found, ValueError):
-            yield f"{where}: {what}: {found}"
+            yield option, f"{what}: {found}"
         elif found.name in RESERVED and found.name not in own | of_own:
-            yield f"{where}: {what} refers to {found}, {RESERVED[found.name]}, which it is not or has not"
+            yield option, f"{what} refers to {found}, {RESERVED[found.name]}, which it is not or has not"
         elif found.name in names and found.name not in before | of_own:
-            yield f"{where}: {what} refers to {found}, but {found.name!r} is none of its dependencies"
+            yield option, f"{what} refers to {found}, but {found.name!r} is none of its dependencies"
 
 
 def _read(task: TaskSpec) -> Iterator[tuple[str, set[str], Reference | ValueError]]:
-    """Yield each reference of a task: where it stands, which names are allowed only there, and what it is."""
+    """Yield each reference of a task: in which argument, which names are allowed only there, and what it is."""
     try:
-        yield from (("its prompt", set[str](), found) for found in references(task.prompt))
+        yield from (("prompt", set[str](), found) for found in references(task.prompt))
     except ValueError as error:
-        yield "its prompt", set(), error
+        yield "prompt", set(), error
     if task.for_each is not None:
         try:
             yield "for_each", set(), one_reference(task.for_each)

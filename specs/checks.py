@@ -1,32 +1,45 @@
-"""Check what a spec's values mean: ids, models, tools.
+"""Check what the values of agents mean: ids, models, prompts, memories, criteria, callbacks.
 
-These read the document as it is, so that they find their problems even where the grammar finds others beside them.
+These read the documents as they are, so that they find their problems even where the grammar finds others beside them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import cast
 
-from understudy.messages import JsonValue
+from understudy.jsonschemas import fits
+from understudy.messages import JsonObject
 from understudy.models import PROVIDERS, ModelName
 from understudy.orchestration.checks import ID
+from understudy.prices import Price
 
-from .document import Document, Path
-from .problems import Place, Problem, did_you_mean, listed
-from .shape import owner
-from .toolbox import Toolbox
+from .clients import option_problem
+from .definitions import Definition
+from .problems import Problem, did_you_mean, listed
+from .registered import Registered
+from .sources import Sources
+from .spots import Spot
+from .tool_checks import check_tools
 
-JsonMapping = Mapping[str, JsonValue]
 
-
-def check_meaning(document: Document, toolbox: Toolbox) -> Iterator[Problem]:
-    """Yield what is wrong with the agents of a document, apart from its grammar."""
-    ids: dict[str, Place] = {}
-    for path, agent in _agents(document):
-        for at, message in (*_check_id(document, path, agent, ids), *_check_model(path, agent)):
-            yield Problem(document.place(at), owner(document, path) + message)
-        for at, message in _check_tools(document, path, agent, toolbox):
-            yield Problem(document.place(at), owner(document, path) + message)
+def check_definition(
+    definition: Definition, sources: Sources, registered: Registered, memories: Mapping[str, object]
+) -> Iterator[Problem]:
+    """Yield what is wrong with a definition by itself, apart from its grammar."""
+    spot = definition.spot
+    id = spot.at("id")
+    if id.text is not None and not ID.fullmatch(id.text):
+        yield id.problem(f"'id' must be 1 to 128 characters on one line, without edges of space; got {id.text[:60]!r}")
+    if definition.kind == "agent":
+        yield from _check_model(spot)
+        yield from _check_prompt(spot, sources)
+        yield from check_tools(spot, registered.toolbox)
+        yield from _check_memory(spot, memories)
+        yield from _check_named(spot.at("callbacks"), "callback", registered.callbacks)
+        yield from _check_named(spot.at("criteria"), "criterion", registered.criteria)
+        yield from _check_schemas(spot)
+        yield from _check_budget(spot)
 
 
 def model_string(provider: str | None, model: str | None) -> str:
@@ -36,80 +49,99 @@ def model_string(provider: str | None, model: str | None) -> str:
     return provider if model is None else f"{provider}:{model}"
 
 
-def _agents(document: Document) -> list[tuple[Path, JsonMapping]]:
-    top = document.value
-    agents = top.get("agents") if isinstance(top, Mapping) else None
-    if not isinstance(agents, list):
-        return []
-    return [(("agents", position), agent) for position, agent in enumerate(agents) if isinstance(agent, Mapping)]
-
-
-Found = Iterator[tuple[Path, str]]
-"""Where, and what."""
-
-
-def _check_id(document: Document, path: Path, agent: JsonMapping, ids: dict[str, Place]) -> Found:
-    id = agent.get("id")
-    if not isinstance(id, str):
-        return
-    at = (*path, "id")
-    if not ID.fullmatch(id):
-        yield at, f"'id' must be 1 to 128 characters on one line, without edges of space; got {id[:60]!r}"
-    if id in ids:
-        yield at, f"this id stands twice, first in line {ids[id].line}"
-    ids.setdefault(id, document.place(at))
-
-
-def _check_model(path: Path, agent: JsonMapping) -> Found:
-    provider, model = agent.get("provider"), agent.get("model")
-    at_provider, at_model = (*path, "provider"), (*path, "model")
-    if isinstance(provider, str) and provider not in PROVIDERS:
+def _check_model(agent: Spot) -> Iterator[Problem]:
+    at_provider, at_model = agent.at("provider"), agent.at("model")
+    provider, model = at_provider.text, at_model.text
+    if provider is not None and provider not in PROVIDERS:
         expected = listed(sorted(PROVIDERS))
-        yield at_provider, f"unknown provider {provider!r}; expected {expected}{did_you_mean(provider, PROVIDERS)}"
+        yield at_provider.problem(
+            f"unknown provider {provider!r}; expected {expected}{did_you_mean(provider, PROVIDERS)}"
+        )
         return
-    if not isinstance(provider, str | None) or not isinstance(model, str | None):
+    if any(at.value is not None and at.text is None for at in (at_provider, at_model)):
         return
     prefix = "" if model is None else model.partition(":")[0]
     if provider is not None and model is not None and ":" in model and prefix in PROVIDERS:
-        yield at_model, f"'provider' and 'model' both name a provider; write model: {model.partition(':')[2]}"
+        yield at_model.problem(f"'provider' and 'model' both name a provider; write model: {model.partition(':')[2]}")
         return
     text = model_string(provider, model)
     if not text:
-        yield at_model, "'model' is missing; expected model: PROVIDER:MODEL, such as anthropic:claude-haiku-4-5"
+        found = "'model' is missing; expected model: PROVIDER:MODEL, such as anthropic:claude-haiku-4-5"
+        yield at_model.problem(found)
         return
     if provider is None and ":" not in text and text not in PROVIDERS:
-        yield at_model, f"no provider for {text!r}; add provider: NAME, one of {listed(sorted(PROVIDERS))}"
+        yield at_model.problem(f"no provider for {text!r}; add provider: NAME, one of {listed(sorted(PROVIDERS))}")
         return
     try:
-        ModelName.parse(text)
+        name = ModelName.parse(text)
     except ValueError as error:
-        yield at_model, str(error)
+        yield at_model.problem(str(error))
+        return
+    for key, at in agent.entries():
+        problem = option_problem(name, key, at.value)
+        if problem:
+            yield at.problem(problem)
 
 
-def _check_tools(document: Document, path: Path, agent: JsonMapping, toolbox: Toolbox) -> Found:
-    listed_tools = agent.get("tools")
-    tools = listed_tools if isinstance(listed_tools, list) else []
-    seen: dict[str, Path] = {}
-    names: list[str] = []
-    for position, given in enumerate(tools):
-        at = (*path, "tools", position)
-        reference = given.get("name") if isinstance(given, Mapping) else given
-        if not isinstance(reference, str):
-            continue
-        if reference in seen:
-            yield at, f"the tool {reference!r} stands twice, first in line {document.place(seen[reference]).line}"
-        seen.setdefault(reference, at)
-        found = toolbox.find(reference)
-        if isinstance(found, str):
-            yield at, found
-        else:
-            names.append(found.name)
-    settings = agent.get("settings")
-    choice = settings.get("tool_choice") if isinstance(settings, Mapping) else None
-    if len(names) == len(tools) and isinstance(choice, str):
-        if choice not in ("auto", "none", "required", *names):
-            known = ["auto", "none", "required", *names]
-            hint = did_you_mean(choice, known)
-            yield (*path, "settings", "tool_choice"), f"tool_choice {choice!r} must be one of {listed(known)}{hint}"
-        if choice == "required" and not names:
-            yield (*path, "settings", "tool_choice"), "tool_choice is 'required', but the agent has no tools"
+def _check_prompt(agent: Spot, sources: Sources) -> Iterator[Problem]:
+    file = agent.at("system_prompt").at("file")
+    if file.text is not None:
+        found = sources.prompt(file)
+        if isinstance(found, Problem):
+            yield found
+
+
+def _check_memory(agent: Spot, memories: Mapping[str, object]) -> Iterator[Problem]:
+    memory = agent.at("memory")
+    if memory.text is not None and memory.text not in memories:
+        there = listed(memories, "no 'memories'")
+        yield memory.problem(f"no memory {memory.text!r}; there are {there}{did_you_mean(memory.text, memories)}")
+
+
+def _check_named(entries: Spot, kind: str, known: Mapping[str, object]) -> Iterator[Problem]:
+    for entry in entries.items():
+        name = entry.at("name")
+        if name.text is not None and name.text not in known:
+            there = listed(sorted(known), "none")
+            hint = did_you_mean(name.text, known)
+            yield name.problem(f"no {kind} {name.text!r} is registered; registered: {there}{hint}")
+
+
+def _check_schemas(agent: Spot) -> Iterator[Problem]:
+    criteria = [criterion.at("schema") for criterion in agent.at("criteria").items()]
+    for schema in (agent.at("output_schema"), *criteria):
+        if schema.is_mapping:
+            try:
+                fits(cast(JsonObject, schema.value))
+            except ValueError as error:
+                yield schema.problem(f"{schema.path[-1]!r}: {error}")
+
+
+def _check_budget(agent: Spot) -> Iterator[Problem]:
+    cost = agent.at("budget").at("cost_usd")
+    text = model_string(agent.at("provider").text, agent.at("model").text)
+    try:
+        name = str(ModelName.parse(text))
+    except ValueError:
+        return
+    if (
+        cost.value is not None
+        and name not in dict(agent.at("budget").at("prices").entries())
+        and Price.of(name) is None
+    ):
+        yield cost.problem(
+            f"no price is known of {name!r}, so its cost cannot be bounded; add prices: {{{name!r}: {{input: …, output: …}}}}"
+        )
+
+
+def check_memories(spots: list[Spot]) -> tuple[dict[str, Spot], list[Problem]]:
+    """Return the shared memories of all files by name, and a problem for each name that stands twice."""
+    found: dict[str, Spot] = {}
+    problems: list[Problem] = []
+    for spot in spots:
+        for name, at in spot.at("memories").entries():
+            if name in found:
+                first = found[name]
+                problems.append(at.key_problem(f"the memory {name!r} stands in {first.document.source} too"))
+            found.setdefault(name, at)
+    return found, problems

@@ -6,9 +6,9 @@ Nothing of the text is executed: only the tags of plain data are known, and what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -16,6 +16,7 @@ from yaml.reader import ReaderError
 
 from understudy.messages import JsonValue
 
+from .environment import fill_in, is_bound_later, mentions_environment
 from .problems import Place, Problem
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -26,6 +27,7 @@ MAX_VALUES = 100_000  # Aliases make a page of text expand to billions of values
 MAX_DEPTH = 50  # A spec needs six levels; Python's stack ends at a few hundred.
 
 MERGE = "tag:yaml.org,2002:merge"
+STRING = "tag:yaml.org,2002:str"
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class Document:
     """A YAML document, converted.
 
     Attributes:
+        source: the file, or `<text>`.
         value: None, booleans, numbers, strings, lists, and dictionaries with string keys.
         problems: what was wrong with the text; the value lacks what they are about.
         places: where each value starts.
@@ -40,6 +43,7 @@ class Document:
         scalars: numbers, strings and the like as they stand in the text.
     """
 
+    source: str
     value: JsonValue = None
     problems: list[Problem] = field(default_factory=list[Problem])
     places: dict[Path, Place] = field(default_factory=dict[Path, Place])
@@ -52,37 +56,53 @@ class Document:
             path = path[:-1]
         return self.places.get(path, Place(1, 1))
 
+    def problem(self, place: Place, message: str) -> Problem:
+        """Make a problem of this document."""
+        return Problem(self.source, place, message)
+
     def key_place(self, path: Path) -> Place:
         """Return where the key of the entry at `path` starts, or the place of its value if it has none."""
         return self.key_places.get(path) or self.place(path)
 
 
-def decode(data: bytes) -> tuple[str, list[Problem]]:
-    """Return the text of a file: UTF-8, with or without a byte-order mark."""
+class NotUtf8(ValueError):
+    """Bytes that are no text; says which, and has their place."""
+
+    def __init__(self, message: str, place: Place) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+def decode(data: bytes) -> str:
+    """Return the text of a file: UTF-8, with or without a byte-order mark.
+
+    Raises:
+        NotUtf8: it is none.
+    """
     try:
-        return data.decode("utf-8-sig"), []
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8-sig", errors="replace")
         found = f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        return "", [Problem(_place_of_offset(before, len(before)), found)]
+        raise NotUtf8(found, _place_of_offset(before, len(before))) from None
 
 
-def read_document(text: str) -> Document:
+def read_document(text: str, source: str, environment: Mapping[str, str]) -> Document:
     """Convert one YAML document. What is wrong with it stands in `problems`; nothing is raised."""
-    document = Document()
+    document = Document(source)
     size = len(text.encode(errors="surrogatepass"))
     if size > MAX_BYTES:
         found = f"the spec has {size:,} bytes; expected at most {MAX_BYTES:,}"
-        document.problems.append(Problem(Place(1, 1), found))
+        document.problems.append(document.problem(Place(1, 1), found))
         return document
     text = text.removeprefix("\ufeff")
     try:
         node = _Composer(text).get_single_node()
     except yaml.YAMLError as error:
-        document.problems.append(_explain(error, text))
+        document.problems.append(document.problem(*_explain(error, text)))
         return document
     if node is not None:
-        _Converter(document).run(node)
+        _Converter(document, environment).run(node)
     return document
 
 
@@ -116,8 +136,9 @@ def _too_much(depth: int) -> str:
 
 
 class _Converter:
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
         self._document = document
+        self._environment = environment
         self._scalars = yaml.constructor.SafeConstructor()
         self._open: list[Node] = []  # what is being converted, from the top; an alias to one of these never ends
         self._count = 0
@@ -126,10 +147,10 @@ class _Converter:
         try:
             self._document.value = self._value(node, ())
         except _TooMuch as error:
-            self._document.problems.append(_explain(error, ""))
+            self._document.problems.append(self._document.problem(*_explain(error, "")))
 
     def _problem(self, node: Node, message: str) -> None:
-        self._document.problems.append(Problem(_start(node), message))
+        self._document.problems.append(self._document.problem(_start(node), message))
 
     def _value(self, node: Node, path: Path) -> JsonValue:
         self._document.places[path] = _start(node)
@@ -150,11 +171,26 @@ class _Converter:
             return self._mapping(node, path)
         if isinstance(node, SequenceNode) and node.tag.endswith(":seq"):
             return [self._value(item, (*path, position)) for position, item in enumerate(node.value)]
-        if isinstance(node, ScalarNode) and (convert := self._converters().get(node.tag)) is not None:
-            return self._scalar(node, path, convert)
+        if isinstance(node, ScalarNode):
+            node = self._filled(node, path)
+            convert = self._converters().get(node.tag)
+            if convert is not None:
+                return self._scalar(node, path, convert)
         tag = node.tag.replace("tag:yaml.org,2002:", "!!")
         self._problem(node, f"the tag {tag} is not allowed here; expected plain text, numbers, lists and mappings")
         return None
+
+    def _filled(self, node: ScalarNode, path: Path) -> ScalarNode:
+        """Return the scalar with the environment's values in place; one that is nothing else is read as YAML reads them."""
+        if not mentions_environment(node.value):
+            return node
+        filled = fill_in(node.value, self._environment, bound_later=is_bound_later(path))
+        for problem in filled.problems:
+            self._problem(node, problem)
+        tag = node.tag
+        if filled.is_whole and node.style is None and tag == STRING:
+            tag = _tag_of(filled.text)
+        return ScalarNode(tag, filled.text, node.start_mark, node.end_mark, node.style)
 
     def _converters(self) -> dict[str, Callable[[ScalarNode], JsonValue]]:
         make = self._scalars
@@ -212,6 +248,12 @@ class _Converter:
         return {}
 
 
+def _tag_of(text: str) -> str:
+    """Return the tag that plain text has, in YAML: that of a number, if it is one."""
+    resolver: Any = yaml.resolver.Resolver()  # its stubs say nothing
+    return str(resolver.resolve(ScalarNode, text, (True, False)))
+
+
 def _start(node: Node) -> Place:
     return Place(node.start_mark.line + 1, node.start_mark.column + 1)
 
@@ -221,21 +263,21 @@ def _place_of_offset(text: str, offset: int) -> Place:
     return Place(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
 
 
-def _explain(error: yaml.YAMLError, text: str) -> Problem:
+def _explain(error: yaml.YAMLError, text: str) -> tuple[Place, str]:
     """Say where the text is not YAML, and why."""
     if isinstance(error, ReaderError):
         place = _place_of_offset(text, error.position)
-        return Problem(place, f"the character U+{ord(text[error.position]):04X} is not allowed in YAML")
+        return place, f"the character U+{ord(text[error.position]):04X} is not allowed in YAML"
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return Problem(Place(1, 1), f"this is not YAML: {error}")
+        return Place(1, 1), f"this is not YAML: {error}"
     mark = error.problem_mark
     place = Place(mark.line + 1, mark.column + 1)
     if isinstance(error, _TooMuch):
-        return Problem(place, str(error.problem))
+        return place, str(error.problem)
     if "\\t" in str(error.problem):
-        return Problem(place, "a tab cannot indent YAML; use spaces")
+        return place, "a tab cannot indent YAML; use spaces"
     context = "" if error.context is None else f" ({error.context})"
-    return Problem(place, f"this is not YAML: {error.problem}{context}")
+    return place, f"this is not YAML: {error.problem}{context}"
 
 
 def _short(text: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
 from understudy.errors import SpecError
 from understudy.orchestration import Agent, ParallelAgent, SequentialAgent, Workflow
 from understudy.orchestration.runner import Runner
+from understudy.orchestration.supervisors import Supervisor
 
 from .problems import did_you_mean, listed
 
@@ -23,13 +24,16 @@ class LoadedSpec:
     Attributes:
         source: the file, or `<text>`.
         runners: agents, groups and workflows by id, in the order of the text; those that stand inside of others too.
+        supervisors: by id.
     """
 
     source: str
     runners: Mapping[str, Runner[object]]
+    supervisors: Mapping[str, Supervisor] = field(default_factory=dict[str, Supervisor])
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "runners", MappingProxyType(dict(self.runners)))
+        object.__setattr__(self, "supervisors", MappingProxyType(dict(self.supervisors)))
 
     @property
     def agents(self) -> Mapping[str, Agent[object]]:
@@ -62,6 +66,10 @@ class LoadedSpec:
     def runner(self, id: str) -> Runner[object]:
         """Return the agent, group or workflow with this id."""
         return self._find(id, self.runners, "runner")
+
+    def supervisor(self, id: str) -> Supervisor:
+        """Return the supervisor with this id."""
+        return self._find(id, self.supervisors, "supervisor")
 
     def _find(self, id: str, made: Mapping[str, R], kind: str) -> R:
         if id in made:

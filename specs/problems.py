@@ -21,14 +21,21 @@ class Place(NamedTuple):
 class Problem:
     """One thing that is wrong."""
 
+    source: str
+    """The file, or `<text>`."""
     place: Place
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.source}:{self.place.line}:{self.place.column}: {self.message}"
 
-def spec_error(source: str, problems: Iterable[Problem]) -> SpecError:
-    """Make the error that lists all problems, in the order of the text: `newsroom.yaml:3:5: …`."""
-    unique = sorted({(problem.place, problem.message) for problem in problems})
-    return SpecError("\n".join([f"{source}:{place.line}:{place.column}: {message}" for place, message in unique]))
+
+def spec_error(problems: Iterable[Problem], sources: Iterable[str] = ()) -> SpecError:
+    """Make the error that lists all problems, in the order of the text, file by file: `newsroom.yaml:3:5: …`."""
+    unique = list(dict.fromkeys(problems))
+    position = {source: number for number, source in enumerate(sources)}
+    unique.sort(key=lambda problem: (position.get(problem.source, 0), problem.place, problem.message))
+    return SpecError("\n".join(map(str, unique)))
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
+
+from understudy.models import PROVIDERS
 
 from .document import Document, Path
-from .grammar import LATER, AgentGrammar, SettingsGrammar, SpecGrammar
-from .problems import Problem, did_you_mean, listed
+from .grammar import SpecGrammar
+from .keys import NO_FORM, annotation_at, grammar_at, keys_of, types_of
+from .problems import Place, Problem, did_you_mean, listed
+from .spots import owner, owner_length
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -26,52 +31,60 @@ EXPECTED = {
     "model_attributes_type": "a mapping",
 }
 """What pydantic calls a misfit -> what should have stood there."""
-
-LEVELS: dict[tuple[str, ...], tuple[type[BaseModel], str]] = {
-    (): (SpecGrammar, "a spec"),
-    ("agents",): (AgentGrammar, "an agent"),
-    ("agents", "settings"): (SettingsGrammar, "'settings'"),
+PATTERNS = {
+    r"\S": "must not be empty",
+    r"^[^/]+$": "must not be empty or hold a '/'",
+    r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$": "must be letters, digits, '_' and '-', at most 64, and begin with a letter",
 }
-"""Keys that lead to a mapping -> its grammar, and what it is called."""
+"""A grammar's pattern -> what it demands, in words."""
+SECRETS = re.compile(r"(api_?key|access_token|token|secret|password|credentials?)$", re.IGNORECASE)
+AT_KEY = ("extra_forbidden", "value_error")
+"""Misfits that are told at the key, and not at its value."""
 
 
 def check_shape(document: Document) -> tuple[SpecGrammar | None, list[Problem]]:
     """Return the document as the grammar sees it, or what does not fit."""
     if document.value is None:
-        return None, [Problem(document.place(()), "there is no spec here; expected 'agents:' and a list of agents")]
+        found = "there is no spec here; expected 'agents:' and a list of agents"
+        return None, [document.problem(document.place(()), found)]
     try:
         return SpecGrammar.model_validate(document.value), []
     except ValidationError as error:
         return None, [_problem(document, detail) for detail in error.errors(include_url=False)]
 
 
-def owner(document: Document, path: Path) -> str:
-    """Return `agent 'clerk': ` for a path inside of that agent, `agents[1]: ` if it has no id, else an empty text."""
-    match path:
-        case ("agents", int(position), *_):
-            id = document.scalars.get(("agents", position, "id"))
-            return f"agent {id!r}: " if id else f"agents[{position}]: "
-        case _:
-            return ""
-
-
 def _problem(document: Document, detail: ErrorDetails) -> Problem:
-    path: Path = detail["loc"]
+    path = _path(detail)
+    if detail["type"] == NO_FORM and "type" in _keys_in(detail):
+        path = (*path, "type")
     explain = _KINDS.get(detail["type"], _other)
-    at_key = detail["type"] in ("extra_forbidden", "value_error")
-    place = document.key_place(path) if at_key else document.place(path)
-    return Problem(place, owner(document, path) + explain(document, path, detail))
+    place = document.key_place(path) if detail["type"] in AT_KEY else document.place(path)
+    return document.problem(Place(*place), owner(document, path) + explain(document, path, detail))
+
+
+def _path(detail: ErrorDetails) -> Path:
+    """Return where a misfit is in the document, which has no forms on the way."""
+    return tuple([step for step in detail["loc"] if not (isinstance(step, str) and step.startswith("<"))])
+
+
+def _keys_in(detail: ErrorDetails) -> dict[str, object]:
+    given: object = detail["input"]
+    return cast("dict[str, object]", given) if isinstance(given, dict) else {}
 
 
 def _unknown_key(document: Document, path: Path, detail: ErrorDetails) -> str:
-    grammar, name = LEVELS[tuple([step for step in path[:-1] if isinstance(step, str)])]
-    known = [key for key in grammar.model_fields if key not in LATER]
+    grammar = grammar_at(SpecGrammar, detail["loc"][:-1])
+    assert grammar is not None  # only mappings with known keys have unknown ones
+    known = [key for key, _ in keys_of(grammar)]
     key = str(path[-1])
-    return f"{name} has no key {key!r}; expected {listed(known)}{did_you_mean(key, known)}"
+    if SECRETS.search(key):
+        names = listed([f"{provider.upper()}_API_KEY" for provider in PROVIDERS if provider in ("openai", "anthropic")])
+        return f"{grammar.called} has no key {key!r}: keys never stand in a spec; they come from the environment ({names}, …)"
+    return f"{grammar.called} has no key {key!r}; expected {listed(known)}{did_you_mean(key, known)}"
 
 
 def _missing(document: Document, path: Path, detail: ErrorDetails) -> str:
-    return f"{str(path[-1])!r} is missing"
+    return f"{_name(path)} is missing"
 
 
 def _meaning(document: Document, path: Path, detail: ErrorDetails) -> str:
@@ -82,7 +95,44 @@ def _meaning(document: Document, path: Path, detail: ErrorDetails) -> str:
 
 def _bound(document: Document, path: Path, detail: ErrorDetails) -> str:
     words = detail["msg"].removeprefix("Input should be ").replace("greater than or equal to", "at least")
-    return f"{_name(path)} must be {words.replace('less than or equal to', 'at most')}, got {detail['input']}"
+    words = words.replace("less than or equal to", "at most").replace("greater than", "above")
+    return f"{_name(path)} must be {words}, got {detail['input']}"
+
+
+def _one_of(document: Document, path: Path, detail: ErrorDetails) -> str:
+    words = str(detail.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ")
+    known = [{"False": "false", "True": "true"}.get(word, word) for word in words.split(", ")]
+    return _must_be(document, path, detail["input"], known, _got(document, path, detail))
+
+
+def _must_be(document: Document, path: Path, given: object, known: list[str], got: str) -> str:
+    hint = did_you_mean(given, known) if isinstance(given, str) else ""
+    return f"{_name(path)} must be {'one of ' if len(known) > 1 else ''}{listed(known)}{got}{hint}"
+
+
+def _no_form(document: Document, path: Path, detail: ErrorDetails) -> str:
+    keys = _keys_in(detail)
+    types = types_of(annotation_at(SpecGrammar, detail["loc"]))
+    if "type" in keys:
+        given = keys["type"]
+        return _must_be(document, path, given, types, f", got {_short(given) if isinstance(given, str) else 'no text'}")
+    kinds = f" ({', '.join(types)})" if types else ""
+    return f"{_name(path)} {detail['msg']}{kinds}{_got(document, path, detail)}"
+
+
+def _pattern(document: Document, path: Path, detail: ErrorDetails) -> str:
+    return f"{_name(path)} {PATTERNS[detail.get('ctx', {})['pattern']]}{_got(document, path, detail)}"
+
+
+def _length(document: Document, path: Path, detail: ErrorDetails) -> str:
+    least = detail.get("ctx", {}).get("min_length", 0)
+    if least == 1:
+        return f"{_name(path)} must hold at least one {str(path[-1]).removesuffix('ren').removesuffix('s')}"
+    return f"{_name(path)} must hold two numbers, the first and the most"
+
+
+def _empty(document: Document, path: Path, detail: ErrorDetails) -> str:
+    return f"{_name(path)} must not be empty"
 
 
 def _other(document: Document, path: Path, detail: ErrorDetails) -> str:
@@ -91,15 +141,17 @@ def _other(document: Document, path: Path, detail: ErrorDetails) -> str:
     return f"{_name(path)} {wanted}{_got(document, path, detail)}"
 
 
-def _too_short(document: Document, path: Path, detail: ErrorDetails) -> str:
-    return f"{_name(path)} must hold at least one agent"
-
-
 _KINDS: dict[str, Callable[[Document, Path, ErrorDetails], str]] = {
     "extra_forbidden": _unknown_key,
     "missing": _missing,
     "value_error": _meaning,
-    "too_short": _too_short,
+    "too_short": _length,
+    "too_long": _length,
+    "string_too_short": _empty,
+    "string_pattern_mismatch": _pattern,
+    "literal_error": _one_of,
+    NO_FORM: _no_form,
+    "greater_than": _bound,
     "greater_than_equal": _bound,
     "less_than_equal": _bound,
 }
@@ -107,7 +159,7 @@ _KINDS: dict[str, Callable[[Document, Path, ErrorDetails], str]] = {
 
 def _name(path: Path) -> str:
     """Return how people call what stands at `path`: 'tools[2]', 'settings.seed', 'the spec'."""
-    steps = path[2:] if path[:1] == ("agents",) and len(path) > 2 else path
+    steps = path[owner_length(path) :] or path
     text = "".join([f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps]).removeprefix(".")
     return repr(text) if text else "a spec"
 

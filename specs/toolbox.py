@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 from understudy.errors import SpecError
-from understudy.tools import Tool, ToolLike
-from understudy.toolsets import is_toolset
+from understudy.tools import Tool, ToolChanges
+from understudy.toolsets import ToolSource, is_toolset, tools_in
 
 from .problems import did_you_mean, listed
 from .toolfiles import load_tool_file
 
 
 class Toolbox:
-    """Finds tools by the names that specs use.
+    """Finds tools and toolsets by the names that specs use.
 
     Args:
         registered: tools by name. A plain function becomes a tool of that name; a tool keeps its own.
@@ -25,19 +26,17 @@ class Toolbox:
 
     def __init__(
         self,
-        registered: Mapping[str, ToolLike],
+        registered: Mapping[str, ToolSource],
         *,
         folder: Path | None = None,
         unusable: Mapping[str, str] | None = None,
     ) -> None:
-        self._tools: dict[str, Tool[..., object]] = {
-            name: named_tool(name, given) for name, given in registered.items()
-        }
+        self._tools: dict[str, ToolSource] = {name: named_tool(name, given) for name, given in registered.items()}
         self._folder = folder
         self._unusable = unusable or {}
 
-    def find(self, reference: str) -> Tool[..., object] | str:
-        """Return the tool, or say why there is none."""
+    def find(self, reference: str) -> ToolSource | str:
+        """Return the tool or toolset, or say why there is none."""
         known = self._tools.get(reference)
         if known is not None:
             return known
@@ -54,17 +53,17 @@ class Toolbox:
             f"no tool {reference!r}; there are {there}; give more with --tools FILE.py, or name FILE.py:FUNCTION{near}"
         )
 
-    def get(self, reference: str) -> Tool[..., object]:
-        """Return the tool.
+    def get(self, reference: str, changes: ToolChanges) -> ToolSource:
+        """Return the tool or toolset; a tool with the changes, if there are any.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is none, or a change is out of range.
+            TypeError: the tool cannot be changed so.
         """
-        match self.find(reference):
-            case Tool() as found:
-                return found
-            case str(why):
-                raise ValueError(why)
+        found = self.find(reference)
+        if isinstance(found, str):
+            raise ValueError(found)  # noqa: TRY004  # it is the reason, and not the value
+        return cast("Tool[..., object]", found).replace(**changes) if changes and isinstance(found, Tool) else found
 
     def _from_file(self, reference: str, file: str, name: str) -> Tool[..., object] | str:
         if self._folder is None:
@@ -81,14 +80,29 @@ class Toolbox:
         return tool
 
 
-def named_tool(name: str, given: ToolLike) -> Tool[..., object]:
-    """Return the tool that is registered as `name`.
+def named_tool(name: str, given: ToolSource) -> ToolSource:
+    """Return the tool that is registered as `name`, or the toolset.
 
     Raises:
         TypeError: `given` is no function, or its signature is not that of a tool.
+        ValueError: it is a toolset that has no tools.
     """
-    if is_toolset(given):
-        raise TypeError(f"{name!r} is a toolset, and specs name tools one by one; register those of an object of it")
-    if isinstance(given, Tool):
-        return cast("Tool[..., object]", given)  # narrowing loses the parameter
-    return Tool(given, name=name)
+    found: object = given  # what is narrowed loses its parameters
+    if isinstance(found, Tool):
+        return cast("Tool[..., object]", found)
+    if is_toolset(_class_of(found)):
+        tools_in(given)
+        return given
+    if not callable(found):
+        raise TypeError(f"a tool is made from a function, got {found!r}")
+    return Tool(found, name=name)
+
+
+def _class_of(given: object) -> object:
+    """Return what a partial makes objects of; anything else as it is."""
+    return cast("partial[object]", given).func if isinstance(given, partial) else given
+
+
+def tool_names(given: ToolSource) -> list[str]:
+    """Return what a model calls a tool, or the tools of a toolset."""
+    return [tool.name for tool in tools_in(given)]

@@ -17,6 +17,7 @@ from typing import (
     Generic,
     ParamSpec,
     TypeAlias,
+    TypedDict,
     TypeVar,
     cast,
     overload,
@@ -36,6 +37,8 @@ from understudy.tooloptions import (
 )
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from understudy.toolsets import Origin
 
 P = ParamSpec("P")
@@ -48,6 +51,22 @@ DEFAULT_TOOL_TIMEOUT = 60.0  # Long enough for a slow web service, short enough 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")  # The strictest of the providers' rules: OpenAI's 64 characters.
 
 ApprovalRule: TypeAlias = "bool | Callable[[ToolCall, RunContext], bool]"
+
+
+class ToolChanges(TypedDict, total=False):
+    """What `Tool.replace` can change."""
+
+    name: str
+    description: str | None
+    timeout: float | None
+    retries: int
+    idempotent: bool
+    approval: ApprovalRule
+    isolation: Isolation
+    memory_limit: int | None
+    max_parallel: int | None
+    on_error: OnToolError | None
+    max_result: int | None
 
 
 class Tool(Generic[P, R_co]):
@@ -189,7 +208,7 @@ class Tool(Generic[P, R_co]):
         """Return the tool of one instance, with the same options: the approval that a method needs goes with it."""
         if instance is None:
             return cast("Tool[..., object]", self)
-        return self._copy(self._function.__get__(instance, owner), self.name)
+        return self._copy(self._function.__get__(instance, owner), {})
 
     def of_toolset(self, origin: Origin, name: str) -> Tool[..., object]:
         """Return this method as a tool of a toolset's, whose object each call gets from the runtime.
@@ -198,25 +217,41 @@ class Tool(Generic[P, R_co]):
             ValueError: no provider would take the name.
         """
         function = self._function.__func__ if inspect.ismethod(self._function) else self._function
-        made = self._copy(function, name)
+        made = self._copy(function, {"name": name})
         made.toolset = origin
         return made
 
-    def _copy(self, function: Callable[..., object], name: str) -> Tool[..., object]:
-        return Tool(
-            function,
-            name=name,
-            description=self._description,
-            timeout=self.timeout,
-            retries=self.retries,
-            idempotent=self.idempotent,
-            approval=self.approval,
-            isolation=self.isolation,
-            memory_limit=self.memory_limit,
-            max_parallel=self.max_parallel,
-            on_error=self.on_error,
-            max_result=self.max_result,
-        )
+    def replace(self, **changes: Unpack[ToolChanges]) -> Tool[P, R_co]:
+        """Return a copy with some options changed, which says the same to a model unless `name` or `description` is.
+
+        Raises:
+            TypeError: the tool has no such option, or a value is of the wrong type.
+            ValueError: a value is out of range.
+        """
+        unknown = sorted(changes.keys() - ToolChanges.__annotations__.keys())
+        if unknown:
+            known = ", ".join(sorted(ToolChanges.__annotations__))
+            raise TypeError(f"tool {self.name!r} has no {', '.join(unknown)}; it has {known}")
+        copy = self._copy(self._function, changes)
+        copy.toolset = self.toolset
+        return cast("Tool[P, R_co]", copy)
+
+    def _copy(self, function: Callable[..., object], changes: ToolChanges) -> Tool[..., object]:
+        kept: ToolChanges = {
+            "name": self.name,
+            "description": self._description,
+            "timeout": self.timeout,
+            "retries": self.retries,
+            "idempotent": self.idempotent,
+            "approval": self.approval,
+            "isolation": self.isolation,
+            "memory_limit": self.memory_limit,
+            "max_parallel": self.max_parallel,
+            "on_error": self.on_error,
+            "max_result": self.max_result,
+        }
+        kept.update(changes)
+        return Tool(function, **kept)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         if inspect.ismethod(self._function):

@@ -328,7 +328,7 @@ def test_parameters_that_do_not_fit_are_refused_before_anything_runs(
 )
 def test_what_is_wrong_with_the_tasks_is_found_before_anything_runs(tasks: list[TaskSpec], says: str) -> None:
     with pytest.raises(AssertionError, match=says):
-        raise AssertionError("; ".join(problems_of(tasks)))
+        raise AssertionError("; ".join(map(str, problems_of(tasks))))
 
 
 def test_a_long_chain_of_tasks_is_no_problem() -> None:

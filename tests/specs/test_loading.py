@@ -206,7 +206,7 @@ def test_a_name_is_registered_once() -> None:
 
 
 def test_two_tools_that_the_model_could_not_tell_apart_are_refused() -> None:
-    with pytest.raises(SpecError, match="<text>:1:10: agent 'a': two tools are named 'web_search'"):
+    with pytest.raises(SpecError, match="<text>:1:47: agent 'a': two tools are named 'web_search'"):
         load_spec_text("agents: [{id: a, model: rehearsal, tools: [x, y]}]", tools={"x": web_search, "y": web_search})
 
 

@@ -204,9 +204,3 @@ def test_a_method_cannot_run_in_a_process() -> None:
             @us.tool(isolation="process")
             def look(self) -> str:
                 return "seen"
-
-
-def test_specs_take_no_toolsets() -> None:
-    for given in (Shelf, Shelf()):
-        with pytest.raises((TypeError, us.SpecError), match="'shelf' is a toolset"):
-            us.SpecLoader().register_tool("shelf", given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

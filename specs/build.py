@@ -1,0 +1,139 @@
+"""Make definitions out of what the grammar read, each after those that it is made of.
+
+By now everything was checked, so what the classes refuse all the same is rare; it is told where its definition stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeVar, cast
+
+from understudy.orchestration import ParallelAgent, SequentialAgent, Task, Workflow
+from understudy.orchestration.runner import Runner
+from understudy.orchestration.supervision import OneForAll, OneForOne, RestForOne, Strategy
+from understudy.orchestration.supervisors import Child, Supervisor
+
+from .agent_grammar import AgentGrammar
+from .build_agent import AgentBuilder, given
+from .definitions import Definition
+from .grammar import SpecGrammar
+from .keys import Grammar
+from .problems import Problem
+from .spots import Spot
+from .workflow_grammar import (
+    ChildGrammar,
+    GraphGrammar,
+    ParallelGrammar,
+    RefGrammar,
+    SequentialGrammar,
+    Step,
+    SupervisorGrammar,
+    TaskGrammar,
+)
+
+T = TypeVar("T")
+STRATEGIES: Mapping[str, type[Strategy]] = {
+    "one_for_one": OneForOne,
+    "one_for_all": OneForAll,
+    "rest_for_one": RestForOne,
+}
+
+
+class Builder:
+    """Makes the definitions of one spec.
+
+    Attributes:
+        runners: what was made, by id.
+        supervisors: what was made, by id.
+        problems: what could not be made, and why.
+    """
+
+    def __init__(self, agents: AgentBuilder) -> None:
+        self._agents = agents
+        self.runners: dict[str, Runner[object]] = {}
+        self.supervisors: dict[str, Supervisor] = {}
+        self.problems: list[Problem] = []
+
+    def build(self, definitions: Iterable[Definition], grammars: Mapping[str, SpecGrammar], order: list[str]) -> None:
+        """Make all definitions, in the order given; `grammars` has those of the documents, by source."""
+        by_id = {definition.id: definition for definition in definitions}
+        for id in order:
+            spot = by_id[id].spot
+            described = _described(grammars[spot.document.source], spot)
+            try:
+                self._make(described, spot)
+            except _Stopped:
+                pass
+
+    def _make(self, described: object, spot: Spot) -> None:
+        match described:
+            case AgentGrammar():
+                self.runners[described.id] = self._try(spot, lambda: self._agents.agent(described, spot, self.runners))
+            case SequentialGrammar():
+                steps = self._steps(described.steps)
+                options = given(described, "description", "pass_output")
+                self.runners[described.id] = self._try(spot, lambda: SequentialAgent(described.id, steps, **options))
+            case ParallelGrammar():
+                steps = self._steps(described.steps)
+                options = given(described, "description", "max_parallel", "on_error", merge="merge_strategy")
+                self.runners[described.id] = self._try(spot, lambda: ParallelAgent(described.id, steps, **options))
+            case GraphGrammar():
+                tasks = [
+                    self._try(at, partial(self._task, task))
+                    for task, at in zip(described.tasks, spot.at("tasks").items(), strict=True)
+                ]
+                options = given(described, "description", "max_parallel")
+                self.runners[described.id] = self._try(spot, lambda: Workflow(described.id, tasks, **options))
+            case SupervisorGrammar():
+                self.supervisors[described.id] = self._try(spot, lambda: self._supervisor(described))
+            case _:
+                raise AssertionError(f"no definition: {described!r}")
+
+    def _try(self, spot: Spot, make: Callable[[], T]) -> T:
+        """Return what `make` makes; what it refuses becomes a problem of the spot."""
+        try:
+            return make()
+        except KeyError:
+            raise _Stopped from None  # what it needs could not be made, which was told
+        except (TypeError, ValueError, ArithmeticError) as error:
+            self.problems += [spot.problem(line) for line in str(error).splitlines()]
+            raise _Stopped from None
+
+    def _steps(self, steps: Iterable[Step]) -> list[Runner[object]]:
+        ids = [step.ref if isinstance(step, RefGrammar) else step.id for step in steps]
+        if not all(id in self.runners for id in ids):
+            raise _Stopped
+        return [self.runners[id] for id in ids]
+
+    def _task(self, task: TaskGrammar) -> Task:
+        options = given(task, "prompt", "retries", "when", "for_each", "until", "max_repeats")
+        if "backoff" in task.model_fields_set:
+            options["backoff"] = tuple(task.backoff)
+        runner = self.runners[task.agent or task.ref or ""]
+        return Task(task.id, runner, dependencies=task.dependencies or (), **options)
+
+    def _supervisor(self, described: SupervisorGrammar) -> Supervisor:
+        options = given(described, "max_restarts", "within")
+        if described.backoff is not None:
+            options["backoff"] = tuple(described.backoff)
+        strategy = STRATEGIES[described.strategy](**options)
+        children = [self._child(child) for child in described.children]
+        return Supervisor(described.id, children, strategy=strategy)
+
+    def _child(self, child: str | ChildGrammar) -> Runner[object] | Child | Supervisor:
+        if isinstance(child, ChildGrammar):
+            return Child(self.runners[child.ref], restart=child.restart)
+        return self.supervisors[child] if child in self.supervisors else self.runners[child]
+
+
+class _Stopped(Exception):
+    """A definition could not be made; why is told."""
+
+
+def _described(grammar: Grammar, spot: Spot) -> object:
+    """Return what the grammar read at a spot."""
+    found: object = grammar
+    for step in spot.path:
+        found = cast("list[object]", found)[step] if isinstance(step, int) else getattr(found, step)
+    return found

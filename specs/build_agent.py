@@ -1,0 +1,179 @@
+"""Make agents out of what the grammar read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, cast
+
+from understudy.budget import Budget
+from understudy.callbacks import AgentCallback
+from understudy.criteria import Criterion, KeywordCriteria, MaxIterationsCriteria, StructuredOutputCriteria
+from understudy.logs import LoggingCallback
+from understudy.memory import InMemoryMemory, Memory, WindowedMemory
+from understudy.messages import Settings
+from understudy.models import Model, ModelLike, ModelName
+from understudy.orchestration import Agent, SubAgent
+from understudy.orchestration.runner import Runner
+from understudy.prices import Price
+from understudy.tools import ToolChanges
+from understudy.toolsets import ToolSource
+
+from .agent_grammar import (
+    AgentGrammar,
+    BudgetGrammar,
+    InMemoryGrammar,
+    KeywordGrammar,
+    LoggingGrammar,
+    MaxIterationsGrammar,
+    NamedGrammar,
+    PromptFile,
+    SettingsGrammar,
+    StructuredOutputGrammar,
+    SubAgentGrammar,
+    ToolGrammar,
+    WindowedGrammar,
+)
+from .checks import model_string
+from .clients import Client, client, options_of
+from .keys import Grammar
+from .registered import Registered
+from .sources import Sources
+from .spots import Spot
+
+AS_THEY_ARE = (
+    *("description", "max_iterations", "max_turns", "max_continues", "continue_message", "max_invalid_retries"),
+    *("max_output_retries", "on_tool_error", "on_invalid_call", "output_mode"),
+)
+"""Keys of an agent whose values are the arguments of `Agent`."""
+
+
+def given(described: Grammar, *names: str, **renamed: str) -> dict[str, Any]:
+    """Return the arguments that a spec gives, and not those it leaves out: the defaults are those of the classes."""
+    pairs = {**{name: name for name in names}, **renamed}
+    return {to: getattr(described, name) for to, name in pairs.items() if name in described.model_fields_set}
+
+
+class AgentBuilder:
+    """Makes agents.
+
+    Args:
+        sources: has the prompts that stand in files.
+        registered: tools, callbacks and criteria by name.
+        memories: what the spec says of the memories that agents share, by name.
+    """
+
+    def __init__(
+        self, sources: Sources, registered: Registered, memories: Mapping[str, InMemoryGrammar | WindowedGrammar]
+    ) -> None:
+        self._sources = sources
+        self._registered = registered
+        self._memories = {name: _new_memory(described) for name, described in memories.items()}
+        self._clients: dict[Client, Model] = {}
+
+    def agent(self, described: AgentGrammar, spot: Spot, runners: Mapping[str, Runner[object]]) -> Agent[object]:
+        """Make an agent; `runners` has those that are made already.
+
+        Raises:
+            TypeError: its class refuses something.
+            ValueError: the same.
+            KeyError: a runner that it needs is not made.
+        """
+        options: dict[str, Any] = given(described, *AS_THEY_ARE)
+        if described.settings is not None:
+            options["settings"] = _settings(described.settings)
+        if described.budget is not None:
+            options["budget"] = _budget(described.budget)
+        made: Agent[object] = Agent(
+            described.id,
+            model=self._model(described),
+            system_prompt=self._prompt(described, spot),
+            tools=[self._tool(entry) for entry in described.tools or ()],
+            sub_agents=[_sub_agent(entry, runners) for entry in described.sub_agents or ()],
+            criteria=[self._criterion(entry) for entry in described.criteria or ()],
+            callbacks=[self._callback(entry) for entry in described.callbacks or ()],
+            memory=self._memory(described),
+            **options,
+        )
+        return made
+
+    def _model(self, described: AgentGrammar) -> ModelLike:
+        text = model_string(described.provider, described.model)
+        options = options_of(described)
+        if not options:
+            return text
+        name = ModelName.parse(text)
+        key: Client = (name, tuple(options.items()))
+        if key not in self._clients:  # agents that say the same share connections, as those with a model string do
+            self._clients[key] = client(name, options)
+        return self._clients[key]
+
+    def _prompt(self, described: AgentGrammar, spot: Spot) -> str:
+        if not isinstance(described.system_prompt, PromptFile):
+            return described.system_prompt
+        found = self._sources.prompt(spot.at("system_prompt").at("file"))
+        assert isinstance(found, str)  # it was read when the spec was checked
+        return found
+
+    def _tool(self, entry: str | ToolGrammar) -> ToolSource:
+        if isinstance(entry, str):
+            return self._registered.toolbox.get(entry, {})
+        changes = cast(ToolChanges, given(entry, *(entry.model_fields_set - {"name"})))
+        return self._registered.toolbox.get(entry.name, changes)
+
+    def _criterion(
+        self, entry: MaxIterationsGrammar | KeywordGrammar | StructuredOutputGrammar | NamedGrammar
+    ) -> Criterion:
+        match entry:
+            case MaxIterationsGrammar():
+                return MaxIterationsCriteria(entry.max)
+            case KeywordGrammar():
+                return KeywordCriteria(entry.keyword)
+            case StructuredOutputGrammar():
+                return StructuredOutputCriteria(entry.schema_)
+            case NamedGrammar():
+                return self._registered.criteria[entry.name]
+
+    def _callback(self, entry: LoggingGrammar | NamedGrammar) -> AgentCallback:
+        match entry:
+            case LoggingGrammar():
+                level = logging.getLevelNamesMapping()[entry.level.upper()]
+                return LoggingCallback(contents=entry.contents, level=level)
+            case NamedGrammar():
+                return self._registered.callbacks[entry.name]
+
+    def _memory(self, described: AgentGrammar) -> Memory | None:
+        match described.memory:
+            case None:
+                return None
+            case str():
+                return self._memories[described.memory]
+            case _:
+                return _new_memory(described.memory)
+
+
+def _new_memory(described: InMemoryGrammar | WindowedGrammar) -> Memory:
+    options = given(described, "max_conversations")
+    if isinstance(described, WindowedGrammar):
+        return WindowedMemory(described.window_size, **options)
+    return InMemoryMemory(**options)
+
+
+def _settings(described: SettingsGrammar) -> Settings:
+    options = given(described, *described.model_fields_set)
+    options["stop"] = tuple(described.stop)
+    return Settings(**options)
+
+
+def _budget(described: BudgetGrammar) -> Budget:
+    prices = {model: Price(**given(price, *price.model_fields_set)) for model, price in described.prices.items()}
+    options = given(described, *described.model_fields_set)
+    options["prices"] = prices
+    return Budget(**options)
+
+
+def _sub_agent(entry: str | SubAgentGrammar, runners: Mapping[str, Runner[object]]) -> SubAgent:
+    if isinstance(entry, str):
+        return SubAgent(runners[entry])
+    options = given(entry, "name", "description", "allow", "deny", "timeout")
+    return SubAgent(runners[entry.agent or entry.ref or ""], **options)

@@ -1,0 +1,85 @@
+"""`${env:NAME}` in a spec: values of the environment that are no secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .problems import did_you_mean
+
+MARK = "${env:"
+PLACE = re.compile(r"\$\$\{env:|\$\{env:([^{}]*)(\}?)")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SECRET = re.compile(
+    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(^|_)(KEY|TOKEN|PWD)$",
+    re.IGNORECASE,
+)
+BOUND_LATER = ("prompt", "when", "for_each", "until")
+"""Keys of a task whose `${…}` a workflow binds, and whose `$${` it takes for `${`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A text with the environment's values in place.
+
+    Attributes:
+        text: the text; without what the problems are about.
+        is_whole: whether it is one value and nothing else.
+        problems: what is wrong with the names in it.
+    """
+
+    text: str
+    is_whole: bool
+    problems: tuple[str, ...]
+
+
+def mentions_environment(text: str) -> bool:
+    """Whether a text has a place for a value of the environment, or stands for one."""
+    return MARK in text
+
+
+def is_bound_later(path: tuple[str | int, ...]) -> bool:
+    """Whether what stands at a path of a document is bound again by a workflow."""
+    return len(path) > 2 and path[-3] == "tasks" and path[-1] in BOUND_LATER
+
+
+def fill_in(text: str, environment: Mapping[str, str], *, bound_later: bool = False) -> Filled:
+    """Put the environment's values into a text; `$${env:` stands for `${env:`.
+
+    Args:
+        text: what a spec says.
+        environment: value by name.
+        bound_later: whether a workflow looks through the text again; it takes the values as they are then.
+    """
+    problems: list[str] = []
+
+    def value_of(found: re.Match[str]) -> str:
+        if found.group().startswith("$$"):
+            return found.group() if bound_later else MARK
+        name = found.group(1).strip()
+        problem = _problem_with(name, bool(found.group(2)), environment)
+        if problem:
+            problems.append(problem)
+            return ""
+        return environment[name].replace("${", "$${") if bound_later else environment[name]
+
+    filled = PLACE.sub(value_of, text)
+    whole = PLACE.fullmatch(text)
+    return Filled(filled, whole is not None and not text.startswith("$$"), tuple(problems))
+
+
+def _problem_with(name: str, closed: bool, environment: Mapping[str, str]) -> str:
+    if not closed or not NAME.fullmatch(name):
+        return (
+            f"'${{env:{name[:60]}' names no variable; expected ${{env:NAME}}, or $${{env: for the characters themselves"
+        )
+    if SECRET.search(name):
+        return (
+            f"${{env:{name}}} looks like a secret, and a spec holds none: it is shown, logged and drawn; "
+            "keys are found in the environment by the model's provider itself"
+        )
+    if name not in environment:
+        known = [each for each in environment if not SECRET.search(each)]
+        return f"the environment has no {name}; set it before the spec is loaded{did_you_mean(name, known)}"
+    return ""

@@ -1,0 +1,83 @@
+"""From documents to definitions: the grammar, the meaning, and then the making, if nothing was wrong before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .agent_grammar import InMemoryGrammar, WindowedGrammar
+from .build import Builder
+from .build_agent import AgentBuilder
+from .checks import check_definition, check_memories
+from .definitions import Definition, check_ids, check_references, definitions_in, in_order_of_need
+from .document import Document
+from .grammar import SpecGrammar
+from .loaded import LoadedSpec
+from .problems import Problem, spec_error
+from .registered import Registered
+from .shape import check_shape
+from .sources import Sources
+from .spots import Spot
+from .task_checks import check_children, check_tasks
+
+
+def load(sources: Sources, registered: Registered) -> LoadedSpec:
+    """Make what a spec describes.
+
+    Raises:
+        SpecError: something is wrong; the message has a line for each problem.
+    """
+    documents = sources.documents
+    found: list[Problem] = []
+    grammars: dict[str, SpecGrammar] = {}
+    for document in documents:
+        if document.value is None and document.problems:
+            continue
+        grammar, misfits = check_shape(document)
+        found += misfits
+        if grammar is not None:
+            grammars[document.source] = grammar
+    definitions = definitions_in(documents)
+    memories, twice = check_memories([Spot.top(document) for document in documents])
+    order, circles = in_order_of_need(definitions)
+    found += [*twice, *_check_meaning(definitions), *circles]
+    found += [p for one in definitions for p in check_definition(one, sources, registered, memories)]
+    if not definitions and not found and not any(document.problems for document in documents):
+        found += _nothing(documents[0])
+    _stop_at(documents, found)
+    builder = Builder(AgentBuilder(sources, registered, _memories(grammars.values())))
+    builder.build(definitions, grammars, order)
+    _stop_at(documents, builder.problems)
+    ids = [definition.id for definition in definitions]
+    runners = {id: builder.runners[id] for id in ids if id in builder.runners}
+    supervisors = {id: builder.supervisors[id] for id in ids if id in builder.supervisors}
+    return LoadedSpec(documents[0].source, runners, supervisors)
+
+
+def _check_meaning(definitions: list[Definition]) -> Iterator[Problem]:
+    yield from check_ids(definitions)
+    yield from check_references(definitions)
+    for definition in definitions:
+        if definition.kind == "workflow":
+            yield from check_tasks(definition)
+        if definition.kind == "supervisor":
+            yield from check_children(definition)
+
+
+def _nothing(document: Document) -> list[Problem]:
+    agents = Spot.top(document).at("agents")
+    missing = agents.value is None
+    return [agents.problem("'agents' is missing" if missing else "'agents' must hold at least one agent")]
+
+
+def _stop_at(documents: list[Document], found: list[Problem]) -> None:
+    """Raise the error of all problems, if there are any, those of the text included."""
+    told = {(problem.source, problem.place) for document in documents for problem in document.problems}
+    of_text = [problem for document in documents for problem in document.problems]
+    # What stands at such a place as None was not written so.
+    problems = [*of_text, *[problem for problem in found if (problem.source, problem.place) not in told]]
+    if problems:
+        raise spec_error(problems, [document.source for document in documents])
+
+
+def _memories(grammars: Iterable[SpecGrammar]) -> dict[str, InMemoryGrammar | WindowedGrammar]:
+    return {name: described for grammar in grammars for name, described in (grammar.memories or {}).items()}

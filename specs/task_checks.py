@@ -1,0 +1,58 @@
+"""Check what a spec says of a workflow's tasks, by the rules that a workflow is made by, and of supervisors' children."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from understudy.orchestration.graph_spec import TaskSpec, problems_of
+
+from .definitions import Definition
+from .problems import Problem
+from .spots import Spot
+from .tool_checks import check_one_of_two
+
+KEYS = {"name": "id"}
+"""Argument of a task -> its key, where they differ."""
+
+
+def check_tasks(definition: Definition) -> Iterator[Problem]:
+    """Yield what is wrong with the tasks of a workflow: names, dependencies, references."""
+    tasks = definition.spot.at("tasks").items()
+    for task in tasks:
+        if task.is_mapping:
+            yield from check_one_of_two(task)
+    named = [task.at("id") for task in tasks]
+    needed = [each for task in tasks for each in task.at("dependencies").items()]
+    if not tasks or not all(each.text for each in (*named, *needed)):
+        return  # what the others depend on is not known
+    for problem in problems_of([_as_told(task) for task in tasks]):
+        spot = tasks[problem.task]
+        for step in problem.where:
+            spot = spot.items()[step] if isinstance(step, int) else spot.at(KEYS.get(step, step))
+        yield spot.problem(problem.message)
+
+
+def check_children(definition: Definition) -> Iterator[Problem]:
+    """Yield a problem for each child of a supervisor that stands twice."""
+    seen: set[str] = set()
+    for child in definition.spot.at("children").items():
+        id = child.text or child.at("ref").text
+        if id is None:
+            continue
+        if id in seen:
+            yield child.problem(f"the child {id!r} stands twice")
+        seen.add(id)
+
+
+def _as_told(task: Spot) -> TaskSpec:
+    """Return a task as a workflow knows it; what is no text is left out, and told by the grammar."""
+    prompt = task.at("prompt").text
+    return TaskSpec(
+        name=task.at("id").text or "",
+        runner="",
+        prompt="${input}" if prompt is None else prompt,
+        dependencies=tuple([each.text or "" for each in task.at("dependencies").items()]),
+        when=task.at("when").text,
+        for_each=task.at("for_each").text,
+        until=task.at("until").text,
+    )
