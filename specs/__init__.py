@@ -1,7 +1,8 @@
 """Specs: agents described in YAML, loaded into the definitions that Python makes."""
 
+from .drawing import draw
 from .loaded import LoadedSpec
 from .loader import SpecLoader, load_spec, load_spec_text
 from .toolfiles import ToolFile, load_tool_file
 
-__all__ = ["LoadedSpec", "SpecLoader", "ToolFile", "load_spec", "load_spec_text", "load_tool_file"]
+__all__ = ["LoadedSpec", "SpecLoader", "ToolFile", "draw", "load_spec", "load_spec_text", "load_tool_file"]

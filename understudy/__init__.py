@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         CallbackAbort,
         CircularAgentCall,
         DisallowedAgentCall,
+        DrawingError,
         InvalidOutput,
         MailboxFull,
         MaxIterationsExceeded,
@@ -214,6 +215,7 @@ if TYPE_CHECKING:
     from understudy.specs import (
         LoadedSpec,
         SpecLoader,
+        draw,
         load_spec,
         load_spec_text,
     )
@@ -294,6 +296,7 @@ else:
             "CallbackAbort",
             "CircularAgentCall",
             "DisallowedAgentCall",
+            "DrawingError",
             "InvalidOutput",
             "MailboxFull",
             "MaxIterationsExceeded",
@@ -457,6 +460,7 @@ else:
         "understudy.specs": (
             "LoadedSpec",
             "SpecLoader",
+            "draw",
             "load_spec",
             "load_spec_text",
         ),
@@ -556,6 +560,7 @@ __all__ = [
     "DisallowedAgentCall",
     "Done",
     "Down",
+    "DrawingError",
     "Escalated",
     "Event",
     "FailRun",
@@ -698,6 +703,7 @@ __all__ = [
     "collect",
     "configure",
     "current_scope",
+    "draw",
     "first",
     "load_spec",
     "load_spec_text",

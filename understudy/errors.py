@@ -2,6 +2,7 @@
 
     UnderstudyError
     ├── SpecError                       a spec file or a definition is wrong
+    ├── DrawingError                    runners cannot be drawn
     ├── ProviderError                   a model API failed
     │   ├── RateLimited                 it asked us to slow down
     │   ├── AuthenticationError         the key is missing or refused
@@ -64,6 +65,10 @@ def _revive(cls: type[UnderstudyError], args: tuple[object, ...], state: dict[st
 
 class SpecError(UnderstudyError, ValueError):
     """A spec file cannot be loaded. The message lists every problem, a line each."""
+
+
+class DrawingError(UnderstudyError):
+    """Runners cannot be drawn: there are none or too many, or the program that draws them is missing or failed."""
 
 
 class ProviderError(UnderstudyError):
