@@ -41,17 +41,25 @@ def _part(part: Part, indent: str) -> Iterator[str]:
         case Node(kind="agent"):
             yield f"{indent}{part.key} [label={_label(part)}]"
         case Node(title=""):
-            yield f'{indent}{part.key} [label="" shape=point width=0.1]'
+            yield f'{indent}{part.key} [label="" shape=point width=0.1 style=filled fillcolor="#57606a"]'
         case Node():
             yield f'{indent}{part.key} [label={_label(part)} fontsize=10 height=0.25 fillcolor="#eaeef2"]'
 
 
 def _label(part: Part) -> str:
     """Return an HTML-like label, the only kind with lines in small."""
-    title = escape(part.title)
+    title = _escaped(part.title)
     lines = [title if part.kind == "join" else f"<B>{title}</B>"]
-    lines += [f'<FONT POINT-SIZE="10">{escape(note)}</FONT>' for note in part.notes]
+    lines += [f'<FONT POINT-SIZE="10">{_escaped(note)}</FONT>' for note in part.notes]
     return f"<{'<BR/>'.join(lines)}>"
+
+
+def _escaped(text: str) -> str:
+    """Return a text in which nothing is markup, and no backslash begins one of Graphviz's own names, such as `\\N`.
+
+    A bare `]` may begin the end of a CDATA section: Graphviz's XML parser holds it back beyond the tag that follows.
+    """
+    return escape(text).replace("\\", "\\\\").replace("]", "&#93;")
 
 
 def _arrow(arrow: Arrow) -> str:
@@ -59,8 +67,8 @@ def _arrow(arrow: Arrow) -> str:
     options = [
         f"ltail=cluster_{arrow.tail.key}" if isinstance(arrow.tail, Box) else "",
         f"lhead=cluster_{arrow.head.key}" if isinstance(arrow.head, Box) else "",
-        "style=dashed" if arrow.hands_over else "",
-        f"label=<{escape(arrow.label)}>" if arrow.label else "",
+        "style=dashed" if arrow.hands_over else "weight=4",  # the way of a run is straight, and sub-agents beside it
+        f"label=<&#160; {_escaped(arrow.label)}&#160; >" if arrow.label else "",
     ]
     said = " ".join([option for option in options if option])
     return f"{arrow.tail.exit.key} -> {arrow.head.entry.key}" + (f" [{said}]" if said else "")

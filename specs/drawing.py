@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,7 @@ from understudy.orchestration.runner import Runner
 
 from .dot import to_dot
 from .mermaid import to_mermaid
-from .picture import picture_of
+from .sketching import picture_of
 
 Form: TypeAlias = Literal["mermaid", "dot", "svg"]
 FORMS: tuple[str, ...] = get_args(Form)
@@ -57,8 +58,9 @@ def _checked(runners: object) -> list[Runner[object]]:
         return [cast("Runner[object]", runners)]
     if isinstance(runners, (str, bytes)) or not isinstance(runners, Iterable):
         raise TypeError(f"draw takes a runner, such as us.Agent(…), or several; got {runners!r}")
-    given = cast("Mapping[str, object]", runners).values() if isinstance(runners, Mapping) else runners
-    found = list(cast("Iterable[object]", given))
+    if isinstance(runners, Mapping):
+        runners = cast("Mapping[str, object]", runners).values()
+    found = list(cast("Iterable[object]", runners))
     for each in found:
         if not isinstance(each, Runner):
             raise TypeError(f"draw takes runners, such as us.Agent(…); got {each!r} among them")
@@ -83,4 +85,5 @@ def _svg(dot: str) -> str:
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()[:500]
         raise DrawingError(f"{program} failed with status {done.returncode}: {said}")
-    return done.stdout.decode()
+    # Titles, which browsers show under the pointer, are the keys of nodes: nothing that anyone knows them by.
+    return re.sub(r"<title>[^<]*</title>\n?", "", done.stdout.decode())

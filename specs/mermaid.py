@@ -18,16 +18,30 @@ STYLES = {
 HARMLESS = " -,:()?"  # Not the dot: Mermaid reads labels as Markdown, where it makes lists and links.
 
 
+CONFIG = """\
+---
+config:
+  flowchart:
+    wrappingWidth: 500
+    subGraphTitleMargin: {{top: 4, bottom: {bottom}}}
+---
+flowchart TD
+"""
+"""A frame's title goes over what is inside of the frame, unless it is told how much room to leave, in pixels."""
+LINE, ROOM = 25, 20  # The height of a line of notes, and how much of it there is room for without being told.
+
+
 def to_mermaid(picture: Picture) -> str:
     """Return a flowchart, for a file `.mmd` or a fenced block of Markdown."""
-    lines = ["flowchart TD"]
+    notes = max([len(part.notes) for part in _all(picture.parts) if isinstance(part, Box)], default=0)
+    lines: list[str] = []
     for part in picture.parts:
         lines += _part(part, "  ")
     lines += [f"  {_arrow(arrow)}" for arrow in picture.arrows]
     kinds = dict.fromkeys([part.kind for part in _all(picture.parts)])
     lines += [f"  classDef {kind} {STYLES[kind]}" for kind in kinds]
     lines += [f"  class {','.join([p.key for p in _all(picture.parts) if p.kind == kind])} {kind}" for kind in kinds]
-    return "\n".join(lines) + "\n"
+    return CONFIG.format(bottom=max(0, LINE * notes - ROOM)) + "\n".join(lines) + "\n"
 
 
 def _all(parts: tuple[Part, ...]) -> Iterator[Part]:
@@ -41,6 +55,7 @@ def _part(part: Part, indent: str) -> Iterator[str]:
     match part:
         case Box():
             yield f"{indent}subgraph {part.key}[{_label(part)}]"
+            yield f"{indent}  direction TB"  # else it goes the other way than what is around it
             for inner in part.parts:
                 yield from _part(inner, indent + "  ")
             yield f"{indent}end"
@@ -59,10 +74,9 @@ def _label(part: Part) -> str:
 
 
 def _arrow(arrow: Arrow) -> str:
-    # Between nodes, never boxes: the layout of arrows that end at nested subgraphs is faulty.
     line = "-.->" if arrow.hands_over else "-->"
     label = f'|"{_escaped(arrow.label)}"|' if arrow.label else ""
-    return f"{arrow.tail.exit.key} {line}{label} {arrow.head.entry.key}"
+    return f"{arrow.tail.key} {line}{label} {arrow.head.key}"
 
 
 def _escaped(text: str) -> str:

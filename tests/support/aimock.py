@@ -50,8 +50,8 @@ def aimock_version() -> str:
     return version
 
 
-def installed(npm: str) -> Path:
-    """Return the folder that holds aimock, after fetching it once for this checkout.
+def installed(npm: str, package: Path = PACKAGE, name: str = "") -> Path:
+    """Return the folder that holds aimock, or what another `package.json` names, after fetching it once for this checkout.
 
     It is fetched into a folder of its own and then renamed, so that of several runs at once the first one wins and
     none sees half of it.
@@ -59,12 +59,12 @@ def installed(npm: str) -> Path:
     Raises:
         NotInstalled: npm failed or took too long; the message says why.
     """
-    folder = CACHE / f"aimock-{aimock_version()}"
+    folder = CACHE / (name or f"aimock-{aimock_version()}")
     if not folder.is_dir():
         CACHE.mkdir(parents=True, exist_ok=True)
         making = Path(tempfile.mkdtemp(prefix=".installing-", dir=CACHE))
         try:
-            shutil.copy2(PACKAGE, making)
+            shutil.copy2(package, making)
             _install(npm, making)
             _rename(making, folder)
         finally:
