@@ -25,6 +25,7 @@ examples:
 
 COMMANDS = {
     "run": "run an agent, a group or a workflow of a spec on one input",
+    "chat": "talk to an agent, a group or a workflow of a spec, line by line",
     "resume": "go on with a run that waits",
 }
 

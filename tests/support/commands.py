@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import Iterable, Iterator
 
-from understudy.commands import resume, run
+from understudy.commands import chat, resume, run
 from understudy.commands.waiting import system_of
 from understudy.orchestration.runner import Runner
 from understudy.specs import LoadedSpec
@@ -44,3 +44,13 @@ def resume_made(runner: Runner[object], token: str, *words: str) -> int:
     out = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         return resume.carry_out(spec_of(runner), system_of(arguments), arguments, out)
+
+
+def chat_made(runner: Runner[object], *words: str) -> int:
+    """Carry out `understudy chat made.yaml ID …` and return its status."""
+    parser = argparse.ArgumentParser()
+    chat.add_arguments(parser)
+    arguments = parser.parse_args([FILE, runner.id, *words])
+    out = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        return chat.carry_out(spec_of(runner), arguments, out)

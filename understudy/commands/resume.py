@@ -170,7 +170,7 @@ def _go_on(runner: Runner[object], arguments: argparse.Namespace, system: ActorS
         raise
     except ValueError as error:
         raise UsageMistake(str(error)) from error
-    _log_calls(outcome.messages, log)
+    log_calls(outcome.messages, log)
     return outcome
 
 
@@ -182,7 +182,7 @@ def _answer(given: Sequence[Given]) -> Answer:
     return {one.pause: one.answer for one in given if one.pause is not None}
 
 
-def _log_calls(messages: Sequence[Message], log: CallLog) -> None:
+def log_calls(messages: Sequence[Message], log: CallLog) -> None:
     """Put a run's tool calls into the log; those of another process have sent no events here."""
     results: dict[str, ToolResult] = {}
     for message in reversed(messages):

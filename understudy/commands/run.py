@@ -55,6 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE.yaml", help="the spec")
     parser.add_argument("id", metavar="ID", help="which of its agents, groups and workflows")
     parser.add_argument("input", metavar="INPUT", nargs="?", help="what the user says; - reads standard input")
+    add_parameters(parser)
+    options.add_tools(parser)
+    options.add_run_options(parser)
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    """Add `--set`."""
     parser.add_argument(
         "--set",
         metavar="NAME=VALUE",
@@ -62,8 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a parameter of a workflow, as text; NAME:=JSON for anything else; repeatable",
     )
-    options.add_tools(parser)
-    options.add_run_options(parser)
 
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
