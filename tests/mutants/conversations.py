@@ -141,6 +141,7 @@ MUTANTS = (
         "an answer is stored after it was reported",
         RUNS,
         "            commit = remember(record, outcome.messages, epoch) if isinstance(record, Record) else None\n"
+        "            if not record.hold(epoch):\n                return\n"
         "            self._tokens.over(record)\n"
         '            record.end(outcome, "complete", epoch=epoch, commit=commit)',
         '            record.end(outcome, "complete", epoch=epoch)\n'
