@@ -132,7 +132,7 @@ class GroupDriver(Woken):
         conflicts = record.lay_changes(self._epoch)
         if conflicts:
             record.story.note(Conflict(conflicts))
-        told = replace(outcome, usage=spending.usage, cost_usd=in_dollars(spending.cost))
+        told = replace(outcome, turns=record.turns, usage=spending.usage, cost_usd=in_dollars(spending.cost))
         self._runs.complete(record, told, self._epoch)
 
     def _paused(self, pauses: tuple[Pause, ...]) -> NeedsInput | NeedsApproval:
