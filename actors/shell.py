@@ -2,8 +2,8 @@
 
 A Pykka actor owns its thread and its inbox and dies with its first failure. Ours must outlive failures, so the mailbox
 and the behaviour live in a cell, and a shell only brings the thread: it takes a cell from its slot, runs the cell's
-messages until there are none, and parks. Of Pykka it uses `_actor_loop`, and it overrides `_create_actor_inbox`, which
-Pykka documents for implementors of actor types; a test holds both to the shape that is used here.
+messages until there are none, and parks. Of Pykka it uses `_actor_loop`, and what Pykka's constructor sets it sets itself;
+tests hold both to the shape that is used here.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class _Slot:
 
     __slots__ = ("gate", "given", "pool", "shell", "turn")
 
-    def __init__(self) -> None:
+    def __init__(self, shell: Shell, pool: ShellPool) -> None:
         self.gate = threading.Lock()
         self.gate.acquire()
         self.given: Runnable | None = None
         self.turn = _Turn()
-        self.shell: Shell | None = None
-        self.pool: ShellPool | None = None
+        self.shell = shell
+        self.pool = pool
 
     def put(self, envelope: object, /) -> None:
         raise RuntimeError("a shell takes cells from its pool, not messages")
@@ -58,7 +58,6 @@ class _Slot:
 
     def get(self) -> _Turn:
         shell, pool, turn = self.shell, self.pool, self.turn
-        assert shell is not None and pool is not None
         turn.message = None  # Pykka's loop holds on to the turn while we park; a parked thread keeps no cell alive
         if shell.next is not None:
             turn.message, shell.next = shell.next, None
@@ -72,31 +71,31 @@ class _Slot:
 class Shell(pykka.ThreadingActor):
     """One thread, lent to one cell at a time.
 
+    Args:
+        pool: where it parks.
+        first: what it runs first.
+        name: its thread's, unique in the process.
+
     Attributes:
         next: a cell that this shell runs after the one it is running, without waking another thread.
+        slot: its inbox.
     """
 
     use_daemon_thread = True  # A tool that hangs must not keep the process from ending.
 
-    def __init__(self, pool: ShellPool, first: Runnable) -> None:
-        super().__init__()
+    def __init__(self, pool: ShellPool, first: Runnable, name: str) -> None:
+        # Not by Pykka's constructor: it draws a random name, and at that system call the interpreter goes to whoever
+        # waits for it. In a burst of new threads that is most of what a shell would cost beyond its thread.
         self.next: Runnable | None = first
-        self.slot.shell = self
-        self.slot.pool = pool
+        self.slot = _Slot(self, pool)
+        self.actor_urn = name
+        self.actor_inbox = self.slot  # type: ignore[assignment]  # Pykka types its own queue here
+        self.actor_stopped = threading.Event()
+        self._actor_ref = pykka.ActorRef(self)
 
-    @property
-    def slot(self) -> _Slot:
-        slot = self.actor_inbox
-        assert isinstance(slot, _Slot)
-        return slot
-
-    @staticmethod
-    def _create_actor_inbox() -> _Slot:  # type: ignore[override]  # Pykka types its own queue here
-        return _Slot()
-
-    def begin(self, name: str) -> None:
+    def begin(self) -> None:
         """Start the thread. Raises `RuntimeError` when the system has none left."""
-        thread = threading.Thread(target=self._actor_loop, name=name, daemon=True)
+        thread = threading.Thread(target=self._actor_loop, name=self.actor_urn, daemon=True)
         thread.start()
 
     def on_start(self) -> None:
@@ -134,7 +133,7 @@ class ShellPool:
         try:
             shell = self._idle.pop()
         except IndexError:
-            Shell(self, cell).begin(f"understudy-{next(self._numbers)}")
+            Shell(self, cell, f"understudy-{next(self._numbers)}").begin()
             return
         shell.slot.given = cell
         shell.slot.gate.release()

@@ -40,7 +40,6 @@ def wait_until_idle(pool: ShellPool, number: int) -> None:
 
 def test_pykka_still_has_the_hooks_that_a_shell_overrides() -> None:
     hooks = {
-        "_create_actor_inbox": [],
         "_actor_loop": ["self"],
         "on_start": ["self"],
         "on_receive": ["self", "message"],
@@ -49,6 +48,17 @@ def test_pykka_still_has_the_hooks_that_a_shell_overrides() -> None:
     found = {name: list(inspect.signature(getattr(pykka.ThreadingActor, name)).parameters) for name in hooks}
 
     assert found == hooks
+
+
+def test_a_shell_has_all_that_pykkas_own_constructor_sets() -> None:
+    class Bare(pykka.ThreadingActor):
+        """An actor as Pykka makes it."""
+
+    made = Shell(ShellPool(), Note(), "understudy-0")
+
+    assert vars(Bare()).keys() <= vars(made).keys()
+    assert vars(Bare()).keys() == {"actor_urn", "actor_inbox", "actor_stopped", "_actor_ref"}
+    assert str(made) == "Shell (understudy-0)"
 
 
 def test_a_shell_is_a_pykka_actor_that_no_registry_knows() -> None:
@@ -170,7 +180,7 @@ def test_a_cell_that_was_handed_on_to_another_shell_is_run_once() -> None:
 
 def test_a_shell_that_is_lent_in_the_moment_it_gives_up_waiting_runs_the_cell() -> None:
     pool, note = ShellPool(), Note()
-    resting = Shell(pool, note)
+    resting = Shell(pool, note, "resting")
 
     class LentTooLate:
         """A gate at which the wait ends, and the shell is lent before it can leave."""
