@@ -52,7 +52,7 @@ def new_record(
 
 def driver_of(runs: Runs, record: RunRecord, epoch: int) -> RunDriver:
     """Return a driver for a run from `epoch` on."""
-    if isinstance(record, GroupRecord):
-        return GroupDriver(runs, record, epoch)
-    assert isinstance(record, Record)
-    return Driver(runs, record, epoch)
+    if isinstance(record, Record):
+        return Driver(runs, record, epoch)
+    assert isinstance(record, GroupRecord)
+    return GroupDriver(runs, record, epoch)

@@ -220,7 +220,8 @@ class RunRecord(ABC):
             return held
 
     def _check(self, epoch: int) -> None:
-        if not self.is_held_at(epoch):  # a driver may be started in the moment the run ends
+        # What `is_held_at` asks, without a call: a driver comes here several times a step, and may be too late each time.
+        if epoch != self.epoch or self.phase != "running":
             raise Stale
 
     # --- for anyone

@@ -12,9 +12,9 @@ from understudy.messages import JsonValue, Message, Part
 from understudy.outcomes import Decision, Outcome, PauseAnswer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # frozen, it would take three times as long to make, and every run has one
 class RunOptions:
-    """What a caller says about one run, besides its input."""
+    """What a caller says about one run, besides its input; nobody changes it."""
 
     session: Mapping[str, JsonValue] | None = None
     conversation_id: str | None = None

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from math import inf
 
-from understudy.budget import NOTHING, Budget, Spending
+from understudy.budget import Budget, Spending
 from understudy.errors import BudgetExceeded
-from understudy.messages import Usage
+from understudy.messages import NO_USAGE, Usage
 from understudy.prices import Price, in_dollars
 
 
@@ -84,14 +84,14 @@ class Account:
         """Note a model call of the run's own."""
         self.charge(usage, None if self._price is None else self._price.cost_of(usage), turns=1)
 
-    def charge(self, usage: Usage = NOTHING, cost: int | None = 0, *, turns: int = 0, tool_calls: int = 0) -> None:
+    def charge(self, usage: Usage = NO_USAGE, cost: int | None = 0, *, turns: int = 0, tool_calls: int = 0) -> None:
         """Note what was spent, here and in every account outside."""
         account: Account | None = self
         while account is not None:  # not chain(): every turn of every run comes here
             with account._lock:
                 spent = account._spending
-                if usage is not NOTHING:  # a sum has no raw counts
-                    spent.usage = usage if spent.usage is NOTHING and not usage.raw else spent.usage + usage
+                if usage is not NO_USAGE:  # a sum has no raw counts
+                    spent.usage = usage if spent.usage is NO_USAGE and not usage.raw else spent.usage + usage
                 spent.cost = None if cost is None or spent.cost is None else spent.cost + cost
                 spent.all_turns += turns
                 spent.tool_calls += tool_calls

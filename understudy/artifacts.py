@@ -42,11 +42,15 @@ class Artifacts(Mapping[str, Artifact]):
     def __init__(self, kept: Iterable[Artifact] = ()) -> None:
         self._lock = threading.Lock()
         """Guards what is kept, its size and the number made."""
-        self._kept = {artifact.id: artifact for artifact in kept}
-        self._size = sum([len(artifact.text) for artifact in self._kept.values()])
-        # The newest is never forgotten, so its number is how many were made; what was taken over has ids of its own.
-        made = (id for id in reversed(self._kept) if id.startswith(NAMED))
-        self._made = int(next(made, f"{NAMED}0").removeprefix(NAMED))
+        self._kept: dict[str, Artifact] = {}
+        self._size = 0
+        self._made = 0
+        for artifact in kept:
+            self._kept[artifact.id] = artifact
+            self._size += len(artifact.text)
+            if artifact.id.startswith(NAMED):  # what was taken over has ids of its own
+                # The newest is never forgotten, so its number is how many were made.
+                self._made = int(artifact.id.removeprefix(NAMED))
 
     def add(self, tool: str, call_id: str, text: str) -> Artifact:
         """Keep a text, and return the artifact that it is."""

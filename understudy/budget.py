@@ -7,11 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
-from understudy.messages import Usage
+from understudy.messages import NO_USAGE, Usage
 from understudy.prices import Price
-
-NOTHING = Usage()
-"""No tokens, and what every run begins with."""
 
 LIMITS = ("total_tokens", "input_tokens", "output_tokens", "cost_usd", "turns", "tool_calls", "seconds")
 _LEAST = {"total_tokens": 1, "input_tokens": 1, "output_tokens": 1, "turns": 1, "tool_calls": 0}
@@ -99,7 +96,7 @@ def _check(name: str, limit: object) -> None:
 class Spending:
     """What a run has spent, and runs inside of it, and what it may spend."""
 
-    usage: Usage = NOTHING
+    usage: Usage = NO_USAGE
     """Tokens of all model calls."""
     all_turns: int = 0
     """Model calls that were answered."""

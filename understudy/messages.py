@@ -234,6 +234,10 @@ def _plus(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else a + b
 
 
+NO_USAGE = Usage()
+"""Nothing was counted: what every run begins with, and what turns that were made by hand share."""
+
+
 ToolChoice: TypeAlias = 'Literal["auto", "none", "required"] | str'
 
 
@@ -340,7 +344,7 @@ class ModelTurn:
     """What came back from one model call."""
 
     parts: tuple[Part, ...]
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     finish_reason: FinishReason = "stop"
     """Why it ended, in neutral words. Whether tools run is decided by the presence of calls, and by `blocked`."""
     raw_finish_reason: str | None = None
@@ -380,7 +384,7 @@ class ModelTurn:
 
 def says(text: str, *, usage: Usage | None = None) -> ModelTurn:
     """Make a model turn that is text; for `FunctionModel`, `ScriptedModel` and machines driven by hand."""
-    return ModelTurn((TextPart(text),), usage or Usage(), "stop", "stop")
+    return ModelTurn((TextPart(text),), usage or NO_USAGE, "stop", "stop")
 
 
 def calls(name: str, /, **arguments: JsonValue) -> ModelTurn:
@@ -388,4 +392,4 @@ def calls(name: str, /, **arguments: JsonValue) -> ModelTurn:
 
     The call bears no id: the machine gives it one.
     """
-    return ModelTurn((ToolCall("", name, arguments),), Usage(), "tool_calls", "tool_calls")
+    return ModelTurn((ToolCall("", name, arguments),), NO_USAGE, "tool_calls", "tool_calls")

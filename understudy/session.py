@@ -81,7 +81,8 @@ class SessionState(MutableMapping[str, JsonValue]):
 
 def lasting(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return the values that leave a run: all but those under `temp:`."""
-    return {key: value for key, value in values.items() if not _is_temporary(key)}
+    # By key: `items()` of a mapping that is no dict makes three objects, and most sessions are empty.
+    return {key: values[key] for key in values if not _is_temporary(key)}
 
 
 def _is_temporary(key: str) -> bool:
