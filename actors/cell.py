@@ -121,12 +121,10 @@ class Cell:
         *,
         timeout: float = DEFAULT_ASK_TIMEOUT,
         context: contextvars.Context | None = None,
-        on_lost: Callable[[BaseException], object] | None = None,
-        reply: Reply[object] | None = None,
     ) -> Reply[object]:
-        """Send, and return the reply to come, or the one given; a message not begun within `timeout` seconds never is."""
-        reply = Reply() if reply is None else reply
-        self._deliver(Envelope(message, reply, time.monotonic() + timeout, context, on_lost), False)
+        """Send, and return the reply to come; a message not begun within `timeout` seconds never is."""
+        reply: Reply[object] = Reply()
+        self._deliver(Envelope(message, reply, time.monotonic() + timeout, context), False)
         return reply
 
     def _deliver(self, envelope: Envelope, system: bool) -> None:

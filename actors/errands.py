@@ -52,7 +52,7 @@ class Errands:
         while (errand := self._line.get()) is not None:
             order, reply = errand
             if reply.done:
-                order.lost(_nobody(order))  # it was given up before its turn came
+                order.came_back()  # it was given up before its turn came
                 continue
             chain = enter_ancestry(order.record.ancestry)  # of the run, or of a sub-agent's inside of it
             try:
@@ -74,7 +74,7 @@ class Errands:
 
 def refuse(order: RunTool, reply: Reply[object]) -> None:
     """Answer a call that no thread is there for."""
-    order.lost(_nobody(order))
+    order.came_back()
     reply.fail(_nobody(order))
 
 

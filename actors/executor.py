@@ -5,12 +5,23 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from understudy.artifacts import cut
-from understudy.errors import BudgetExceeded, Retry, RunError, RunTimedOut, had_its_retries, in_words
+from understudy.errors import (
+    ActorError,
+    AgentCrashed,
+    AgentDown,
+    BudgetExceeded,
+    Retry,
+    RunError,
+    RunTimedOut,
+    had_its_retries,
+    in_words,
+)
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.orchestration.delegation import SubAgent
 from understudy.scope import Scope, enter_scope, leave_scope
@@ -22,6 +33,8 @@ from .homes import call_tool
 from .orders import Executed, RunTool
 from .progress import Reporter
 from .rendering import TooLarge, rendered, result_of
+from .reply import Reply
+from .shell import lend
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
@@ -45,11 +58,43 @@ class CallFailed(Exception):
 
 
 class ToolExecutor:
-    """The behaviour of an actor that runs tool calls."""
+    """Makes one call on a lent thread, with the context variables it is given, and replies with what came of it.
 
-    def on_receive(self, message: object) -> object:
-        assert isinstance(message, RunTool)
-        return execute(message)
+    An actor of one message: nobody knows its address, so it has neither mailbox nor cell.
+    """
+
+    __slots__ = ("_context", "_order", "_reply")
+
+    def __init__(self, order: RunTool, reply: Reply[object], context: Context) -> None:
+        self._order = order
+        self._reply = reply
+        self._context = context
+
+    def begin(self) -> None:
+        """Begin on a lent thread; without one the call fails."""
+        try:
+            lend(self)
+        except RuntimeError as cause:  # no thread can be started
+            self._lost(AgentDown(f"{self._address} has no thread to run on: {cause}", actor=self._address), cause)
+
+    def run_turns(self) -> None:
+        """Make the call, unless nobody waits for it any more."""
+        if self._reply.done:
+            self._order.came_back()  # it never began, and so does not hang
+            return
+        try:
+            self._reply.set(self._context.run(execute, self._order))
+        except BaseException as cause:  # no tool's, whose failure is a result
+            self._lost(AgentCrashed(f"{self._address} failed: {in_words(cause)}", actor=self._address), cause)
+
+    def _lost(self, error: ActorError, cause: BaseException) -> None:
+        error.__cause__ = cause
+        self._reply.fail(error)
+        self._order.came_back()
+
+    @property
+    def _address(self) -> str:
+        return f"{self._order.record.run_id}/{self._order.call.id}"
 
 
 def execute(order: RunTool) -> Executed:

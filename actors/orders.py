@@ -121,10 +121,6 @@ class RunTool:
         if self.slots is not None:
             self.slots.release(self)
 
-    def lost(self, error: BaseException) -> None:
-        """Note that the call never began, and so does not hang: it was given up before a thread came to it."""
-        self.came_back()
-
     def stack(self) -> str:
         """Return where the tool is at this moment, as a traceback's lines; empty if it runs nowhere."""
         frame = None if self.returned else sys._current_frames().get(self.thread)  # pyright: ignore[reportPrivateUsage] (documented all the same)

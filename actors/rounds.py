@@ -17,7 +17,6 @@ from understudy.orchestration.toolerrors import failure_of
 from understudy.tools import Tool
 
 from .awaited import Awaited, Merged
-from .cell import Cell
 from .clockwork import ring_at
 from .errands import deadlines, refuse
 from .executor import ToolExecutor, error_result, may_repeat, timeout_result
@@ -178,8 +177,7 @@ class Call:
             put = refuse if order.record.errands is None else order.record.errands.put
             put(order, reply)
         else:
-            executor = Cell(f"{order.record.run_id}/{order.call.id}", ToolExecutor)
-            executor.ask(order, timeout=inf, context=self._context, on_lost=order.lost, reply=reply)
+            ToolExecutor(order, reply, self._context).begin()
 
     @property
     def next_look(self) -> float:

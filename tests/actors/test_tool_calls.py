@@ -13,10 +13,8 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors import cell as cell_module
 from understudy.actors import executor
-from understudy.actors.cell import Cell
-from understudy.actors.shell import lend
+from understudy.actors.shell import Runnable
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -169,25 +167,19 @@ def test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too() -> None:
 def test_a_call_that_was_given_up_before_it_began_is_not_run_and_not_counted_as_hung(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    late: list[Cell] = []
+    late: list[Runnable] = []
     ran: list[int] = []
-
-    def lend_later(cell: Cell) -> None:
-        if "call" in cell.address.rpartition("/")[2]:
-            late.append(cell)  # an executor, whose thread comes too late
-        else:
-            lend(cell)
 
     @us.tool(timeout=0.05)
     def look() -> str:
         ran.append(1)
         return "seen"
 
-    monkeypatch.setattr(cell_module, "lend", lend_later)
+    monkeypatch.setattr(executor, "lend", late.append)  # threads come too late
     with us.ActorSystem("slow") as system:
         outcome = scripted(calls("look") + calls("look"), says("ok"), tools=[look]).run("go", system=system)
-        for cell in late:
-            cell.run_turns()
+        for each in late:
+            each.run_turns()
 
         assert [r.error_kind for r in results_of(outcome)] == ["timed_out"] * 2
         assert (len(late), ran, system.hung) == (2, [], 0)
