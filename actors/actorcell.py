@@ -24,7 +24,7 @@ from .commands import Command, Timed, nothing
 from .eventstream import EventStream
 from .family import Family, Then
 from .lifecycle import ActorState, Lifecycle
-from .mailbox import Lanes, Put
+from .mailbox import QUEUED, Lanes, Put
 from .reply import Reply
 from .seat import Seat
 from .shell import on_a_shell
@@ -129,7 +129,8 @@ class ActorCell(Cell):
             put = self._mailbox.put_waiting(envelope, timeout)
         else:
             put = self._mailbox.put(envelope)
-        self._sent(envelope, put)
+        if put is not QUEUED:  # of many messages at once most are, and nothing is left to do about them
+            self._sent(envelope, put)
         return put
 
     def watch(self, key: object, watcher: Callable[[Down], object]) -> None:
