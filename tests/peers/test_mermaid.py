@@ -15,11 +15,11 @@ from html import unescape
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.aimock import NotInstalled, installed
-from tests.support.drawings import boxes_of, nesting_of, nodes_of, runners, squeezed
+from tests.support.drawings import boxes_of, everything, nesting_of, nodes_of, runners, squeezed
 from tests.support.paths import ROOT
 from understudy import draw
 from understudy.orchestration.runner import Runner
@@ -87,6 +87,7 @@ def lines_of(label: str) -> list[str]:
 
 
 @given(given=st.lists(runners, min_size=1, max_size=2))
+@example(given=[everything()])
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_mermaid_finds_in_a_drawing_what_the_picture_holds(mermaid: Reader, given: list[Runner[object]]) -> None:
     picture = picture_of(given)

@@ -14,10 +14,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.drawings import all_parts, boxes_of, nesting_of, nodes_of, runners, squeezed
+from tests.support.drawings import all_parts, boxes_of, everything, nesting_of, nodes_of, runners, squeezed
 from understudy import (
     Agent,
     DrawingError,
@@ -45,7 +45,7 @@ ARROW = re.compile(rf"(\w+) (-->|-\.->)(?:\|{QUOTED}\|)? (\w+)")
 MARKUP = re.compile(r"</?b>|</?small>|<br/>")
 
 
-def example() -> Runner[object]:
+def sample() -> Runner[object]:
     a = Agent("a", model="rehearsal")
     panel = ParallelAgent("panel", [a, Agent("b", model="rehearsal", sub_agents=[a])])
     return Workflow("w", [Task("end", SequentialAgent("s", [panel, a])), Task("graph", a, dependencies=["end"])])
@@ -96,6 +96,7 @@ def arrows_of(picture: Picture) -> set[Any]:
 
 
 @given(st.lists(runners, min_size=1, max_size=2))
+@example([everything()])
 @settings(deadline=None)
 def test_mermaid_says_what_the_picture_holds(given: list[Runner[object]]) -> None:
     picture = picture_of(given)
@@ -140,6 +141,7 @@ def read_dot(text: str) -> dict[str, Any]:
 
 @needs_dot
 @given(st.lists(runners, min_size=1, max_size=2))
+@example([everything()])
 @slow
 def test_dot_says_what_the_picture_holds(given: list[Runner[object]]) -> None:
     picture = picture_of(given)
@@ -169,6 +171,7 @@ def test_dot_says_what_the_picture_holds(given: list[Runner[object]]) -> None:
 
 @needs_dot
 @given(st.lists(runners, min_size=1, max_size=2))
+@example([everything()])
 @slow
 def test_svg_is_xml_that_shows_every_line_and_nothing_else(given: list[Runner[object]]) -> None:
     picture = picture_of(given)
@@ -210,7 +213,7 @@ def test_a_loaded_spec_is_drawn_by_its_runners() -> None:
 
 
 def test_one_runner_is_drawn_as_a_list_of_it_is() -> None:
-    runner = example()
+    runner = sample()
 
     assert draw(runner) == draw([runner]) == draw(runner, "mermaid")
     assert draw(runner, "dot").startswith("digraph")
@@ -224,7 +227,7 @@ def test_only_runners_are_drawn(given: Any) -> None:
 
 def test_an_unknown_form_is_refused() -> None:
     with pytest.raises(ValueError, match="'mermaid', 'dot' or 'svg', got 'png'"):
-        draw(example(), "png")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        draw(sample(), "png")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def test_svg_without_graphviz_says_how_to_get_it_and_what_needs_none(
@@ -233,9 +236,9 @@ def test_svg_without_graphviz_says_how_to_get_it_and_what_needs_none(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(DrawingError, match=r"graphviz\.org.*Mermaid or DOT") as caught:
-        draw(example(), "svg")
+        draw(sample(), "svg")
     assert isinstance(caught.value, UnderstudyError)
-    assert "digraph" in draw(example(), "dot")
+    assert "digraph" in draw(sample(), "dot")
 
 
 def fake_dot(folder: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
@@ -252,21 +255,21 @@ class TestAnOtherDot:
         fake_dot(tmp_path, monkeypatch, "import sys; sys.stdin.read(); sys.exit('no plugin for svg')")
 
         with pytest.raises(DrawingError, match="status 1: no plugin for svg"):
-            draw(example(), "svg")
+            draw(sample(), "svg")
 
     def test_that_never_ends_is_given_up(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         fake_dot(tmp_path, monkeypatch, "import threading; threading.Event().wait()")
         monkeypatch.setattr(drawing, "DOT_TIMEOUT", 0.2)
 
         with pytest.raises(DrawingError, match=r"more than 0\.2 s"):
-            draw(example(), "svg")
+            draw(sample(), "svg")
 
     def test_that_cannot_be_run_is_an_error_of_ours(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         fake_dot(tmp_path, monkeypatch, "")
         (tmp_path / "dot").write_text("#!/no/such/interpreter\n")
 
         with pytest.raises(DrawingError, match="could not be run"):
-            draw(example(), "svg")
+            draw(sample(), "svg")
 
     def test_gets_the_text_as_utf8_and_its_titles_are_left_out(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -298,7 +301,7 @@ def test_drawing_builds_no_schema() -> None:
 
 
 def test_boxes_are_entered_and_left_at_nodes() -> None:
-    for part in all_parts(picture_of([example()]).parts):
+    for part in all_parts(picture_of([sample()]).parts):
         if isinstance(part, Box):
             inside = [inner.key for inner in all_parts(part.parts)]
             assert part.entry.key in inside and part.exit.key in inside

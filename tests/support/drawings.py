@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterable, Iterator
 
 from hypothesis import strategies as st
@@ -120,6 +121,12 @@ def _around(inner: st.SearchStrategy[Runner[object]]) -> st.SearchStrategy[Runne
         st.builds(ParallelAgent, ids, some, merge=st.sampled_from(["first", "collect_all"])),
         workflows(inner),
     )
+
+
+def everything() -> Runner[object]:
+    """Agents named with each mark there is, and with each piece of syntax, alone and between others."""
+    named = [*string.punctuation, *[f"a {text} b" for text in [*string.punctuation, *SYNTAX]]]
+    return ParallelAgent("]", [Agent(each, model="rehearsal") for each in named])
 
 
 runners: st.SearchStrategy[Runner[object]] = st.recursive(agents(), _around, max_leaves=6)
