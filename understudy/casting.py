@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TypeAlias
 
-from understudy.models import Model, ModelName
+from understudy.models import Model, name_of
 from understudy.orchestration import Agent
 from understudy.providers import Recorder, Rehearsal, Replay
 
@@ -27,7 +27,7 @@ def cast_of(
         arguments: with `rehearse`, `record`, `replay` and `json`.
         warn: prints to standard error.
     """
-    model = ", ".join(dict.fromkeys([_model_name(agent) for agent in called]))
+    model = ", ".join(dict.fromkeys([name_of(agent.model) for agent in called]))
 
     def say(text: str) -> None:
         if not arguments.json:
@@ -40,11 +40,6 @@ def cast_of(
     if arguments.replay is not None:
         return replaying(agents, arguments.replay, say, model)
     return contextlib.nullcontext()
-
-
-def _model_name(agent: Agent[object]) -> str:
-    model = agent.model
-    return str(model) if isinstance(model, ModelName) else repr(model)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,101 @@
+"""`understudy check`: what a spec holds, or all that is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import understudy as us
+from tests.cli.test_main import SPEC, TOOLS
+from tests.support.commands import spec_of
+from understudy.cli import main
+from understudy.commands.check import check
+
+
+@pytest.fixture(autouse=True)
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a spec and tools, which is the current one; no keys in the environment."""
+    (tmp_path / "shop.yaml").write_text(SPEC)
+    (tmp_path / "bad.yaml").write_text("agents: [{id: a, model: rehearsal, tols: []}, {id: a, model: nobody}]")
+    (tmp_path / "tools.py").write_text(TOOLS)
+    monkeypatch.chdir(tmp_path)
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_a_spec_without_problems_is_described(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "shop.yaml", "--tools", "tools.py"]) == 0
+
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out == (
+        "shop.yaml: all is well\n"
+        "  agents: clerk, clumsy, cashier, hasty, keyless, silent\n"
+        "  tools: find, boom, refund (with approval)\n"
+        "  note: ANTHROPIC_API_KEY is not set, so anthropic cannot be called\n"
+    )
+
+
+def test_a_key_that_is_set_is_not_missed_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "plain-canary-words")
+
+    assert main(["check", "shop.yaml", "--tools", "tools.py"]) == 0
+
+    out, err = capsys.readouterr()
+    assert "note" not in out
+    assert "canary" not in out + err
+
+
+def test_all_problems_of_all_files_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "bad.yaml", "shop.yaml", "gone.yaml", "--tools", "tools.py"]) == 2
+
+    out, err = capsys.readouterr()
+    assert out.startswith("shop.yaml: all is well\n")
+    assert "bad.yaml:1:36: agent 'a'" in err
+    assert "did you mean 'tools'?" in err
+    assert "understudy: gone.yaml: there is no such file" in err
+    assert all(line.startswith("understudy: ") for line in err.splitlines())
+
+
+@pytest.mark.parametrize("tool", ["opaque", "loose", "held"])
+def test_a_tool_that_no_run_could_use_is_a_problem(shop: Path, tool: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (shop / "one.yaml").write_text(f"agents: [{{id: a, model: rehearsal, tools: [{tool}]}}]")
+
+    assert main(["check", "one.yaml", "--tools", "tools.py"]) == 2
+    assert tool in capsys.readouterr().err
+
+
+def test_in_json_there_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "bad.yaml", "shop.yaml", "--tools", "tools.py", "--json"]) == 2
+
+    out, err = capsys.readouterr()
+    bad, good = json.loads(out)["files"]
+    assert err == ""
+    assert (bad["ok"], good["ok"], good["problems"]) == (False, True, [])
+    assert len(bad["problems"]) > 1
+    assert good["runners"]["agents"][0] == "clerk"
+    assert good["tools"] == ["find", "boom", "refund"]
+    assert good["missing_keys"] == {"anthropic": ["ANTHROPIC_API_KEY"]}
+
+
+def test_groups_are_told_by_kind_with_what_workflows_need() -> None:
+    a = us.Agent("a", model="rehearsal")
+    panel = us.ParallelAgent("panel", [a])
+    lead = us.Agent("lead", model=us.OpenAI("gpt-4o"), sub_agents=[a])
+    brief = us.Workflow("brief", [us.Task("t", panel, prompt="${topic} for ${reader}"), us.Task("u", lead)])
+
+    found = check(spec_of(us.SequentialAgent("all", [brief])), "made.yaml")
+
+    assert found.problems == []
+    assert found.lines() == [
+        "  agents: a, lead",
+        "  sequences: all",
+        "  parallel groups: panel",
+        "  workflows: brief (--set reader, topic)",
+        "  note: OPENAI_API_KEY is not set, so openai cannot be called",
+    ]

@@ -1,0 +1,143 @@
+"""`understudy check FILE.yaml…`: what a spec holds, or all that is wrong with it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from understudy.errors import SpecError
+from understudy.orchestration import Agent, ParallelAgent, SequentialAgent, SubAgent, Workflow
+from understudy.providers.environment import KEYS, first_set
+from understudy.report import COMPLETE, USAGE
+
+from . import options
+from .loading import agents_in, load, problems_of
+from .printing import put, warn
+
+if TYPE_CHECKING:
+    from understudy.messages import JsonValue
+    from understudy.specs import LoadedSpec
+
+ABOUT = """\
+Load specs and run nothing: say what each holds, or all that is wrong with it, with file, line and column.
+
+The schemas of all tools are built, so that a tool which no model could be told of is found. A key that is missing in the environment
+is a note and no error.
+
+examples:
+  understudy check newsroom.yaml
+  understudy check specs/*.yaml --tools tools.py --json
+
+exit status:
+  0    all specs can be run
+  2    something is wrong with one of them
+"""
+
+KINDS: tuple[tuple[str, type[object]], ...] = (
+    ("agents", Agent),
+    ("sequences", SequentialAgent),
+    ("parallel groups", ParallelAgent),
+    ("workflows", Workflow),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what `check` takes."""
+    parser.add_argument("files", metavar="FILE.yaml", nargs="+", help="the specs")
+    options.add_tools(parser)
+    options.add_json(parser, "print one JSON object, also for what is wrong")
+
+
+def do(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Check the files, and print what was found."""
+    found = [_checked(file, arguments.tools) for file in arguments.files]
+    good = all(not one.problems for one in found)
+    if arguments.json:
+        put(json.dumps({"ok": good, "files": [one.report() for one in found]}, ensure_ascii=False), out)
+    for one in [] if arguments.json else found:
+        warn("\n".join([f"understudy: {problem}" for problem in one.problems]))
+        put("" if one.problems else "\n".join([f"{one.file}: all is well", *one.lines()]), out)
+    return COMPLETE if good else USAGE
+
+
+def _checked(file: str, tool_files: Sequence[str]) -> Checked:
+    try:
+        return check(load(file, tool_files), file)
+    except SpecError as error:
+        return Checked(file, str(error).splitlines(), {}, {}, {}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found in one file.
+
+    Attributes:
+        file: which.
+        problems: what is wrong, a line each.
+        runners: their ids by kind.
+        parameters: the names that a workflow's prompts need, by its id.
+        tools: their names, and whether a person must allow them.
+        missing: variables of which none is set, by the provider whose key they would hold.
+    """
+
+    file: str
+    problems: list[str]
+    runners: dict[str, list[str]]
+    parameters: dict[str, list[str]]
+    tools: dict[str, bool]
+    missing: dict[str, tuple[str, ...]]
+
+    def lines(self) -> list[str]:
+        """Return what people are told, besides the problems."""
+        lines = [f"  {kind}: {', '.join(map(self._named, ids))}" for kind, ids in self.runners.items()]
+        if self.tools:
+            named = [f"{name} (with approval)" if asks else name for name, asks in self.tools.items()]
+            lines.append(f"  tools: {', '.join(named)}")
+        for provider, variables in self.missing.items():
+            lines.append(f"  note: {' or '.join(variables)} is not set, so {provider} cannot be called")
+        return lines
+
+    def _named(self, id: str) -> str:
+        needed = self.parameters.get(id)
+        return f"{id} (--set {', '.join(needed)})" if needed else id
+
+    def report(self) -> dict[str, JsonValue]:
+        """Return what programs are told."""
+        return {
+            "file": self.file,
+            "ok": not self.problems,
+            "problems": [*self.problems],
+            "runners": {kind: [*ids] for kind, ids in self.runners.items()},
+            "parameters": {id: [*names] for id, names in self.parameters.items()},
+            "tools": [*self.tools],
+            "missing_keys": {provider: [*variables] for provider, variables in self.missing.items()},
+        }
+
+
+def check(loaded: LoadedSpec, file: str) -> Checked:
+    """Look at all that a spec holds."""
+    runners = loaded.runners.values()
+    agents = agents_in(runners)
+    kinds = {kind: [one.id for one in runners if isinstance(one, type_)] for kind, type_ in KINDS}
+    return Checked(
+        file,
+        [f"{file}: {problem}" for agent in agents for problem in problems_of(agent)],
+        {kind: ids for kind, ids in kinds.items() if ids},
+        {one.id: sorted(one.parameters) for one in runners if isinstance(one, Workflow) and one.parameters},
+        {
+            tool.name: tool.approval is not False
+            for agent in agents
+            for tool in agent.tools
+            if not isinstance(tool, SubAgent)
+        },
+        _missing_keys(agents),
+    )
+
+
+def _missing_keys(agents: Sequence[Agent[object]]) -> dict[str, tuple[str, ...]]:
+    providers = [getattr(agent.model, "provider", None) for agent in agents]
+    needed = {name: KEYS[name] for name in providers if isinstance(name, str) and KEYS.get(name)}
+    return {name: variables for name, variables in needed.items() if first_set(*variables) is None}
