@@ -27,6 +27,7 @@ COMMANDS = {
     "run": "run an agent, a group or a workflow of a spec on one input",
     "chat": "talk to an agent, a group or a workflow of a spec, line by line",
     "check": "say what specs hold, or all that is wrong with them",
+    "graph": "draw a spec, or one of its runners",
     "resume": "go on with a run that waits",
 }
 
