@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from understudy.errors import ProtocolViolation
 from understudy.orchestration.graph_run import GraphRun
 from understudy.orchestration.pauses import check_answers, sort_answers
+from understudy.orchestration.raising import Raising, raised_in
 
 from .grouprecord import GroupRecord
 from .record import Record
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from understudy.orchestration.port import Answer, ResumeOptions
     from understudy.orchestration.runner import Runner
     from understudy.outcomes import PauseAnswer
+
+NUMBERS = ("max_iterations", "max_turns", "max_continues", "max_output_retries")
+"""Limits of agents, of which groups have none themselves."""
 
 
 def feed_answer(record: RunRecord, runner: Runner[object], answer: Answer, options: ResumeOptions) -> None:
@@ -51,16 +55,23 @@ def feed_answer(record: RunRecord, runner: Runner[object], answer: Answer, optio
 
 
 def _go_on(record: GroupRecord, given: Mapping[str, PauseAnswer], options: ResumeOptions) -> None:
-    """Feed an orchestrator's machine; one that waits for no answer begins anew what failed."""
-    for name in ("max_iterations", "max_turns", "max_continues", "max_output_retries"):
-        if getattr(options, name) is not None:
-            raise ValueError(f"run {record.run_id}: {name} is a limit of agents, and {record.runner.id!r} is none")
-    if options.budget is not None:
+    """Feed an orchestrator's machine; one that waits for no answer goes on at its limits, or begins anew what failed."""
+    machine, limits = record.machine, {name: getattr(options, name) for name in NUMBERS}
+    wanted = Raising(numbers={name: n for name, n in limits.items() if n is not None}, budget=options.budget)
+    stopped = machine.at_limit() and bool(machine.limited)
+    for name in wanted.numbers if not stopped else ():
+        raise ValueError(f"run {record.run_id}: {name} is a limit of agents, and {record.runner.id!r} is none")
+    anew = isinstance(machine, GraphRun) and not wanted.numbers and wanted.budget is None
+    raised = raised_in(record.group, machine, wanted) if stopped and not anew else {}
+    wanted.check()
+    if options.budget is not None and "budget" not in wanted.taken:
         record.account.extend(options.budget)
     if given:
-        record.machine.respond(given)
-    elif isinstance(record.machine, GraphRun):
-        record.machine.retry_failed()
+        machine.respond(given)
+    elif raised:
+        machine.go_on(raised)
+    elif isinstance(machine, GraphRun):
+        machine.retry_failed()
 
 
 def _sorted(record: RunRecord, answer: Answer) -> dict[str, PauseAnswer]:

@@ -27,12 +27,11 @@ from .cell import Cell
 from .current import current_system
 from .grouprecord import GroupRecord, Inside, Woken
 from .inner import begun, changes_of, continued, refuse_call, saved_inner, unfinished
-from .reasons import timed_out
-from .runrecord import Stale
+from .reasons import LIMITS, timed_out
+from .runrecord import RunRecord, Stale
 from .story import ChildEnded, Conflict
 
 if TYPE_CHECKING:
-    from .runrecord import RunRecord
     from .runs import Runs
 
 ALL = "all"
@@ -211,7 +210,7 @@ class GroupDriver(Woken):
         error = inside.record.reply.error()
         if error is None:
             self._ended(position, inside, inside.record.reply.get())
-        else:
+        elif not self._stopped(position, inside.record, error):
             self._failed(position, error)
         self._record.story.note(ChildEnded(inside.fact, inside.record.reply.get() if error is None else error))
         return True
@@ -231,6 +230,21 @@ class GroupDriver(Woken):
                 self._feed(position, lambda machine: machine.child_paused(position, saved, pauses))
         except Exception as error:
             self._failed(position, error, may_retry=False)
+
+    def _stopped(self, position: int, child: RunRecord, error: BaseException) -> bool:
+        """Keep a child that reached a limit, so that it can go on; False if it is to fail instead."""
+        machine = self._record.machine
+        if not isinstance(error, LIMITS) or not child.is_at_limit():
+            return False
+        if isinstance(machine, GraphRun) and machine.wants_retry(position):
+            return False
+        try:
+            saved = saved_inner(child)
+        except (TypeError, ValueError):  # its session holds what no text can
+            return False
+        failure = ChildFailure.of(error)
+        self._feed(position, lambda machine: machine.child_at_limit(position, saved, failure, error))
+        return True
 
     def _failed(self, position: int, error: BaseException, *, may_retry: bool = True) -> None:
         failure = ChildFailure.of(error)

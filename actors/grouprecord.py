@@ -117,7 +117,7 @@ class GroupRecord(RunRecord):
         self.machine.respond(answers)
 
     def is_at_limit(self) -> bool:
-        return False  # it fails of what a child fails of, and that child's run is over
+        return self.machine.at_limit()
 
     def continued(self, scope: Scope, deps: object) -> GroupRecord:
         given = self.options.session

@@ -86,7 +86,8 @@ def continued(
     )
     child.session.changes.update(saved.session)
     child.session.removed = frozenset(saved.removed)
-    child.respond(paused.answers)
+    if paused.answers:  # else it stood at a limit
+        child.respond(paused.answers)
     return _part_of(outer, child)
 
 

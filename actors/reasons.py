@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from understudy.errors import (
     AgentCrashed,
+    BudgetExceeded,
+    InvalidOutput,
+    MaxIterationsExceeded,
     ProviderError,
     ProviderTimeout,
     RunCancelled,
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 DEFAULT_MEMORY_TIMEOUT = (
     30.0  # Seconds for one use of a memory; a store answers in milliseconds, and what takes longer is down.
 )
+LIMITS = (BudgetExceeded, InvalidOutput, MaxIterationsExceeded)
 LOADING = "loading its conversation"
 STORING = "storing its conversation"
 DEFAULT_MODEL_TIMEOUT = 120.0  # Seconds for one model call with its retries; a long answer takes a minute or two.

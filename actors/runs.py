@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING
 from understudy.ancestry import Link, next_hops
 from understudy.errors import (
     AgentCrashed,
-    BudgetExceeded,
-    InvalidOutput,
-    MaxIterationsExceeded,
     RunCancelled,
     RunError,
     StoreError,
@@ -45,7 +42,7 @@ from .kinds import driver_of, new_record
 from .memory import remember
 from .moments import Moments, tell_of_error
 from .orders import GRACE, RunTool
-from .reasons import cancelled, named, step_timeout, timed_out
+from .reasons import LIMITS, cancelled, named, step_timeout, timed_out
 from .record import Record
 from .reply import log
 from .runrecord import RunRecord
@@ -61,7 +58,6 @@ if TYPE_CHECKING:
     from understudy.storing import PauseStore
 
 RETRIES = 50  # Of a run and all inside of it: more than one needs that ends well, and an end to one that will not.
-LIMITS = (BudgetExceeded, InvalidOutput, MaxIterationsExceeded)
 POISON = 3  # Failures of a run's drivers after which the run itself is held to be what they fail of.
 
 

@@ -13,7 +13,7 @@ from understudy.outcomes import Complete, Pause
 
 from .state import PausedChild
 
-ChildPhase: TypeAlias = Literal["pending", "paused", "done", "failed"]
+ChildPhase: TypeAlias = Literal["pending", "paused", "limit", "done", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Child:
     begun: bool = False
     """Whether the driver was told to run it, and has not reported it yet; it counts against `max_parallel`."""
     paused: PausedChild | None = None
-    """The child's run while it waits for a person, and until it has gone on with the answers."""
+    """The child's run while it waits for a person, or at a limit, and until it has gone on."""
     result: ChildResult | None = None
     failure: ChildFailure | None = None
     attempts: int = 0

@@ -329,18 +329,49 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         self._running(position, "a skip")
         self._close(position, "skipped", "its condition does not hold")
 
-    def retry_failed(self) -> None:
-        """Begin anew the tasks that failed, and those that were skipped because of them."""
+    def child_at_limit(self, position: int, saved: str, failure: ChildFailure, error: Exception | None = None) -> None:
+        super().child_at_limit(position, saved, failure, error)
+        self._close(position, "failed", f"{failure.kind}: {failure.message}")
+
+    def go_on(self, raised: Mapping[int, str]) -> None:
+        self._check_limited(raised)
+        self.retry_failed(raised)
+
+    def retry_failed(self, raised: Mapping[int, str] | None = None) -> None:
+        """Begin anew the tasks that failed, and those that were skipped because of them.
+
+        Args:
+            raised: runs by position that stood at a limit, with the limit raised; their tasks go on instead.
+        """
         due = [number for number, task in enumerate(self._state.tasks) if task.status == "failed"]
         for number in due:  # it grows meanwhile
-            self._forget(self._state.tasks[number])
+            task = self._state.tasks[number]
+            if raised and not raised.keys().isdisjoint(task.children):
+                self._reopen(task, raised)
+            else:
+                self._forget(task)
             due += [n for n in self._dependents[number] if self._state.tasks[n].status == "skipped"]
         self._make_index()
+
+    def _reopen(self, task: TaskState, raised: Mapping[int, str]) -> None:
+        """Have a task go on of whose runs some stood at a limit; others that failed begin anew."""
+        task.status, task.reason = "running", ""
+        for position in task.children:
+            child = self._state.children[position]
+            child.begun = False
+            if position in raised:
+                self._release(position, raised[position])
+            elif child.phase in ("failed", "limit"):
+                self._state.children[position] = Child()
+                if position in self._state.order:
+                    self._state.order.remove(position)
 
     def _forget(self, task: TaskState) -> None:
         for position in task.children:
             self._state.children[position].result = None  # it does not count any more
             self._state.children[position].failure = None
+            self._state.children[position].paused = None
+            self._state.children[position].phase = "failed"
         task.status, task.children, task.items, task.prompts = "pending", [], None, []
         task.text, task.reason, task.repeats = "", "", 0
 

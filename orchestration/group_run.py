@@ -53,7 +53,7 @@ class GroupRun(ABC, Generic[Spec, State]):
         input: what the user says: text, or parts.
     """
 
-    __slots__ = ("_errors", "_failed", "_line", "_spec", "_state")
+    __slots__ = ("_errors", "_failed", "_limited", "_line", "_spec", "_state")
 
     _spec: Spec
     _state: State
@@ -63,6 +63,8 @@ class GroupRun(ABC, Generic[Spec, State]):
     """Who runs, and who is next."""
     _failed: list[int]
     """Positions of the children that failed, in the order in which they did."""
+    _limited: list[int]
+    """Positions of the children that stand at a limit."""
 
     def __init__(self, spec: Spec, input: str | Sequence[Part]) -> None:
         self._errors = {}
@@ -77,6 +79,7 @@ class GroupRun(ABC, Generic[Spec, State]):
         waiting = [position for position in able if not children[position].begun]
         self._line = Line(self._spec.max_parallel, running, waiting)
         self._failed = [position for position in self._state.order if children[position].failure is not None]
+        self._limited = [position for position, child in enumerate(children) if child.phase == "limit"]
 
     # --- what each kind remembers
 
@@ -117,7 +120,8 @@ class GroupRun(ABC, Generic[Spec, State]):
                 how many run besides. There may be none.
 
         Raises:
-            Exception: a child's failure ends the run; it keeps its type.
+            Exception: a child's failure ends the run; it keeps its type. Or a child reached a limit, and nothing else is
+                left to do: `go_on` lets it go on once the limit is raised.
         """
         failure = self._failure()
         if failure is not None:
@@ -127,7 +131,10 @@ class GroupRun(ABC, Generic[Spec, State]):
             return GroupDone(outcome)
         new = self._admit()
         if not self._line.running:
-            return AwaitChildren(self.pauses)
+            pauses = self.pauses
+            if self._limited and not pauses:
+                raise self._error_of(min(self._limited))  # not the first: the text has no order of them
+            return AwaitChildren(pauses)
         return RunChildren(tuple([self.order_of(position) for position in (new if only_new else self._due())]))
 
     def _admit(self) -> list[int]:
@@ -183,17 +190,73 @@ class GroupRun(ABC, Generic[Spec, State]):
         child.phase, child.failure, child.paused = "failed", failure, None
         self._state.order.append(position)
         self._failed.append(position)
+        self._keep_error(position, error)
+
+    def _keep_error(self, position: int, error: Exception | None) -> None:
         if error is not None:
             self._errors[position] = error
 
     def _failures(self) -> list[Exception]:
         """Return what children failed of, in the order in which they did."""
-        failed = [(position, self._state.children[position].failure) for position in self._failed]
-        return [self._errors.get(p) or failure.to_error() for p, failure in failed if failure is not None]
+        return [self._error_of(position) for position in self._failed]
+
+    def _error_of(self, position: int) -> Exception:
+        failure = self._state.children[position].failure
+        assert failure is not None
+        return self._errors.get(position) or failure.to_error()
+
+    # --- limits
+
+    def child_at_limit(self, position: int, saved: str, failure: ChildFailure, error: Exception | None = None) -> None:
+        """Take note that a child reached a limit: it does not run, and can go on where it stands once that is raised.
+
+        Args:
+            position: which child.
+            saved: its run, as whoever drives it will want to have it back.
+            failure: which limit, in words.
+            error: the exception itself.
+
+        Raises:
+            ProtocolViolation: this child was not to be run.
+        """
+        child = self._running(position, "a limit")
+        child.phase, child.failure, child.paused = "limit", failure, PausedChild(saved, ())
+        self._limited.append(position)
+        self._keep_error(position, error)
+
+    @property
+    def limited(self) -> dict[int, str]:
+        """The runs of the children that stand at a limit, by position, as `child_at_limit` was given them."""
+        children = self._state.children
+        return {p: paused.saved for p in self._limited if (paused := children[p].paused) is not None}
 
     def at_limit(self) -> bool:
         """Whether the run stopped where it can be made to go on without an answer."""
-        return False
+        return bool(self._limited) and not self._line.running and not self.pauses and self._failure() is None
+
+    def go_on(self, raised: Mapping[int, str]) -> None:
+        """Let children go on that stand at a limit.
+
+        Args:
+            raised: their runs by position, with the limit raised.
+
+        Raises:
+            ProtocolViolation: a child does not stand at a limit.
+        """
+        self._check_limited(raised)
+        for position, saved in raised.items():
+            self._release(position, saved)
+            self._limited.remove(position)
+            self._line.join(position)
+
+    def _check_limited(self, raised: Mapping[int, str]) -> None:
+        if not raised.keys() <= set(self._limited):
+            raise ProtocolViolation(f"at a limit stand {self._limited or 'none'}, not {sorted(raised)}")
+
+    def _release(self, position: int, saved: str) -> None:
+        child = self._state.children[position]
+        child.phase, child.failure, child.paused = "pending", None, PausedChild(saved, ())
+        self._errors.pop(position, None)
 
     def child_paused(self, position: int, saved: str, pauses: Sequence[Pause]) -> None:
         """Take note that a child waits for a person.

@@ -62,12 +62,20 @@ def admit(spec: RunSpec, state: RunState, account: Account, round_: Round) -> No
 
 def at_limit(state: RunState, account: Account) -> bool:
     """Whether the run can only go on after `extend`."""
+    if over_budget(state, account):
+        return True
     if state.phase == "tools" and state.round is not None and not state.round.admitted:
-        refused = account.refusal(state.round.open_calls()) is not None
-        return refused or state.iterations >= state.max_iterations
+        return state.iterations >= state.max_iterations
     if state.phase == "model":
-        return state.turns >= state.max_turns or account.refusal() is not None
+        return state.turns >= state.max_turns
     return state.phase in ("incomplete", "bad_output")
+
+
+def over_budget(state: RunState, account: Account) -> bool:
+    """Whether what comes next is more than the run may spend."""
+    if state.phase == "tools" and state.round is not None and not state.round.admitted:
+        return account.refusal(state.round.open_calls()) is not None
+    return state.phase == "model" and account.refusal() is not None
 
 
 def extend(spec: RunSpec, state: RunState, account: Account, raised: Raised, budget: Budget | None) -> None:

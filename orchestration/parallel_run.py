@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from understudy.messages import Part
 from understudy.outcomes import Complete
 
-from .children import ChildResult
+from .children import ChildFailure, ChildResult
 from .group_run import PlainRun
 
 
@@ -29,6 +29,12 @@ class ParallelRun(PlainRun):
 
     def expects(self, position: int) -> bool:
         return not self._is_won() and super().expects(position)
+
+    def child_at_limit(self, position: int, saved: str, failure: ChildFailure, error: Exception | None = None) -> None:
+        if self._spec.merge != "first" and self._spec.on_error == "collect":  # as any other failure
+            self.child_failed(position, failure, error)
+        else:
+            super().child_at_limit(position, saved, failure, error)
 
     def _is_won(self) -> bool:
         """Whether the others do not count any more."""

@@ -18,7 +18,7 @@ from understudy.prices import PARTS_PER_DOLLAR
 from .calls import find_invalid
 from .due import admitted_round, check_turn_is_due, current_round, due_step, out_of_order
 from .estimates import counted
-from .limits import Raised, at_limit, extend
+from .limits import Raised, at_limit, extend, over_budget
 from .outputs import answer_in
 from .pauses import check_answers, note_child, pauses_of, sort_answers, take_answers
 from .reports import new_messages
@@ -324,6 +324,10 @@ class AgentRun:
     def at_limit(self) -> bool:
         """Whether the run can only go on after `extend`."""
         return at_limit(self._state, self._account)
+
+    def over_budget(self) -> bool:
+        """Whether what comes next is more than the run may spend."""
+        return over_budget(self._state, self._account)
 
     def charge(
         self,

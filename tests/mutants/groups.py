@@ -12,6 +12,7 @@ GRAPH = "orchestration/graph_run.py"
 ANSWERS = "actors/answers.py"
 
 TEST_GROUPS = "tests/actors/test_groups.py"
+TEST_LIMITS = "tests/actors/test_group_limits.py"
 TEST_PAUSES = "tests/actors/test_group_pauses.py"
 TEST_WORKFLOWS = "tests/actors/test_workflows.py"
 
@@ -115,6 +116,34 @@ MUTANTS = (
         ("tests/actors/test_stored_pauses.py::test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store",),
     ),
     Mutant(
+        "a group at a limit has no token",
+        RECORD,
+        "return self.machine.at_limit()",
+        "return False",
+        (f"{TEST_LIMITS}::test_a_sequence_goes_on_inside_of_the_step_that_reached_a_limit",),
+    ),
+    Mutant(
+        "a child at a limit has failed",
+        DRIVER,
+        "elif not self._stopped(position, inside.record, error):",
+        "else:",
+        (f"{TEST_LIMITS}::test_a_task_at_a_limit_goes_on_where_it_stands_once_that_is_raised",),
+    ),
+    Mutant(
+        "a budget is raised for the group, whoever spent it",
+        "orchestration/raising.py",
+        "wanted.budget if run.over_budget() else None",
+        "None",
+        (f"{TEST_LIMITS}::test_the_budget_of_a_child_is_raised_for_that_child",),
+    ),
+    Mutant(
+        "a number that is too low for all is taken and forgotten",
+        ANSWERS,
+        "    wanted.check()\n",
+        "",
+        (f"{TEST_LIMITS}::test_what_does_not_fit_leaves_the_token",),
+    ),
+    Mutant(
         "a retry waits for nothing",
         DRIVER,
         "if order.delay and position not in record.ready:",
@@ -147,8 +176,8 @@ MUTANTS = (
     Mutant(
         "limits of agents are taken by groups and forgotten",
         ANSWERS,
-        "if getattr(options, name) is not None:",
-        "if False:",
+        "for name in wanted.numbers if not stopped else ():",
+        "for name in ():",
         (f"{TEST_PAUSES}::test_tokens_of_groups_work_once_and_answers_are_checked",),
     ),
 )

@@ -24,6 +24,7 @@ from understudy.outcomes import Approve, Complete, Pause, PauseAnswer
 AnyRun = GroupRun[GroupSpec, GroupState]
 
 ASKS = Pause(id="question", path=("child",), question="Which?")
+AT_LIMIT = ChildFailure("MaxIterationsExceeded", "it looked once")
 WAITS = Pause(id="approval", path=("child",), calls=(ToolCall("x", "pay"),))
 
 
@@ -262,6 +263,45 @@ def test_of_two_children_that_change_one_key_the_later_one_holds_and_the_conflic
     assert run.changes == ({"shared": 2, "mine": 2, "same": 1}, frozenset({"gone"}), frozenset({"shared"}))
 
 
+# --- limits
+
+
+def test_a_limit_holds_a_sequence_and_once_it_is_raised_the_child_goes_on_and_then_the_others() -> None:
+    run = sequence(2)
+    run.child_at_limit(0, "SAVED", AT_LIMIT, reached := MaxIterationsExceeded("it looked once", limit=1))
+
+    for _ in range(2):
+        with pytest.raises(MaxIterationsExceeded) as raised:
+            run.next_step()
+        assert raised.value is reached
+    assert (run.at_limit(), run.limited) == (True, {0: "SAVED"})
+    run.go_on({0: "RAISED"})
+
+    (order,) = orders(run)
+    assert order.paused is not None
+    assert (order.position, order.paused.saved, order.paused.answers) == (0, "RAISED", {})
+    assert not run.at_limit()
+
+
+def test_a_group_is_at_a_limit_when_nothing_else_runs_or_waits() -> None:
+    run = group(3)
+    run.child_at_limit(1, "SAVED", AT_LIMIT)
+    assert (running(run), run.at_limit()) == ([0, 2], False)
+    run.child_paused(2, "PAUSED", [ASKS])
+    run.child_done(0, says("a"))
+    assert (type(run.next_step()), run.at_limit()) == (AwaitChildren, False)
+    run.respond({"child/2/question": "This"})
+    run.child_done(2, says("c"))
+
+    with pytest.raises(MaxIterationsExceeded, match="it looked once"):
+        run.next_step()
+    assert run.at_limit()
+    with pytest.raises(ProtocolViolation, match=r"at a limit stand \[1\]"):
+        run.go_on({0: "RAISED"})
+    run.go_on({1: "RAISED"})
+    assert running(run) == [1]
+
+
 def test_a_key_that_one_child_sets_and_another_deletes_is_a_conflict() -> None:
     run = group(2)
     run.child_done(0, says("", key=1))
@@ -318,11 +358,12 @@ def test_text_that_is_no_saved_run_is_refused(text: str) -> None:
 
 @dataclass
 class Script:
-    """What each child does, turn by turn: it pauses so often, and then it is done or fails."""
+    """What each child does, turn by turn: it pauses so often, reaches so many limits, and then it is done or fails."""
 
     pauses: list[int]
     fails: list[bool]
     picks: list[int] = field(default_factory=list[int])
+    limits: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
 
 
 scripts = st.builds(
@@ -330,6 +371,7 @@ scripts = st.builds(
     st.lists(st.integers(0, 2), min_size=4, max_size=4),
     st.lists(st.sampled_from([False, False, False, True]), min_size=4, max_size=4),
     st.lists(st.integers(0, 7), max_size=30),
+    st.lists(st.sampled_from([0, 0, 1, 2]), min_size=4, max_size=4),
 )
 runs: st.SearchStrategy[AnyRun] = st.builds(
     sequence, st.integers(1, 4), st.sampled_from(cast("list[PassOutput]", [False, True, "combined"]))
@@ -345,14 +387,19 @@ runs: st.SearchStrategy[AnyRun] = st.builds(
 def play(run: AnyRun, script: Script, swap: Callable[[AnyRun], AnyRun]) -> tuple[object, list[object]]:
     """Drive a run to its end, and return how it ended and what each step was."""
     left, picks, steps = list(script.pauses), list(script.picks), list[object]()
-    known = set[int]()
+    known, limits = set[int](), list(script.limits)
     for _ in range(100):
         run = swap(run)
         try:
             known |= all_new(run, known)
             step = run.next_step()
         except Exception as error:  # noqa: BLE001 (it is what the run came to)
-            return repr(error), steps
+            run = swap(run)
+            if not run.at_limit():
+                return repr(error), steps
+            steps.append(repr(error))
+            run.go_on({position: f"{saved}, raised" for position, saved in run.limited.items()})
+            continue
         steps.append(step)
         run = swap(run)
         assert run.next_step() == step, "asked again, a machine gives the same step"
@@ -374,6 +421,10 @@ def play(run: AnyRun, script: Script, swap: Callable[[AnyRun], AnyRun]) -> tuple
                 if left[order.position]:
                     left[order.position] -= 1
                     run.child_paused(order.position, f"saved {left}", [ASKS, WAITS][: 1 + pick % 2])
+                elif limits[order.position]:
+                    limits[order.position] -= 1
+                    reached = ChildFailure("MaxIterationsExceeded", f"limit of {order.position}")
+                    run.child_at_limit(order.position, f"at {order.position}", reached)
                 elif script.fails[order.position]:
                     run.child_failed(order.position, broke(f"child {order.position}"))
                 else:
@@ -431,7 +482,7 @@ def test_a_group_comes_to_the_same_whatever_the_order_in_which_its_children_end(
 ) -> None:
     def ending(picks: list[int]) -> object:
         run = group(children, max_parallel=max_parallel, on_error="collect")
-        outcome, _ = play(run, Script(script.pauses, script.fails, picks), lambda run: run)
+        outcome, _ = play(run, Script(script.pauses, script.fails, picks, script.limits), lambda run: run)
         return "failed" if isinstance(outcome, str) else outcome
 
     assert ending(script.picks) == ending([])
