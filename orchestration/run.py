@@ -225,6 +225,7 @@ class AgentRun:
 
         Raises:
             ProtocolViolation: no tools are pending, nothing was given, or an id is unknown or already answered.
+            TypeError: something is no result.
         """
         round_ = admitted_round(self._spec, self._state, "tool results")
         take_results(round_, list(results))

@@ -58,13 +58,12 @@ class LoggingCallback(AgentCallback):
         return self._say("tool_call_started", ctx, {"arguments": dict(call.arguments)}, tool=call.name, call_id=call.id)
 
     def after_tool_call(self, ctx: RunContext, call: ToolCall, result: ToolResult) -> CallbackAction:
+        known = "" if result.error_kind == "unknown_tool" else call.name  # a name that a model made up may say anything
         return self._say(
             "tool_call_finished",
             ctx,
             {"result": result.content},
-            tool=""
-            if result.error_kind == "unknown_tool"
-            else call.name,  # a name that the model made up may say anything
+            tool=known,
             call_id=call.id,
             is_error=result.is_error,
             error_kind=result.error_kind,
