@@ -25,6 +25,9 @@ from .taped_answers import written
 
 log = logging.getLogger("understudy")
 
+_forks = 0
+"""How often this process, or one it was forked from, has been forked."""
+
 
 @runtime_checkable
 class KnowsKeys(Protocol):
@@ -41,7 +44,8 @@ class Recorder:
     that the environment holds or a recorded model has, whatever has the shape of a key or stands under the name of one,
     and what `redact` names. What a tool is called with in a replay is what stands on the tape.
 
-    A call that its run ended (cancelled, timed out) is not recorded, for the model did not answer. When the tape cannot be
+    A call that its run ended (cancelled, timed out) is not recorded, for the model did not answer. A tape on which nothing
+    was recorded goes when it is closed, unless a process was forked meanwhile. When the tape cannot be
     written (a full disk, a `redact` function that fails), recording stops and runs go on; `problem` says why, and `close`
     raises it.
 
@@ -66,6 +70,7 @@ class Recorder:
         self.problem: Exception | None = None
         self._keyed: list[KnowsKeys] = []
         self._redactor = Redactor(redact, self._keys)
+        self._forks = _forks
         self.start_afresh()
         # `x` refuses a file that is there. Without a buffer a line is one write, and a killed process loses none.
         self._file = open(self.path, "xb", buffering=0, opener=_open_to_append)  # noqa: SIM115 (closed by close)
@@ -116,8 +121,11 @@ class Recorder:
             if self._file.closed:
                 return
             self._file.close()
+            empty = self.calls == 0 and self._forks == _forks  # a forked child may still write
         if self.problem is not None:
             raise self.problem
+        if empty:
+            self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -190,3 +198,12 @@ class RecordedModel:
 
 def _open_to_append(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_APPEND, 0o600)
+
+
+def _note_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_parent=_note_fork, after_in_child=_note_fork)

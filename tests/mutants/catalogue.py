@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import conversations, decisions, groups, lives, messages, rulings, runs
+from . import conversations, decisions, groups, lives, messages, rulings, runs, secrets
 from .mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -13,6 +13,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *decisions.MUTANTS,
     *groups.MUTANTS,
     *rulings.MUTANTS,
+    *secrets.MUTANTS,
 )
 
 SHORT = (

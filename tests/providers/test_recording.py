@@ -207,9 +207,32 @@ def test_a_forked_child_writes_to_the_same_tape_though_a_lock_was_held(path: Pat
 @pytest.mark.parametrize("ended", [RunCancelled("stop"), RunTimedOut("late")])
 def test_a_call_that_its_run_ended_is_not_recorded(ended: Exception, path: Path) -> None:
     with Recorder(path) as recorder, pytest.raises(type(ended)):
-        recorder.record(ScriptedModel([ended])).complete(HELLO)
+        model = recorder.record(ScriptedModel([says("Hi."), ended]))
+        model.complete(HELLO)
+        model.complete(HELLO)
 
-    assert lines_of(path) == []
+    assert len(lines_of(path)) == 1
+
+
+def test_no_tape_is_left_of_a_recording_that_recorded_nothing(path: Path) -> None:
+    with pytest.raises(LookupError), Recorder(path):
+        assert path.exists()  # so that nobody else takes the name
+        raise LookupError("the run did not begin")
+
+    assert not path.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_an_empty_tape_is_not_taken_away_from_who_was_forked_and_may_still_write(path: Path) -> None:
+    recorder = Recorder(path)
+    model = recorder.record(ScriptedModel([says("Hi.")]))
+    in_child(recorder.close)
+
+    assert path.exists()
+    model.complete(HELLO)
+    recorder.close()
+    assert len(lines_of(path)) == 1
 
 
 # --- models
@@ -253,7 +276,7 @@ def test_a_closed_recorder_lets_calls_through_and_keeps_none(path: Path) -> None
     recorder.close()
 
     assert model.complete(HELLO).text == "Hi."
-    assert lines_of(path) == []
+    assert not path.exists()
     assert recorder.calls == 0
 
 
