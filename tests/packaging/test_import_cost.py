@@ -70,8 +70,8 @@ def test_making_agents_and_tools_loads_nothing_heavy(tmp_path: Path) -> None:
 MAKE_TAPES = """
 import understudy as us
 
-with us.Recorder("tape.jsonl", redact=["secret"]) as recorder:
-    recorded = us.Agent("clerk", model=recorder.record("anthropic:claude-haiku-4-5"))
+recorder = us.Recorder("tape.jsonl", redact=["secret"])  # and left open: closed with nothing on it, it would be gone
+recorded = us.Agent("clerk", model=recorder.record("anthropic:claude-haiku-4-5"))
 replayed = us.Agent("clerk", model=us.Replay("tape.jsonl"))
 """
 
