@@ -334,7 +334,8 @@ class GroupHand(Run):
         error = child.end
         if isinstance(error, Incomplete):
             said = f"stopped, as {error.completion_reason}; it said last: {error.last_text}"
-            error = UnfinishedRun(f"agent {child.runner.id!r} {said}")
+            kind = "agent " if isinstance(child.runner, Agent) else ""
+            error = UnfinishedRun(f"{kind}{child.runner.id!r} {said}")
         assert isinstance(error, Exception)
         live = error if self.hand.live else None
         if isinstance(self.machine, GraphRun):
