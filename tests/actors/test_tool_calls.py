@@ -6,7 +6,9 @@ import asyncio
 import dataclasses
 import sys
 import threading
-from typing import Annotated
+from contextvars import copy_context
+from types import SimpleNamespace
+from typing import Annotated, cast
 
 import pydantic
 import pytest
@@ -14,6 +16,8 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
 from understudy.actors import executor
+from understudy.actors.orders import RunTool
+from understudy.actors.reply import Reply
 from understudy.actors.shell import Runnable
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -183,6 +187,28 @@ def test_a_call_that_was_given_up_before_it_began_is_not_run_and_not_counted_as_
 
         assert [r.error_kind for r in results_of(outcome)] == ["timed_out"] * 2
         assert (len(late), ran, system.hung) == (2, [], 0)
+
+
+def test_a_call_that_cannot_enter_its_context_fails_and_is_not_counted_as_hung() -> None:
+    ended: list[str] = []
+
+    class Order:
+        """As much of an order as an executor needs that does not get to its tool."""
+
+        record = SimpleNamespace(run_id="run-1")
+        call = SimpleNamespace(id="call-1")
+
+        def came_back(self) -> None:
+            ended.append("came back")
+
+    reply, context = Reply[object](), copy_context()
+    made = executor.ToolExecutor(cast("RunTool", Order()), reply, context)
+
+    context.run(made.run_turns)  # it is entered already
+
+    error = reply.error()
+    assert isinstance(error, us.AgentCrashed) and isinstance(error.__cause__, RuntimeError)
+    assert (error.actor, ended) == ("run-1/call-1", ["came back"])
 
 
 def test_each_hung_call_of_a_run_is_given_up_in_its_turn() -> None:
