@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import understudy as us
-from tests.support.by_hand import answers_for, play
+from tests.support.trees_by_hand import answers_for, play
 from tests.support.nested import Leaf, ending, nested, path_to
 from tests.support.nested import notes as all_notes
 from tests.support.scripts import WAIT, eventually
