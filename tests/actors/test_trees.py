@@ -17,10 +17,24 @@ from tests.support.nested import Leaf, ending, nested, path_to
 from tests.support.nested import notes as all_notes
 from tests.support.scripts import WAIT, eventually
 from tests.support.stores import DictStore
-from tests.support.trees import GIVEN, Node, in_one_order, runner_of, tally, trees
+from tests.support.trees import (
+    GIVEN,
+    AgentNode,
+    Beat,
+    Node,
+    ParallelNode,
+    SequenceNode,
+    Stage,
+    TaskNode,
+    WorkflowNode,
+    in_one_order,
+    runner_of,
+    tally,
+    trees,
+)
 from understudy.orchestration.runner import Runner
 
-FEW = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 # --- a sequence in a parallel group in a workflow in a sequence
 
@@ -201,3 +215,69 @@ def test_a_tree_on_real_threads_comes_to_what_it_comes_to_by_hand(
     if isinstance(end, (us.Complete, us.Incomplete)):
         assert end.session.keys() == hand.session.keys()
         assert end.session == hand.session or not in_one_order(tree)
+
+
+@FEW
+@given(trees(settled=True), st.integers(0, 1_000_000), st.sets(st.integers(1, 25), min_size=1, max_size=2))
+def test_a_tree_comes_to_the_same_when_drivers_in_it_fail_and_nothing_is_done_twice(
+    tree: Node, seed: int, stumbles: set[int]
+) -> None:
+    def answering(pauses: tuple[us.Pause, ...]) -> dict[str, us.PauseAnswer]:
+        return some_of(pauses, together=True)
+
+    hand, stage = play(runner_of(tree), seed, answering, session={GIVEN: 1}, live=True), Stage(stumbles, watched=True)
+
+    end, waited = by_runtime(runner_of(tree, stage), together=True, stored=False)
+
+    event(f"faults: {stage.stumbled}")
+    assert waited == [asked(pauses) for pauses in hand.pauses]
+    assert said(end) == said(hand.counted)
+    assert (stage.models, stage.tools) == (hand.models, hand.tools)
+
+
+def agent_of(id: str, *beats: Beat) -> AgentNode:
+    return AgentNode(id, beats)
+
+
+FOUR_LEVELS = SequenceNode(
+    "outer",
+    (
+        WorkflowNode(
+            "flow",
+            (
+                TaskNode(agent_of("fetch")),
+                TaskNode(
+                    ParallelNode(
+                        "panel",
+                        (
+                            SequenceNode(
+                                "inner",
+                                (AgentNode("lead", ("hand over", "ask"), "says", (agent_of("leaf", "pay"),)),),
+                            ),
+                            agent_of("beside"),
+                        ),
+                        max_parallel=1,  # or who is at which moment depends on who is quicker
+                    ),
+                    "asks when",
+                    (0,),
+                ),
+            ),
+        ),
+        agent_of("after"),
+    ),
+    True,
+)
+
+
+def test_a_tree_comes_to_the_same_wherever_a_driver_in_it_fails() -> None:
+    hand = play(runner_of(FOUR_LEVELS), 0, answers_for, session={}, live=True)
+    expected = (said(hand.counted), [asked(pauses) for pauses in hand.pauses], hand.models, hand.tools)
+
+    moment, stumbled = 0, True
+    while stumbled:
+        moment += 1
+        stage = Stage({moment}, watched=True)
+        end, waited = by_runtime(runner_of(FOUR_LEVELS, stage), together=True, stored=False)
+        stumbled = stage.stumbled > 0
+        assert stumbled or moment > 30, "these are all the moments"
+        assert (said(end), waited, stage.models, stage.tools) == expected, f"the fault at moment {moment}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, TypeAlias
@@ -28,11 +28,14 @@ from understudy import (
     ask_user,
     tool,
 )
+from understudy.callbacks import AgentCallback, CallbackAction, Continue
 from understudy.criteria import KeywordCriteria
 from understudy.errors import BadReply
-from understudy.messages import JsonValue, ModelRequest, ModelTurn, Usage, calls, says
+from understudy.messages import JsonValue, ModelRequest, ModelTurn, ToolCall, ToolResult, Usage, calls, says
 from understudy.orchestration.group_spec import Merge, OnError, PassOutput
 from understudy.orchestration.runner import Runner
+from understudy.outcomes import Outcome
+from understudy.session import RunContext
 from understudy.tools import ToolLike
 
 Beat: TypeAlias = Literal["note", "ask", "ask by tool", "pay", "all at once", "hand over"]
@@ -220,39 +223,114 @@ def _workflow(draw: st.DrawFn, id: str, levels: int, grown: list[Node], settled:
     return WorkflowNode(id, tuple(tasks), limit)
 
 
+# --- what goes on around the runners
+
+
+class Stage:
+    """Counts what the runners of a tree have done, and makes code of theirs fail at drawn moments.
+
+    Attributes:
+        models: how often models were called.
+        tools: how often tools were.
+        stumbled: how often something was made to fail.
+    """
+
+    def __init__(self, stumbles: Collection[int] = (), *, watched: bool = False) -> None:
+        self.models = self.tools = self.stumbled = 0
+        self.callbacks: list[AgentCallback] = [Stumbling(self)] if watched else []
+        self._stumbles = stumbles
+        self._moments = 0
+        self._lock = threading.Lock()
+
+    def model_called(self) -> None:
+        with self._lock:
+            self.models += 1
+
+    def tool_called(self) -> None:
+        with self._lock:
+            self.tools += 1
+
+    def moment(self, fault: type[BaseException]) -> None:
+        """Fail, if this is a moment to."""
+        with self._lock:
+            self._moments += 1
+            if self._moments not in self._stumbles:
+                return
+            self.stumbled += 1
+        raise fault("a fault that was drawn")
+
+
+class Stumbling(AgentCallback):
+    """Fails the driver of an agent, which is what an unhandled exception of a callback does."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def before_model_call(self, ctx: RunContext, request: ModelRequest) -> CallbackAction:
+        self._stage.moment(ZeroDivisionError)
+        return Continue()
+
+    def after_model_call(self, ctx: RunContext, turn: ModelTurn) -> CallbackAction:
+        self._stage.moment(ZeroDivisionError)
+        return Continue()
+
+    def before_tool_call(self, ctx: RunContext, call: ToolCall) -> CallbackAction:
+        self._stage.moment(ZeroDivisionError)
+        return Continue()
+
+    def after_tool_call(self, ctx: RunContext, call: ToolCall, result: ToolResult) -> CallbackAction:
+        self._stage.moment(ZeroDivisionError)
+        return Continue()
+
+    def on_finish(self, ctx: RunContext, outcome: Outcome[object]) -> CallbackAction:
+        self._stage.moment(ZeroDivisionError)
+        return Continue()
+
+
 # --- the runners
 
 
-def runner_of(node: Node) -> Runner[object]:
+def runner_of(node: Node, stage: Stage | None = None) -> Runner[object]:
     """Make the runner; what stands at several places of the tree is one runner there."""
-    return _made(node, {})
+    return _made(node, stage or Stage(), {})
 
 
-def _made(node: Node, made: dict[Node, Runner[object]]) -> Runner[object]:
+def _made(node: Node, stage: Stage, made: dict[Node, Runner[object]]) -> Runner[object]:
     found = made.get(node)
     if found is None:
-        below = [_made(each, made) for each in node.below]
-        found = made[node] = _runner(node, below)
+        below = [_made(each, stage, made) for each in node.below]
+        found = made[node] = _runner(node, stage, below)
     return found
 
 
-def _runner(node: Node, below: list[Runner[object]]) -> Runner[object]:
+def _runner(node: Node, stage: Stage, below: list[Runner[object]]) -> Runner[object]:
     match node:
         case AgentNode(id=id, end=end):
             subs = [SubAgent(each, name=f"below_{number}") for number, each in enumerate(below)]
             criteria = [KeywordCriteria("nobody says this")] if end == "stops short" else []
-            tools: list[ToolLike] = [noting(id), look, pay, ask_user]
-            return Agent(id, model=Actor(node), tools=tools, sub_agents=subs, criteria=criteria, max_continues=0)
+            tools: list[ToolLike] = [*_tools(id, stage), ask_user]
+            return Agent(
+                id,
+                model=Actor(node, stage),
+                tools=tools,
+                sub_agents=subs,
+                criteria=criteria,
+                max_continues=0,
+                callbacks=stage.callbacks,
+            )
         case SequenceNode(id=id, pass_output=pass_output):
             return SequentialAgent(id, below, pass_output=pass_output)
         case ParallelNode(id=id, merge=merge, max_parallel=limit, on_error=on_error):
             return ParallelAgent(id, below, merge=merge, max_parallel=limit, on_error=on_error)
         case WorkflowNode(id=id, tasks=tasks, max_parallel=limit):
-            made = [_task(number, task, runner) for number, (task, runner) in enumerate(zip(tasks, below, strict=True))]
+            made = [
+                _task(number, task, runner, stage)
+                for number, (task, runner) in enumerate(zip(tasks, below, strict=True))
+            ]
             return Workflow(id, made, max_parallel=limit)
 
 
-def _task(number: int, node: TaskNode, runner: Runner[object]) -> Task:
+def _task(number: int, node: TaskNode, runner: Runner[object], stage: Stage) -> Task:
     name, needs = f"t{number}", [f"t{each}" for each in node.needs]
     prompt = "".join(["${input}", *[f" ${{{each}}}" for each in needs]])
     task: dict[str, str | Callable[..., bool]] = {}
@@ -260,13 +338,13 @@ def _task(number: int, node: TaskNode, runner: Runner[object]) -> Task:
         case "when" if needs:
             task["when"] = f"${{{needs[0]}}} != good"
         case "asks when" if needs:
-            task["when"] = partial(are_short, needs)
+            task["when"] = partial(are_short, stage, needs)
         case "each":
             task["for_each"], prompt = f"${{{needs[0]}}}" if needs else "${input}", prompt + " ${item}"
         case "until":
             task["until"], prompt = f"${{{name}}} == good", prompt + " ${previous}"
         case "asks until":
-            task["until"], prompt = is_good, prompt + " ${previous}"
+            task["until"], prompt = partial(is_good, stage), prompt + " ${previous}"
         case _:
             pass
     return Task(
@@ -281,30 +359,32 @@ def _task(number: int, node: TaskNode, runner: Runner[object]) -> Task:
     )
 
 
-def are_short(names: list[str], tasks: Mapping[str, TaskResult]) -> bool:
+def are_short(stage: Stage, names: list[str], tasks: Mapping[str, TaskResult]) -> bool:
+    stage.moment(SystemExit)  # an exception would be the task's failure
     return all(len(tasks[name].text) < LONGEST for name in names)
 
 
-def is_good(text: str) -> bool:
+def is_good(stage: Stage, text: str) -> bool:
+    stage.moment(SystemExit)
     return text == "good"
 
 
-@tool
-def look() -> str:
-    return "seen"
-
-
-@tool(approval=True)
-def pay() -> str:
-    return "paid"
-
-
-def noting(id: str) -> Callable[[ToolContext], str]:
+def _tools(id: str, stage: Stage) -> list[ToolLike]:
     def note(ctx: ToolContext) -> str:
         """Count in the session, and remove what was given there."""
+        stage.tool_called()
         return noted(id, ctx.session)
 
-    return note
+    def look() -> str:
+        stage.tool_called()
+        return "seen"
+
+    @tool(approval=True)
+    def pay() -> str:
+        stage.tool_called()
+        return "paid"
+
+    return [note, look, pay]
 
 
 def noted(id: str, session: MutableMapping[str, JsonValue]) -> str:
@@ -321,10 +401,12 @@ class Actor:
     """The model of an agent, which acts as its node says."""
 
     node: AgentNode
+    stage: Stage
     failed: Counter[str] = field(default_factory=Counter[str])
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def complete(self, request: ModelRequest) -> ModelTurn:
+        self.stage.model_called()
         turn = self._turn(request)
         return ModelTurn(turn.parts, Usage(input_tokens=len(request.messages), output_tokens=1))
 
