@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import understudy as us
-from tests.support.trees_by_hand import answers_for, play
 from tests.support.nested import Leaf, ending, nested, path_to
 from tests.support.nested import notes as all_notes
 from tests.support.scripts import WAIT, eventually
@@ -32,6 +31,7 @@ from tests.support.trees import (
     tally,
     trees,
 )
+from tests.support.trees_by_hand import answers_for, play
 from understudy.orchestration.runner import Runner
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from tests.support.trees_by_hand import Played, answers_for, play
 from tests.support.trees import GIVEN, Node, runner_of, tally, trees
+from tests.support.trees_by_hand import Played, answers_for, play
 from understudy.outcomes import Complete, Incomplete, Pause, PauseAnswer
 
 FAST = settings(

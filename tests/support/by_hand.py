@@ -44,9 +44,6 @@ class Hand:
         live: whether a group is told of the exceptions of its children themselves, and not only in words.
         usage: of all model calls so far.
         told: what every machine said, step by step.
-        turns: how many model calls were answered.
-        models: how many there were.
-        tools: how often tools were called.
     """
 
     chance: Random
@@ -55,8 +52,6 @@ class Hand:
     usage: Usage
     told: list[object]
     turns: int = 0
-    models: int = 0
-    tools: int = 0
 
     def __post_init__(self) -> None:
         self._parked: dict[str, Run] = {}
@@ -222,7 +217,6 @@ class AgentHand(Run):
         assert isinstance(step, CallModel)
         model = self.runner.current_model
         assert isinstance(model, Actor)
-        self.hand.models += 1
         try:
             turn = model.complete(step.request)
         except Exception as error:  # noqa: BLE001 (it is what the run fails of)
@@ -234,7 +228,6 @@ class AgentHand(Run):
 
     def _run_tool(self, call: ToolCall) -> None:
         tool: Tool[..., object] = self.runner.tools_by_name[call.name]
-        self.hand.tools += 1
         content = noted(self.runner.id, self.session) if call.name == "note" else str(tool())
         self.machine.tool_results([ToolResult(call.id, content, name=call.name)])
 
@@ -387,9 +380,7 @@ class Played:
         pauses: what it waited for, each time.
         session: as it was left.
         usage: of all model calls.
-        turns: how many were answered.
-        models: how many there were.
-        tools: how often tools were called.
+        turns: how many there were.
         told: what every machine said, step by step.
         is_agents: whether it was an agent's.
     """
@@ -399,8 +390,6 @@ class Played:
     session: dict[str, JsonValue]
     usage: Usage
     turns: int
-    models: int
-    tools: int
     told: list[object]
     is_agents: bool
 
@@ -449,17 +438,7 @@ def play(
     else:
         raise AssertionError("the run goes round in circles")
     assert run.end is not None
-    return Played(
-        run.end,
-        pauses,
-        dict(run.session),
-        hand.usage,
-        hand.turns,
-        hand.models,
-        hand.tools,
-        hand.told,
-        isinstance(runner, Agent),
-    )
+    return Played(run.end, pauses, dict(run.session), hand.usage, hand.turns, hand.told, isinstance(runner, Agent))
 
 
 def answers_for(pauses: Iterable[Pause]) -> dict[str, PauseAnswer]:
