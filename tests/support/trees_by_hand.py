@@ -341,7 +341,8 @@ class GroupHand(Run):
         error = child.end
         if isinstance(error, Incomplete):
             said = f"stopped, as {error.completion_reason}; it said last: {error.last_text}"
-            error = UnfinishedRun(f"agent {child.runner.id!r} {said}")
+            who = "agent " if isinstance(child.runner, Agent) else ""
+            error = UnfinishedRun(f"{who}{child.runner.id!r} {said}")
         assert isinstance(error, Exception)
         live = error if self.hand.live else None
         if isinstance(self.machine, GraphRun):
