@@ -12,6 +12,7 @@ from understudy.given import checked_flag, checked_seconds, checked_text, checke
 from understudy.messages import Message, Part
 from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
 from understudy.orchestration.runner import Runner
+from understudy.orchestration.transcript import check_answered
 from understudy.outcomes import Outcome
 from understudy.session import check_key
 
@@ -146,6 +147,7 @@ def _check(input: object, options: RunOptions) -> None:
     for message in options.history or ():
         if not isinstance(message, Message):
             raise TypeError(f"history must hold Message objects, got {type(message).__name__}")
+    check_answered(options.history or ())
     if options.budget is not None and not isinstance(options.budget, Budget):
         raise TypeError(f"budget must be Budget(…) or None, got {options.budget!r}")
     if not checked_text("user_id", options.user_id):  # a form field that was left empty would make one of all users

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast, overload
 
-from understudy.messages import Message
+from understudy.messages import Message, ToolCall
+
+
+def check_answered(history: Iterable[Message]) -> None:
+    """Look whether a history is one that providers take: each tool call in it has its result before anything else is said.
+
+    Raises:
+        ValueError: a call has none, as in what a run added that waits for a person.
+    """
+    open_calls: dict[str, ToolCall] = {}
+    for message in history:
+        results = message.tool_results
+        for result in results:
+            open_calls.pop(result.call_id, None)
+        if open_calls and not results:
+            break
+        open_calls |= {call.id: call for call in message.tool_calls}
+    for call in open_calls.values():
+        raise ValueError(
+            f"history: the call of {call.name!r} (id {call.id!r}) has no result; a run that waits goes on with resume(token), "
+            "and what it added is a history once it is over"
+        )
 
 
 class Transcript(Sequence[Message]):

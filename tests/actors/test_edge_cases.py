@@ -90,6 +90,20 @@ def test_a_pause_that_nobody_answers_leaves_no_call_without_a_result_in_its_conv
     assert [message.text for message in shown(model)] == ["Hello?"]
 
 
+def test_what_a_paused_run_added_is_refused_as_a_history_before_anything_starts() -> None:
+    @us.tool(approval=True)
+    def pay(cents: int) -> str:
+        return f"paid {cents}"
+
+    model = ScriptedModel([calls("pay", cents=5)])
+    agent = us.Agent("clerk", model=model, tools=[pay])
+    waits = agent.run("Pay")
+
+    with pytest.raises(ValueError, match=r"the call of 'pay' .* has no result; a run that waits goes on with resume"):
+        agent.run("Hello?", history=waits.messages)
+    assert len(model.requests) == 1
+
+
 def test_a_run_that_is_cancelled_in_a_tool_leaves_no_call_without_a_result_in_its_conversation() -> None:
     begun, over = threading.Event(), threading.Event()
 

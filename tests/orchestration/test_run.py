@@ -26,6 +26,7 @@ from tests.support.machines import (
 from understudy.errors import BadReply, ProtocolViolation
 from understudy.messages import (
     ImagePart,
+    Message,
     ModelRequest,
     ModelTurn,
     ReasoningPart,
@@ -100,6 +101,17 @@ def test_history_goes_before_the_input_and_is_not_part_of_what_the_run_added() -
     assert request.messages == [*before, asked("Who am I?")]
     assert messages_of(run) == [*before, asked("Who am I?"), said(TextPart("Ada."))]
     assert completed(run).messages == (asked("Who am I?"), said(TextPart("Ada.")))
+
+
+def test_a_history_with_a_call_that_has_no_result_is_refused() -> None:
+    call, other = ToolCall("c1", "on_shelf", {}), ToolCall("c2", "on_shelf", {})
+    result = Message("user", (ToolResult(call_id="c1", content="7"),))
+    whole = [asked("How many?"), said(call), result, said(TextPart("Seven."))]
+
+    AgentRun(PLAIN, "Thanks", history=whole)
+    for broken in ([asked("How many?"), said(call)], [said(call), asked("Well?"), result], [said(call, other), result]):
+        with pytest.raises(ValueError, match=r"history: the call of 'on_shelf' \(id 'c[12]'\) has no result"):
+            AgentRun(PLAIN, "Thanks", history=broken)
 
 
 def test_the_list_given_as_history_is_not_changed() -> None:

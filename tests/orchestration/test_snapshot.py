@@ -74,9 +74,11 @@ EVERY_PART: list[Part] = [
 
 @pytest.mark.parametrize("part", EVERY_PART, ids=lambda part: part.kind)
 def test_every_kind_of_part_comes_back_as_it_was(part: Part) -> None:
-    run = AgentRun(PLAIN, "Hi", history=[Message("assistant", (part,), "google")])
+    results = (ToolResult(part.id, "7"),) if isinstance(part, ToolCall) else ()
+    history = [Message("assistant", (part,), "google"), *([Message("user", results)] if results else [])]
+    run = AgentRun(PLAIN, "Hi", history=history)
 
-    assert messages_of(reloaded(run)) == [Message("assistant", (part,), "google"), asked("Hi")]
+    assert messages_of(reloaded(run)) == [*history, asked("Hi")]
     assert [type(p) for p in reloaded(run).messages[0].parts] == [type(part)]
 
 
