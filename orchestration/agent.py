@@ -11,9 +11,9 @@ from understudy.budget import Budget
 from understudy.callbacks import AgentCallback
 from understudy.criteria import Criterion
 from understudy.memory import Memory
-from understudy.messages import OutputSpec, Settings
+from understudy.messages import JsonValue, OutputSpec, Settings
 from understudy.models import Model, ModelLike, ModelName, name_of
-from understudy.outputs import CheckedOutput, OutputMode, OutputType
+from understudy.outputs import CheckedOutput, JsonSchema, OutputMode, OutputType
 from understudy.tooloptions import OnToolError, checked_on_error
 from understudy.tools import Tool
 from understudy.toolsets import ToolSource
@@ -129,7 +129,7 @@ class Agent(Runner[T_co]):
         max_invalid_retries: how many turns a run may have tried again because of invalid calls; then it fails.
         budget: what a run may spend, with everything inside of it; None for no limit.
         output_type: what the answer must be: a class, or another type such as `list[int]`. The outcome's `output` is of
-            this type. Its JSON Schema is built at the first run.
+            this type. Its JSON Schema is built at the first run. Or a `JsonSchema`, and the output is JSON that fits it.
         output_mode: how the model is held to it: `"native"`, by its provider; `"tool"`, by a tool that it calls with the
             answer; `"auto"`, natively where the provider can for this model and these tools.
         max_output_retries: how often the model is told what is wrong with an answer and asked for another.
@@ -180,6 +180,10 @@ class Agent(Runner[T_co]):
     @overload
     def __init__(
         self: Agent[T], id: str, *, model: ModelLike, output_type: type[T], **options: Unpack[AgentOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[JsonValue], id: str, *, model: ModelLike, output_type: JsonSchema, **options: Unpack[AgentOptions]
     ) -> None: ...
     @overload
     def __init__(

@@ -15,6 +15,7 @@ from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
 from understudy.orchestration import Agent, SubAgent
 from understudy.orchestration.runner import Runner
+from understudy.outputs import JsonSchema
 from understudy.prices import Price
 from understudy.tools import ToolChanges
 from understudy.toolsets import ToolSource
@@ -82,6 +83,8 @@ class AgentBuilder:
         options: dict[str, Any] = given(described, *AS_THEY_ARE)
         if described.settings is not None:
             options["settings"] = _settings(described.settings)
+        if described.output_schema is not None:
+            options["output_type"] = JsonSchema(described.output_schema)
         if described.budget is not None:
             options["budget"] = _budget(described.budget)
         made: Agent[object] = Agent(

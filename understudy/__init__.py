@@ -188,7 +188,7 @@ if TYPE_CHECKING:
         Reject,
         TaskResult,
     )
-    from understudy.outputs import CheckedOutput
+    from understudy.outputs import CheckedOutput, JsonSchema
     from understudy.prices import Price
     from understudy.providers import (
         Anthropic,
@@ -433,7 +433,7 @@ else:
             "Reject",
             "TaskResult",
         ),
-        "understudy.outputs": ("CheckedOutput",),
+        "understudy.outputs": ("CheckedOutput", "JsonSchema"),
         "understudy.prices": ("Price",),
         "understudy.providers": (
             "Anthropic",
@@ -581,6 +581,7 @@ __all__ = [
     "InvalidCallRule",
     "InvalidOutput",
     "JsonObject",
+    "JsonSchema",
     "JsonValue",
     "KeywordCriteria",
     "LoadedSpec",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from jsonschema import Draft202012Validator, SchemaError
+from jsonschema import Draft202012Validator, SchemaError, ValidationError
+from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
@@ -25,6 +26,26 @@ def fits(schema: JsonObject) -> Callable[[JsonValue], bool]:
     Raises:
         ValueError: it is no valid JSON Schema, or refers to what is not in it.
     """
+    validator = _validator(schema)
+    return lambda value: bool(validator.is_valid(value))
+
+
+def misfits(schema: JsonObject) -> Callable[[JsonValue], list[str]]:
+    """Return what says why a value does not fit the schema, a sentence for each reason; otherwise like `fits`.
+
+    Raises:
+        ValueError: it is no valid JSON Schema, or refers to what is not in it.
+    """
+    validator = _validator(schema)
+    return lambda value: [_words(error) for error in validator.iter_errors(value)]
+
+
+def _words(error: ValidationError) -> str:
+    where = ".".join([str(step) for step in error.absolute_path])
+    return f"{where!r}: {error.message}" if where else str(error.message)
+
+
+def _validator(schema: JsonObject) -> Validator:
     try:
         plain = json.loads(json.dumps(schema, default=dict))  # jsonschema knows objects as dicts, and arrays as lists
     except (TypeError, ValueError, RecursionError) as error:
@@ -36,8 +57,7 @@ def fits(schema: JsonObject) -> Callable[[JsonValue], bool]:
         where = "".join([f"[{step!r}]" for step in error.absolute_path])
         raise ValueError(f"the schema{where} is invalid: {error.message}") from None
     _check_references(plain)
-    validator = kind(plain, registry=Registry())  # the library's own registry would fetch what a $ref names
-    return lambda value: validator.is_valid(value)
+    return kind(plain, registry=Registry())  # the library's own registry would fetch what a $ref names
 
 
 def _check_references(schema: JsonObject) -> None:

@@ -10,12 +10,14 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation, PydanticUserError
 
 from understudy.json_text import json_in
-from understudy.messages import JsonObject, OutputSpec
-from understudy.outputs import Unfit
+from understudy.messages import JsonObject, JsonValue, OutputSpec
+from understudy.outputs import JsonSchema, Unfit
 from understudy.schemas import shorten, without_titles
 
 WRAPPED = "answer"
 """The property that holds an answer which is no JSON object: providers want an object at the root."""
+AT_ROOT = ("$schema", "$defs", "definitions", "title")
+"""Keywords that stay at the root of a schema around another one: references lead there."""
 MOST_PROBLEMS = 20  # What a model is told at once; an answer with more of them is best written anew.
 
 
@@ -69,6 +71,49 @@ class Form:
                 raise
             return self._bare.validate_json(found)  # a model that is not held to the schema may leave the wrapping out
         return getattr(value, WRAPPED) if self._wrapped else value
+
+
+class SchemaForm:
+    """A JSON Schema that answers must fit."""
+
+    def __init__(self, form: JsonSchema) -> None:
+        self._misfits = form.misfits
+        schema = _at_root(form.schema)
+        self._wrapped = schema.get("type") != "object"
+        if self._wrapped:
+            parts = {key: value for key, value in schema.items() if key in AT_ROOT}
+            bare = {key: value for key, value in schema.items() if key not in AT_ROOT}
+            closed: JsonObject = {"required": [WRAPPED], "additionalProperties": False}
+            schema = {"type": "object", "properties": {WRAPPED: bare}, **closed, **parts}
+        title = schema.get("title", "")
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", title)[:64] if isinstance(title, str) else ""
+        self.spec = OutputSpec(name or WRAPPED, {"properties": {}, **schema})
+
+    def read(self, text: str) -> object:
+        """Return the answer as JSON.
+
+        Raises:
+            Unfit: it does not fit.
+        """
+        try:
+            found = json_in(text)
+        except ValueError as error:
+            raise Unfit(str(error)) from None
+        value: JsonValue = json.loads(found)
+        if self._wrapped and isinstance(value, dict) and value.keys() == {WRAPPED}:
+            value = value[WRAPPED]
+        try:
+            problems = self._misfits(value)
+        except RecursionError:
+            raise Unfit("it is nested too deeply") from None
+        if problems:
+            more = len(problems) - MOST_PROBLEMS
+            raise Unfit("; ".join(problems[:MOST_PROBLEMS] + ([f"and {more} more"] if more > 0 else [])))
+        return value
+
+    def dump(self, value: object) -> str:
+        """Return a value as JSON; one that is text as it is."""
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _is_wrapped(found: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.paths import ROOT, wire_folder
 from tests.support.programs import MARKER, Models, performed, program_text
-from understudy import ActorRef, ActorSystem, Agent, Budget, BudgetExceeded, Complete, SessionState
+from understudy import ActorRef, ActorSystem, Agent, Budget, BudgetExceeded, Complete, LoadedSpec, SessionState
 from understudy.testing import ScriptedModel, calls, says
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -21,7 +21,6 @@ FILES = {int(path.name[1:3]): path for path in sorted(PROGRAMS.glob("p*.py"))}
 NOT_YET = {
     4: "runs do not stream text yet",
     10: "a system takes up no runs after a crash yet",
-    13: "there are no orchestrators and callbacks in specs yet",
 }
 """Programs without a file, and why."""
 
@@ -214,6 +213,22 @@ def test_an_actor_of_ones_own() -> None:
     assert price == 12.5
     assert feed.address == "market/prices"
     assert system.stop(10.0) == ()
+
+
+def test_a_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = FILES[13].read_text()
+    monkeypatch.chdir(tmp_path)
+    Path("newsroom.yaml").write_text(re.findall(r'NEWSROOM = """\\\n(.*?)"""', text, re.DOTALL)[0])
+
+    with performed(FILES[13]) as names:
+        company = names["company"]
+
+    assert isinstance(company, LoadedSpec)
+    assert list(company.runners) == ["summarizer", "any-id", "pipeline", "panel", "dag"]
+    audit = names["Audit"]
+    assert isinstance(audit, type)
+    assert isinstance(company.agent("summarizer").callbacks[0], audit)
+    assert company.sequential("pipeline").run("Write about tides").text
 
 
 def test_testing_an_application() -> None:

@@ -1,0 +1,434 @@
+"""Each key of the grammar reaches what is made; a key without a row here fails the last test."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from understudy import (
+    Agent,
+    AgentCallback,
+    Budget,
+    Child,
+    JsonSchema,
+    KeywordCriteria,
+    LoadedSpec,
+    LoggingCallback,
+    MaxIterationsCriteria,
+    OneForAll,
+    Price,
+    RunContext,
+    SpecLoader,
+    StructuredOutputCriteria,
+    Toolset,
+    tool,
+)
+from understudy.messages import JsonValue
+from understudy.orchestration.workflows import Task
+from understudy.specs.grammar import SpecGrammar
+from understudy.specs.keys import Grammar, alternatives, is_grammar, keys_of
+from understudy.tools import Tool
+
+
+@tool
+def find(word: str) -> str:
+    """Find a word."""
+    return word
+
+
+class Shelf(Toolset):
+    @tool
+    def count(self) -> int:
+        return 1
+
+
+class Audit(AgentCallback):
+    pass
+
+
+def polite(context: RunContext, text: str) -> bool:
+    return "please" in text
+
+
+AUDIT = Audit()
+SCHEMA: dict[str, JsonValue] = {"type": "object", "required": ["label"]}
+
+
+def loaded(**top: JsonValue) -> LoadedSpec:
+    """Load a spec of these keys; JSON is YAML."""
+    top = {"agents": [{"id": "a", "model": "rehearsal"}, {"id": "b", "model": "rehearsal"}], **top}
+    loader = SpecLoader(tools={"find": find, "shelf": Shelf}, callbacks={"audit": AUDIT}, criteria={"polite": polite})
+    return loader.load_text(json.dumps(top))
+
+
+def agent_with(key: str, value: JsonValue, **more: JsonValue) -> Any:
+    """Return what the agent has that a spec makes with this key."""
+    spec = loaded(agents=[{"id": "z", "model": "openai:gpt-4o", **more, key: value}, {"id": "b", "model": "rehearsal"}])
+    made = spec.agent("z")
+    return getattr(made, {"output_schema": "output_type"}.get(key, key))
+
+
+def model_with(key: str, value: JsonValue, provider: str = "openai") -> dict[str, Any]:
+    """Return the attributes of the client that a spec makes with this key."""
+    model = loaded(agents=[{"id": "z", "provider": provider, "model": "m", key: value}]).agent("z").model
+    return vars(model)
+
+
+def tool_with(key: str, value: JsonValue, **more: JsonValue) -> Tool[..., object]:
+    spec = loaded(agents=[{"id": "z", "model": "rehearsal", "tools": [{"name": "find", **more, key: value}]}])
+    return spec.agent("z").tools[0]
+
+
+def sub_agent_with(**keys: JsonValue) -> Any:
+    return agent_with("sub_agents", [keys])[0]
+
+
+def budget_with(key: str, value: JsonValue) -> Any:
+    return getattr(agent_with("budget", {key: value}), key)
+
+
+def price_with(**keys: JsonValue) -> Any:
+    return budget_with("prices", {"m": {"input": 1, "output": 2, **keys}})
+
+
+def memory_with(**keys: JsonValue) -> dict[str, Any]:
+    memory: object = agent_with("memory", keys)
+    return vars(memory)
+
+
+def criterion_with(**keys: JsonValue) -> Any:
+    return agent_with("criteria", [keys])[0]
+
+
+def logging_with(**keys: JsonValue) -> dict[str, Any]:
+    callback: object = agent_with("callbacks", [{"type": "logging", **keys}])[0]
+    return vars(callback)
+
+
+def group_with(kind: str, **keys: JsonValue) -> Any:
+    return loaded(workflows=[{"id": "w", "type": kind, "steps": [{"ref": "a"}], **keys}]).runner("w")
+
+
+def task_with(**keys: JsonValue) -> Task:
+    tasks: list[JsonValue] = [
+        {"id": "u", "agent": "a"},
+        {"id": "t", **({} if "ref" in keys else {"agent": "b"}), **keys},
+    ]
+    return loaded(workflows=[{"id": "w", "type": "workflow", "tasks": tasks}]).workflow("w").tasks[1]
+
+
+def supervisor_with(**keys: JsonValue) -> Any:
+    return loaded(supervisors=[{"id": "s", "children": ["a"], **keys}]).supervisor("s")
+
+
+def strategy_with(key: str, value: JsonValue) -> Any:
+    return getattr(supervisor_with(**{key: value}).strategy, key)
+
+
+def setting_with(key: str, value: JsonValue) -> Any:
+    return getattr(agent_with("settings", {key: value}, tools=["find"]), key)
+
+
+def tool_option(key: str, value: JsonValue) -> Any:
+    return getattr(tool_with(key, value), key)
+
+
+def group_option(kind: str, key: str, value: JsonValue) -> Any:
+    return getattr(group_with(kind, **{key: value}), key)
+
+
+def graph_option(key: str, value: JsonValue) -> Any:
+    tasks: list[JsonValue] = [{"id": "t", "agent": "a"}]
+    flow: dict[str, JsonValue] = {"id": "w", "type": "workflow", "tasks": tasks, key: value}
+    return getattr(loaded(workflows=[flow]).workflow("w"), key)
+
+
+def shared_memories() -> object:
+    """Return the one memory of two agents; None if it is not one."""
+    agents: list[JsonValue] = [{"id": name, "model": "rehearsal", "memory": "m"} for name in "xy"]
+    spec = loaded(memories={"m": {"type": "in_memory"}}, agents=agents)
+    return spec.agent("x").memory if spec.agent("x").memory is spec.agent("y").memory else None
+
+
+SETTINGS: dict[str, JsonValue] = {
+    "temperature": 0.5,
+    "max_tokens": 7,
+    "top_p": 0.25,
+    "seed": 7,
+    "tool_choice": "find",
+    "parallel_tool_calls": False,
+    "thinking_tokens": 7,
+    "extra": {"user": "u"},
+}
+Row = tuple[Callable[[], object], object]
+ROWS: dict[str, Row] = {
+    # the top
+    "SpecGrammar.version": (lambda: list(loaded(version=1).runners), ["a", "b"]),
+    "SpecGrammar.agents": (lambda: list(loaded().agents), ["a", "b"]),
+    "SpecGrammar.workflows": (
+        lambda: loaded(workflows=[{"id": "w", "type": "sequential", "steps": [{"ref": "a"}]}]).sequential("w").id,
+        "w",
+    ),
+    "SpecGrammar.supervisors": (lambda: supervisor_with().id, "s"),
+    "SpecGrammar.memories": (lambda: shared_memories() is not None, True),
+    # an agent
+    "AgentGrammar.id": (lambda: agent_with("id", "z"), "z"),
+    "AgentGrammar.provider": (
+        lambda: str(loaded(agents=[{"id": "z", "provider": "google", "model": "m"}]).agent("z").model),
+        "gemini:m",
+    ),
+    "AgentGrammar.model": (
+        lambda: str(agent_with("model", "anthropic:claude-haiku-4-5")),
+        "anthropic:claude-haiku-4-5",
+    ),
+    "AgentGrammar.base_url": (
+        lambda: model_with("base_url", "http://127.0.0.1:1/v1")["base_url"],
+        "http://127.0.0.1:1/v1",
+    ),
+    "AgentGrammar.api_version": (lambda: model_with("api_version", "v7", "gemini")["_version"], "v7"),
+    "AgentGrammar.project": (lambda: model_with("project", "p", "vertex")["_given_project"], "p"),
+    "AgentGrammar.location": (lambda: model_with("location", "l", "vertex")["_given_location"], "l"),
+    "AgentGrammar.model_timeout": (lambda: model_with("model_timeout", 17.5)["_timeout"], 17.5),
+    "AgentGrammar.attempts": (lambda: model_with("attempts", 41)["_attempts"], 41),
+    "AgentGrammar.max_in_flight": (lambda: model_with("max_in_flight", 43)["in_flight"].most, 43),
+    "AgentGrammar.system_prompt": (lambda: agent_with("system_prompt", "Be brief."), "Be brief."),
+    "AgentGrammar.description": (lambda: agent_with("description", "d"), "d"),
+    "AgentGrammar.tools": (
+        lambda: [
+            t.name
+            for t in loaded(agents=[{"id": "z", "model": "rehearsal", "tools": ["shelf", "find"]}]).agent("z").tools
+        ],
+        ["count", "find"],
+    ),
+    "AgentGrammar.sub_agents": (lambda: [s.name for s in agent_with("sub_agents", ["b"])], ["b"]),
+    "AgentGrammar.settings": (lambda: agent_with("settings", {"seed": 7}).seed, 7),
+    "AgentGrammar.max_iterations": (lambda: agent_with("max_iterations", 7), 7),
+    "AgentGrammar.max_turns": (lambda: agent_with("max_turns", 7), 7),
+    "AgentGrammar.on_tool_error": (lambda: agent_with("on_tool_error", "raise"), "raise"),
+    "AgentGrammar.on_invalid_call": (lambda: agent_with("on_invalid_call", "retry"), "retry"),
+    "AgentGrammar.max_invalid_retries": (lambda: agent_with("max_invalid_retries", 7), 7),
+    "AgentGrammar.criteria": (lambda: len(agent_with("criteria", [{"name": "polite"}] * 2)), 2),
+    "AgentGrammar.max_continues": (lambda: agent_with("max_continues", 7), 7),
+    "AgentGrammar.continue_message": (lambda: agent_with("continue_message", "Go on."), "Go on."),
+    "AgentGrammar.output_schema": (lambda: agent_with("output_schema", SCHEMA), JsonSchema(SCHEMA)),
+    "AgentGrammar.output_mode": (lambda: agent_with("output_mode", "tool"), "tool"),
+    "AgentGrammar.max_output_retries": (lambda: agent_with("max_output_retries", 7), 7),
+    "AgentGrammar.callbacks": (lambda: agent_with("callbacks", [{"name": "audit"}]), (AUDIT,)),
+    "AgentGrammar.memory": (
+        lambda: type(agent_with("memory", {"type": "windowed", "window_size": 2})).__name__,
+        "WindowedMemory",
+    ),
+    "AgentGrammar.budget": (lambda: agent_with("budget", {"turns": 7}), Budget(turns=7)),
+    **{f"SettingsGrammar.{key}": (partial(setting_with, key, value), value) for key, value in SETTINGS.items()},
+    "SettingsGrammar.stop": (lambda: agent_with("settings", {"stop": ["END"]}).stop, ("END",)),
+    # tools and sub-agents
+    "ToolGrammar.name": (lambda: tool_with("name", "find") is find, True),
+    "ToolGrammar.description": (lambda: tool_with("description", "d").spec.description, "d"),
+    **{
+        f"ToolGrammar.{key}": (partial(tool_option, key, value), value)
+        for key, value in {
+            "timeout": None,
+            "retries": 7,
+            "idempotent": True,
+            "approval": True,
+            "isolation": "caller",
+            "max_parallel": 7,
+            "on_error": "raise",
+            "max_result": 7,
+        }.items()
+    },
+    "ToolGrammar.memory_limit": (lambda: tool_with("memory_limit", 10**9, isolation="process").memory_limit, 10**9),
+    "SubAgentGrammar.agent": (lambda: sub_agent_with(agent="b").name, "b"),
+    "SubAgentGrammar.ref": (lambda: sub_agent_with(ref="b").name, "b"),
+    "SubAgentGrammar.name": (lambda: sub_agent_with(ref="b", name="n").name, "n"),
+    "SubAgentGrammar.description": (
+        lambda: sub_agent_with(ref="b", description="d")._description,
+        "d",
+    ),
+    "SubAgentGrammar.allow": (lambda: sub_agent_with(ref="b", allow=["x"]).allow, ("x",)),
+    "SubAgentGrammar.deny": (lambda: sub_agent_with(ref="b", deny=["x"]).deny, ("x",)),
+    "SubAgentGrammar.timeout": (lambda: sub_agent_with(ref="b", timeout=7).timeout, 7),
+    # memories, criteria, callbacks, budgets
+    "InMemoryGrammar.type": (lambda: type(agent_with("memory", {"type": "in_memory"})).__name__, "InMemoryMemory"),
+    "InMemoryGrammar.max_conversations": (lambda: memory_with(type="in_memory", max_conversations=7)["_most"], 7),
+    "WindowedGrammar.type": (
+        lambda: type(agent_with("memory", {"type": "windowed", "window_size": 2})).__name__,
+        "WindowedMemory",
+    ),
+    "WindowedGrammar.window_size": (lambda: memory_with(type="windowed", window_size=7)["_window"], 7),
+    "WindowedGrammar.max_conversations": (
+        lambda: memory_with(type="windowed", window_size=1, max_conversations=7)["_most"],
+        7,
+    ),
+    "MaxIterationsGrammar.type": (
+        lambda: isinstance(criterion_with(type="max_iterations", max=7), MaxIterationsCriteria),
+        True,
+    ),
+    "MaxIterationsGrammar.max": (lambda: criterion_with(type="max_iterations", max=7).limit, 7),
+    "KeywordGrammar.type": (lambda: isinstance(criterion_with(type="keyword", keyword="DONE"), KeywordCriteria), True),
+    "KeywordGrammar.keyword": (
+        lambda: criterion_with(type="keyword", keyword="DONE").keyword,
+        "DONE",
+    ),
+    "StructuredOutputGrammar.type": (
+        lambda: isinstance(criterion_with(type="structured_output"), StructuredOutputCriteria),
+        True,
+    ),
+    "StructuredOutputGrammar.schema": (
+        lambda: criterion_with(type="structured_output", schema=SCHEMA).schema,
+        SCHEMA,
+    ),
+    "NamedGrammar.name": (
+        lambda: (criterion_with(name="polite"), agent_with("callbacks", [{"name": "audit"}])),
+        (polite, (AUDIT,)),
+    ),
+    "LoggingGrammar.type": (
+        lambda: isinstance(agent_with("callbacks", [{"type": "logging"}])[0], LoggingCallback),
+        True,
+    ),
+    "LoggingGrammar.contents": (lambda: logging_with(contents=True)["_contents"], True),
+    "LoggingGrammar.level": (lambda: logging_with(level="debug")["_level"], logging.DEBUG),
+    **{
+        f"BudgetGrammar.{key}": (partial(budget_with, key, 7), 7)
+        for key in ("total_tokens", "input_tokens", "output_tokens", "turns", "tool_calls", "seconds")
+    },
+    "BudgetGrammar.cost_usd": (lambda: budget_with("cost_usd", 0.5), 0.5),
+    "BudgetGrammar.prices": (lambda: price_with(), {"m": Price(1, 2)}),
+    "PriceGrammar.input": (lambda: price_with(input=7), {"m": Price(7, 2)}),
+    "PriceGrammar.output": (lambda: price_with(output=7), {"m": Price(1, 7)}),
+    "PriceGrammar.cached_input": (lambda: price_with(cached_input=7), {"m": Price(1, 2, 7)}),
+    "PriceGrammar.cache_write": (lambda: price_with(cache_write=7), {"m": Price(1, 2, None, 7)}),
+    # workflows
+    "RefGrammar.ref": (
+        lambda: [
+            r.id
+            for r in loaded(workflows=[{"id": "w", "type": "parallel", "steps": [{"ref": "b"}]}]).parallel("w").children
+        ],
+        ["b"],
+    ),
+    **{
+        f"{grammar}.{key}": (partial(group_option, kind, key, value), value)
+        for grammar, kind in (("SequentialGrammar", "sequential"), ("ParallelGrammar", "parallel"))
+        for key, value in (("id", "w"), ("description", "d"))
+    },
+    "SequentialGrammar.type": (lambda: type(group_with("sequential")).__name__, "SequentialAgent"),
+    "SequentialGrammar.steps": (
+        lambda: len(group_with("sequential", steps=[{"ref": "a"}] * 2).steps),
+        2,
+    ),
+    "SequentialGrammar.pass_output": (
+        lambda: group_with("sequential", pass_output=True).pass_output,
+        True,
+    ),
+    "ParallelGrammar.type": (lambda: type(group_with("parallel")).__name__, "ParallelAgent"),
+    "ParallelGrammar.steps": (
+        lambda: len(group_with("parallel", steps=[{"ref": "a"}] * 2).children),
+        2,
+    ),
+    "ParallelGrammar.merge_strategy": (
+        lambda: group_with("parallel", merge_strategy="first").merge,
+        "first",
+    ),
+    "ParallelGrammar.max_parallel": (lambda: group_with("parallel", max_parallel=7).max_parallel, 7),
+    "ParallelGrammar.on_error": (
+        lambda: group_with("parallel", on_error="collect").on_error,
+        "collect",
+    ),
+    **{
+        f"GraphGrammar.{key}": (partial(graph_option, key, value), value)
+        for key, value in (("id", "w"), ("description", "d"), ("max_parallel", 7))
+    },
+    "GraphGrammar.type": (lambda: task_with().name, "t"),
+    "GraphGrammar.tasks": (lambda: task_with().name, "t"),
+    "TaskGrammar.id": (lambda: task_with().name, "t"),
+    "TaskGrammar.agent": (lambda: task_with().runner.id, "b"),
+    "TaskGrammar.ref": (lambda: task_with(ref="b").runner.id, "b"),
+    "TaskGrammar.prompt": (lambda: task_with(prompt="Say ${x}").prompt, "Say ${x}"),
+    "TaskGrammar.dependencies": (lambda: task_with(dependencies=["u"]).dependencies, ("u",)),
+    "TaskGrammar.retries": (lambda: task_with(retries=7).retries, 7),
+    "TaskGrammar.backoff": (lambda: task_with(backoff=[0, 7]).backoff, (0, 7)),
+    "TaskGrammar.when": (lambda: task_with(when="${u}", dependencies=["u"]).when, "${u}"),
+    "TaskGrammar.for_each": (lambda: task_with(for_each="${list}").for_each, "${list}"),
+    "TaskGrammar.until": (lambda: task_with(until="${t} == ok").until, "${t} == ok"),
+    "TaskGrammar.max_repeats": (lambda: task_with(max_repeats=7).max_repeats, 7),
+    # supervisors
+    "SupervisorGrammar.id": (lambda: supervisor_with().id, "s"),
+    "SupervisorGrammar.children": (
+        lambda: [c.name for c in supervisor_with(children=["b", "a"]).children],
+        ["b", "a"],
+    ),
+    "SupervisorGrammar.strategy": (
+        lambda: supervisor_with(strategy="one_for_all").strategy,
+        OneForAll(),
+    ),
+    "SupervisorGrammar.max_restarts": (lambda: strategy_with("max_restarts", 7), 7),
+    "SupervisorGrammar.within": (lambda: strategy_with("within", 7), 7),
+    "SupervisorGrammar.backoff": (lambda: strategy_with("backoff", [1, 7]), (1, 7)),
+    "ChildGrammar.ref": (
+        lambda: [c.name for c in supervisor_with(children=[{"ref": "b"}]).children],
+        ["b"],
+    ),
+    "ChildGrammar.restart": (
+        lambda: [
+            isinstance(c, Child) and c.restart
+            for c in supervisor_with(children=[{"ref": "b", "restart": "permanent"}]).children
+        ],
+        ["permanent"],
+    ),
+}
+BY_FILE = {"SpecGrammar.include", "PromptFile.file"}
+"""Keys that name files; `test_sources` has them."""
+
+
+@pytest.mark.parametrize("key", ROWS)
+def test_a_key_reaches_what_is_made(key: str) -> None:
+    probe, expected = ROWS[key]
+
+    assert probe() == expected
+
+
+def every_grammar(top: type[Grammar], seen: set[type[Grammar]]) -> Iterator[type[Grammar]]:
+    if top in seen:
+        return
+    seen.add(top)
+    yield top
+    for _, field in keys_of(top):
+        yield from inside(field.annotation, seen)
+
+
+def inside(annotation: object, seen: set[type[Grammar]]) -> Iterator[type[Grammar]]:
+    for kind in alternatives(annotation):
+        if is_grammar(kind):
+            yield from every_grammar(kind, seen)
+        for each in getattr(kind, "__args__", ()):
+            yield from inside(each, seen)
+
+
+def test_every_key_has_a_row() -> None:
+    keys = {f"{grammar.__name__}.{key}" for grammar in every_grammar(SpecGrammar, set()) for key, _ in keys_of(grammar)}
+
+    assert keys == ROWS.keys() | BY_FILE
+
+
+def test_every_key_is_described() -> None:
+    bare = [
+        f"{grammar.__name__}.{key}"
+        for grammar in every_grammar(SpecGrammar, set())
+        for key, field in keys_of(grammar)
+        if not field.description
+    ]
+
+    assert bare == []
+
+
+def test_what_is_left_out_is_what_python_leaves_out() -> None:
+    text = json.dumps({"agents": [{"id": "a", "model": "rehearsal"}]})
+    made, same = SpecLoader().load_text(text).agent("a"), Agent("a", model="rehearsal")
+
+    names = set(Agent.__slots__) - {"_output", "_overrides", "_run_spec", "tools_by_name", "__weakref__"}
+    assert {name: getattr(made, name) for name in names} == {name: getattr(same, name) for name in names}
