@@ -159,16 +159,21 @@ def test_the_final_response_of_collect_all_is_the_last_agents() -> None:
 
 
 def test_first_returns_the_first_to_complete_and_cancels_the_others() -> None:
-    cancelled = threading.Event()
+    begun, cancelled = threading.Event(), threading.Event()
 
     def hang(request: us.ModelRequest) -> us.ModelTurn:
         scope = us.current_scope()
         assert scope is not None
         scope.on_cancel(cancelled.set)
+        begun.set()
         assert cancelled.wait(WAIT)
         return says("late")
 
-    slow, quick = us.Agent("slow", model=FunctionModel(hang)), us.Agent("quick", model=ScriptedModel([says("quick")]))
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        assert begun.wait(WAIT)  # else the other one might never begin, and there would be nothing to cancel
+        return says("quick")
+
+    slow, quick = us.Agent("slow", model=FunctionModel(hang)), us.Agent("quick", model=FunctionModel(answer))
 
     outcome = us.ParallelAgent("p", [slow, quick], merge="first").run("x")
 
