@@ -1,0 +1,169 @@
+"""The JSON Schema and the reference page say what the loader takes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from tests.support.paths import ROOT
+from understudy import SpecError, load_spec_text
+from understudy.messages import JsonValue
+from understudy.specs import spec_schema
+from understudy.specs.reference import reference_page
+
+SEED = """\
+agents:
+  - id: summarizer
+    provider: anthropic
+    model: claude-haiku-4-5
+    system_prompt: |
+      You are a summarization assistant.
+    max_iterations: 3
+    memory:
+      type: windowed
+      window_size: 5
+    criteria:
+      - type: max_iterations
+        max: 3
+      - type: keyword
+        keyword: "DONE"
+    callbacks:
+      - type: logging
+    tools: []
+
+workflows:
+  - id: pipeline
+    type: sequential
+    pass_output: true
+    steps:
+      - ref: summarizer
+      - id: analyzer
+        provider: anthropic
+        model: claude-haiku-4-5
+        system_prompt: Analyze the summary.
+        criteria: []
+        callbacks: []
+        tools: []
+"""
+COMPLETE = """\
+agents:
+  - id: planner
+    provider: openai
+    model: gpt-4o
+    system_prompt: "Outline the steps to complete the user's task."
+    max_iterations: 1
+
+  - id: executor
+    provider: openai
+    model: gpt-4o
+    system_prompt: "Carry out the plan provided to you."
+    max_iterations: 1
+
+workflows:
+  - id: plan_and_execute
+    type: sequential
+    pass_output: true
+    steps:
+      - ref: planner
+      - ref: executor
+"""
+NAMED = """\
+agents:
+  - {id: sentiment_agent, model: rehearsal}
+  - {id: summary_agent, model: rehearsal}
+  - {id: researcher, model: rehearsal}
+  - {id: writer, model: rehearsal}
+"""
+PANEL = """\
+workflows:
+  - id: multi_analysis
+    type: parallel
+    merge_strategy: collect_all   # or: first
+    steps:
+      - ref: sentiment_agent
+      - ref: summary_agent
+"""
+DAG = """\
+workflows:
+  - id: dag
+    type: workflow
+    tasks:
+      - id: fetch
+        agent: researcher
+        prompt: "Gather background information on ${topic}"
+        dependencies: []
+      - id: synthesize
+        agent: writer
+        prompt: "Write a report based on the research"
+        dependencies: [fetch]
+"""
+GOOD = {
+    "seed": SEED,
+    "complete": COMPLETE,
+    "panel": NAMED + PANEL,
+    "graph": NAMED + DAG,
+    "supervisors": NAMED + "supervisors: [{id: desk, children: [writer, {ref: researcher, restart: permanent}]}]\n",
+    "free keys": "version: 1\nx-brief: {max_tokens: 3}\n" + NAMED,
+    "empty": "agents: [{id: a, model: rehearsal, memory: , criteria: [], tools: }]\nworkflows:\n",
+}
+MISTAKES = {
+    "an unknown key": "agents: [{id: a, model: rehearsal, sytem_prompt: x}]",
+    "an unknown key at the top": NAMED + "agnts: []",
+    "no id": "agents: [{model: rehearsal}]",
+    "text for a number": "agents: [{id: a, model: rehearsal, max_turns: many}]",
+    "a number out of range": "agents: [{id: a, model: rehearsal, max_turns: 0}]",
+    "an unknown type": NAMED + "workflows: [{id: w, type: sequental, steps: [{ref: writer}]}]",
+    "no steps": NAMED + "workflows: [{id: w, type: parallel, steps: []}]",
+    "an unknown key of a step": NAMED + "workflows: [{id: w, type: parallel, steps: [{ref: writer, x: 1}]}]",
+    "an unknown word": NAMED + "workflows: [{id: w, type: parallel, merge_strategy: last, steps: [{ref: writer}]}]",
+    "a window without a size": "agents: [{id: a, model: rehearsal, memory: {type: windowed}}]",
+    "a task's name": NAMED + "workflows: [{id: w, type: workflow, tasks: [{id: a b, agent: writer}]}]",
+    "nothing": "{}",
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_loads_passes_the_schema(name: str) -> None:
+    load_spec_text(GOOD[name])
+
+    Draft202012Validator(spec_schema()).validate(yaml.safe_load(GOOD[name]))
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_typical_mistake_fails_the_schema_and_the_loader(name: str) -> None:
+    with pytest.raises(SpecError):
+        load_spec_text(MISTAKES[name])
+
+    assert not Draft202012Validator(spec_schema()).is_valid(yaml.safe_load(MISTAKES[name]))
+
+
+def test_the_ledger_example_passes_the_schema() -> None:
+    text = (ROOT / "examples" / "ledger" / "agent.yaml").read_text()
+
+    Draft202012Validator(spec_schema()).validate(yaml.safe_load(text))
+
+
+def test_the_schema_is_one_and_may_be_written_as_json() -> None:
+    schema = spec_schema()
+
+    Draft202012Validator.check_schema(schema)
+    assert json.loads(json.dumps(schema)) == schema
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_a_number_may_come_from_the_environment_and_no_other_text() -> None:
+    def fits(value: str) -> bool:
+        spec: JsonValue = {"agents": [{"id": "a", "model": "rehearsal", "max_turns": value}]}
+        return bool(Draft202012Validator(spec_schema()).is_valid(spec))
+
+    assert fits("${env:TURNS}")
+    assert not fits("${TURNS}")
+
+
+def test_the_reference_page_is_the_grammar() -> None:
+    assert (ROOT / "docs" / "spec-reference.md").read_text() == reference_page(), (
+        "write it anew: python -m understudy.specs.reference > docs/spec-reference.md"
+    )
