@@ -47,5 +47,5 @@ def _cleaned(schema: JsonValue) -> JsonValue:
 
 
 def _or_from_environment(schema: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    around = {key: schema.pop(key) for key in ("description", "default") if key in schema}
+    around: dict[str, JsonValue] = {key: schema.pop(key) for key in ("description", "default") if key in schema}
     return {**around, "anyOf": [schema, {"$ref": "#/$defs/FromEnvironment"}]}
