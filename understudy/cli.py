@@ -28,6 +28,7 @@ COMMANDS = {
     "chat": "talk to an agent, a group or a workflow of a spec, line by line",
     "check": "say what specs hold, or all that is wrong with them",
     "graph": "draw a spec, or one of its runners",
+    "schema": "print the JSON Schema of specs, for editors",
     "resume": "go on with a run that waits",
 }
 

@@ -36,6 +36,7 @@ def test_there_are_examples_of_each_command_that_needs_no_token() -> None:
         "chat",
         "check",
         "graph",
+        "schema",
     }
 
 

@@ -8,68 +8,13 @@ import pytest
 import yaml
 
 from tests.support.paths import ROOT
+from tests.support.spec_examples import COMPLETE, FORMAT, GRAPH, PARALLEL
 from understudy import SpecError, load_spec_text
 from understudy.jsonschemas import misfits
 from understudy.messages import JsonValue
 from understudy.specs import spec_schema
 from understudy.specs.reference import reference_page
 
-SEED = """\
-agents:
-  - id: summarizer
-    provider: anthropic
-    model: claude-haiku-4-5
-    system_prompt: |
-      You are a summarization assistant.
-    max_iterations: 3
-    memory:
-      type: windowed
-      window_size: 5
-    criteria:
-      - type: max_iterations
-        max: 3
-      - type: keyword
-        keyword: "DONE"
-    callbacks:
-      - type: logging
-    tools: []
-
-workflows:
-  - id: pipeline
-    type: sequential
-    pass_output: true
-    steps:
-      - ref: summarizer
-      - id: analyzer
-        provider: anthropic
-        model: claude-haiku-4-5
-        system_prompt: Analyze the summary.
-        criteria: []
-        callbacks: []
-        tools: []
-"""
-COMPLETE = """\
-agents:
-  - id: planner
-    provider: openai
-    model: gpt-4o
-    system_prompt: "Outline the steps to complete the user's task."
-    max_iterations: 1
-
-  - id: executor
-    provider: openai
-    model: gpt-4o
-    system_prompt: "Carry out the plan provided to you."
-    max_iterations: 1
-
-workflows:
-  - id: plan_and_execute
-    type: sequential
-    pass_output: true
-    steps:
-      - ref: planner
-      - ref: executor
-"""
 NAMED = """\
 agents:
   - {id: sentiment_agent, model: rehearsal}
@@ -77,34 +22,11 @@ agents:
   - {id: researcher, model: rehearsal}
   - {id: writer, model: rehearsal}
 """
-PANEL = """\
-workflows:
-  - id: multi_analysis
-    type: parallel
-    merge_strategy: collect_all   # or: first
-    steps:
-      - ref: sentiment_agent
-      - ref: summary_agent
-"""
-DAG = """\
-workflows:
-  - id: dag
-    type: workflow
-    tasks:
-      - id: fetch
-        agent: researcher
-        prompt: "Gather background information on ${topic}"
-        dependencies: []
-      - id: synthesize
-        agent: writer
-        prompt: "Write a report based on the research"
-        dependencies: [fetch]
-"""
 GOOD = {
-    "seed": SEED,
+    "format": FORMAT,
     "complete": COMPLETE,
-    "panel": NAMED + PANEL,
-    "graph": NAMED + DAG,
+    "panel": NAMED + PARALLEL,
+    "graph": NAMED + GRAPH,
     "supervisors": NAMED + "supervisors: [{id: desk, children: [writer, {ref: researcher, restart: permanent}]}]\n",
     "free keys": "version: 1\nx-brief: {max_tokens: 3}\n" + NAMED,
     "empty": "agents: [{id: a, model: rehearsal, memory: , criteria: [], tools: }]\nworkflows:\n",

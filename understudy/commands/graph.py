@@ -12,7 +12,7 @@ from understudy.specs.drawing import Form
 
 from . import options
 from .loading import load
-from .printing import put
+from .printing import put, write
 
 ABOUT = """\
 Draw what a spec describes, or one of its agents, groups and workflows with all inside of it. Nothing runs, and no key is needed.
@@ -64,15 +64,3 @@ def _form(given: Form | None, into: str | None) -> Form:
     if form is None:
         raise UsageMistake(f"-o {into}: expected a name that ends in {', '.join(FORMS)}, or --format")
     return form
-
-
-def write(text: str, into: str) -> None:
-    """Write a file.
-
-    Raises:
-        UsageMistake: it cannot be written.
-    """
-    try:
-        Path(into).write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageMistake(f"-o {into}: the file cannot be written: {error.strerror}") from error

@@ -1,13 +1,14 @@
-"""How commands print: an answer to standard output, all else to standard error, and never an error of that."""
+"""How commands print: an answer to standard output or a file, all else to standard error, and never an error of that."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from understudy.calllog import CallLog
-from understudy.report import INTERRUPTED, SPEC, as_json, for_people, status_of
+from understudy.report import INTERRUPTED, SPEC, UsageMistake, as_json, for_people, status_of
 
 if TYPE_CHECKING:
     from understudy.outcomes import Outcome
@@ -21,6 +22,18 @@ def put(text: str, stream: TextIO) -> None:
     except BrokenPipeError:
         # The reader has gone, as `head` does. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def write(text: str, into: str) -> None:
+    """Write a text to a file, in place of one that is there.
+
+    Raises:
+        UsageMistake: it cannot be written.
+    """
+    try:
+        Path(into).write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageMistake(f"-o {into}: the file cannot be written: {error.strerror}") from error
 
 
 def warn(text: str) -> None:
