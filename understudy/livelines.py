@@ -26,6 +26,9 @@ from .watching import Names, Stopwatch, child_of, ending_of, shown_conflict, sho
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+MARKS = {"gave": ("✓", "green"), "stopped": ("‖", "yellow"), "failed": ("✗", "red")}
+"""What is said of how something ended -> its mark and colour. What stopped may go on later."""
+
 MOST = 8  # Lines of runs at work: more of them would push away what ended.
 
 
@@ -69,16 +72,18 @@ class Live:
         match event:
             case ToolFinished(call=call, result=result):
                 taken = self._watch.stop(event.run_id, call.id)
-                self._ended(result.is_error, name, shown_call(call), taken, one_line(result.content))
+                self._ended(
+                    "failed" if result.is_error else "gave", name, shown_call(call), taken, one_line(result.content)
+                )
             case ChildStarted():
                 self._watch.start(event.child_run_id)
             case ChildFinished():
                 verb, rest = ending_of(event)
                 taken = self._watch.stop(event.child_run_id)
-                self._ended(verb != "gave", name, child_of(event), taken, rest)
+                self._ended(verb, name, child_of(event), taken, rest)
                 self._at_work.pop(event.child_run_id, None)
             case SessionConflict():
-                self._ended(True, name, "", None, shown_conflict(event))
+                self._ended("failed", name, "", None, shown_conflict(event))
             case _:
                 pass
         if self._work(event, name):
@@ -132,10 +137,10 @@ class Live:
 
         return Text("\n".join(self.at_work()) or "between runs", "dim")
 
-    def _ended(self, bad: bool, name: str, what: str, taken: float | None, rest: str) -> None:
+    def _ended(self, verb: str, name: str, what: str, taken: float | None, rest: str) -> None:
         from rich.text import Text
 
-        mark, style = ("✗", "red") if bad else ("✓", "green")
+        mark, style = MARKS[verb]
         text = Text.assemble(
             (f"{mark} ", style),
             (f"{name}: " if name else "", "dim"),

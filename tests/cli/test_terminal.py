@@ -171,7 +171,7 @@ def test_each_run_that_is_at_work_has_a_live_line() -> None:
         "✓ report > panel: clerk  2.50 s  A",
         "✗ report > panel: clerk  2.50 s  RateLimited: slow down",
         "✗ report > panel: session keys left in different ways: x, y",
-        "✗ report: task gather (panel)  4.00 s  it waits for an answer to: Which?",
+        "‖ report: task gather (panel)  4.00 s  it waits for an answer to: Which?",
     ]
 
 
