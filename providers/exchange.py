@@ -16,7 +16,7 @@ from .quiet import quiet
 if TYPE_CHECKING:
     import httpx
 
-    from .connections import Connections
+    from .connections import Carrier, Connections
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024  # Far above any model turn; below what would hurt the host.
 CONNECT_TIMEOUT = 10.0  # A host that is up answers a connect in far less, and trying again helps.
@@ -94,16 +94,16 @@ class Attempt:
             self._scope.check()
         limit = self._limit()
         self._deadline = self._clock() + limit
-        with connections.lease() as (client, line), quiet():
-            cut = line.begin(self._deadline)
+        with connections.lease() as carrier, quiet():
+            cut = carrier.line.begin(self._deadline)
             undo = None if self._scope is None else self._scope.on_cancel(cut)
             try:
                 timeout = httpx.Timeout(limit, connect=min(limit, CONNECT_TIMEOUT))
-                return self._exchange(client, timeout, auth)
+                return self._exchange(carrier, timeout, auth)
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 self._explain(error)
             finally:
-                line.finish()
+                carrier.line.finish()
                 if undo is not None:
                     undo()
 
@@ -111,15 +111,10 @@ class Attempt:
         left = None if self._scope is None else self._scope.remaining()
         return self._timeout if left is None else min(self._timeout, left)
 
-    def _exchange(self, client: httpx.Client, timeout: httpx.Timeout, auth: Callable[[], Mapping[str, str]]) -> Reply:
-        request = client.build_request(
-            "POST",
-            self._outgoing.url,
-            content=self._outgoing.body,
-            headers={**self._outgoing.headers, **auth()},
-            timeout=timeout,
-        )
-        response = client.send(request, stream=True)
+    def _exchange(self, carrier: Carrier, timeout: httpx.Timeout, auth: Callable[[], Mapping[str, str]]) -> Reply:
+        outgoing = self._outgoing
+        request = carrier.request(outgoing.url, outgoing.body, {**outgoing.headers, **auth()}, timeout)
+        response = carrier.send(request)
         self._answered = True
         try:
             body = self._read(response)

@@ -9,11 +9,13 @@ import pytest
 import understudy as us
 from tests.support.peers import KEY, Peer
 from tests.support.spec_examples import COMPLETE, FORMAT, plan_and_execute
+from understudy.providers import catalogue
 
 
 @pytest.fixture(autouse=True)
 def providers(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have model strings lead to aimock, and teach it to tell the agents by their system prompts."""
+    monkeypatch.setattr(catalogue, "_catalogue", catalogue.Catalogue())  # clients that read the environment now
     for name in ("OPENAI", "ANTHROPIC"):
         monkeypatch.setenv(f"{name}_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", f"{peer.address}/v1")

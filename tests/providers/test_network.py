@@ -227,9 +227,10 @@ class _Stream(httpcore.NetworkStream):
 
 
 def test_httpx_still_lets_us_choose_its_network() -> None:
-    """Holds down the private places that `network.install` writes to."""
-    with Connections().lease() as (client, line):
-        transport = client._transport  # pyright: ignore[reportPrivateUsage]  # what this test is about
+    """Holds down the private places that `network.install` writes to, and that a carrier asks."""
+    with Connections().lease() as carrier:
+        client, line = carrier._client, carrier.line  # pyright: ignore[reportPrivateUsage]  # what this test is about
+        transport = client._transport_for_url(httpx.URL("https://example.org/"))  # pyright: ignore[reportPrivateUsage]
         assert isinstance(transport, httpx.HTTPTransport)
         assert isinstance(transport._pool, httpcore.ConnectionPool)  # pyright: ignore[reportPrivateUsage]
         assert transport._pool._network_backend is line  # pyright: ignore[reportPrivateUsage]
@@ -401,9 +402,9 @@ def test_a_fork_while_a_lock_is_held_leaves_the_child_a_free_one() -> None:
 
 def test_connections_of_the_parent_are_forgotten_in_a_child_but_not_closed() -> None:
     connections = Connections()
-    with connections.lease() as (client, _):
-        inherited = weakref.ref(client)
-    del client
+    with connections.lease() as carrier:
+        inherited = weakref.ref(carrier._client)  # pyright: ignore[reportPrivateUsage]  # what must stay open
+    del carrier
 
     connections.start_afresh()
     gc.collect()
@@ -411,8 +412,8 @@ def test_connections_of_the_parent_are_forgotten_in_a_child_but_not_closed() -> 
     kept = inherited()
     assert kept is not None
     assert not kept.is_closed
-    with connections.lease() as (fresh, _):
-        assert fresh is not kept
+    with connections.lease() as fresh:
+        assert fresh._client is not kept  # pyright: ignore[reportPrivateUsage]
 
 
 # Faults of the replay server
