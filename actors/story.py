@@ -74,7 +74,7 @@ class Story:
     def __init__(self, run_id: str, runner_id: str) -> None:
         self.run_id = run_id
         self.runner_id = runner_id
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
         """Guards the order of the facts, the end, and the listeners."""
         self.facts: list[Fact] = []
         """Grows only; may be read without the lock. The last one of a run that is over is its ending."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 
 import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, scripted
 from understudy.actors.story import Fact, Story
+from understudy.actors.telling import events_of
 from understudy.testing import FunctionModel, calls, says
 
 
@@ -126,3 +129,28 @@ def test_a_pause_ends_the_events_with_its_outcome() -> None:
 
     last = events[-1]
     assert isinstance(last, us.RunFinished) and isinstance(last.outcome, us.NeedsInput)
+
+
+def test_an_iterator_that_a_garbage_collection_closes_while_a_fact_is_noted_holds_nothing_up() -> None:
+    story = Story("run-1", "a")
+    dropped = events_of(story, inner=True)
+    story.note(1)
+    next(dropped)
+
+    class Collector:
+        """Has a collection come at the worst moment: under the story's lock."""
+
+        def wake(self) -> None:
+            gc.collect()
+
+    circle: list[object] = [dropped]
+    circle.append(circle)  # so that only a collection finds it
+    left = weakref.ref(dropped)
+    story.listen(Collector())
+    del dropped, circle
+    noting = threading.Thread(target=story.note, args=(2,), daemon=True)
+    noting.start()
+    noting.join(WAIT)
+
+    assert not noting.is_alive()
+    assert left() is None
