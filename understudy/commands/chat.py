@@ -201,7 +201,7 @@ class Chat:
             return error
 
     def _tell(self, ended: Outcome[object] | BaseException, log: CallLog) -> None:
-        """Print how a run ended, without a word on how it could go on elsewhere: that is not here."""
+        """Print how a run ended. Unlike `tell`, lets an interrupt out, which may be to end the chat."""
         ended = without_vain_token(ended, self._arguments)
         if self._arguments.json:
             put(as_json(ended, log, repeated(self._arguments)), self._out)

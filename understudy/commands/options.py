@@ -23,12 +23,6 @@ exit status:
 """
 
 
-def add_spec(parser: argparse.ArgumentParser) -> None:
-    """Add the spec, and `--tools`."""
-    parser.add_argument("file", metavar="FILE.yaml", help="the spec")
-    add_tools(parser)
-
-
 def add_tools(parser: argparse.ArgumentParser) -> None:
     """Add `--tools`."""
     parser.add_argument(
@@ -73,9 +67,14 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         metavar="URL",
-        default=os.environ.get(STORE) or MEMORY,
+        default=usual_store(),
         help="where runs wait for a person, such as sqlite:///shop.db; else what UNDERSTUDY_STORE says, else nowhere",
     )
+
+
+def usual_store() -> str:
+    """Return where runs wait if `--store` does not say; an empty variable is none."""
+    return os.environ.get(STORE) or MEMORY
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

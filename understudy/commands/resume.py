@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ABOUT = """\
 Go on with a run that waits, and print its answer.
 
-The run waits in the store that --store or UNDERSTUDY_STORE named when it began; the spec must define its agent as it did then.
+The run waits in the store that --store or UNDERSTUDY_STORE named when it began; the spec must define its runner as it did then.
 A token works once. If the run waits again, a new token is printed.
 
 A run that waits for several things has an id for each, which --pause names before the answer to it; those that are not
@@ -72,7 +72,7 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
     resume.add_argument("--max-iterations", metavar="N", type=int, help="a higher limit, from the run's beginning")
     resume.add_argument("--max-turns", metavar="N", type=int, help="a higher limit, from the run's beginning")
     resume.add_argument(
-        "--adopt", action="store_true", help="go on even if the spec defines the agent in another way now"
+        "--adopt", action="store_true", help="go on even if the spec defines its runner in another way now"
     )
     options.add_tools(resume)
     options.add_run_options(resume)
@@ -129,7 +129,7 @@ def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Names
 
 
 def _resumed(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namespace, log: CallLog) -> Outcome[object]:
-    runner = loaded.runner(agent_id(arguments, system))
+    runner = loaded.runner(waiting_runner(arguments, system))
     check_tools(runner)
     inside = agents_in([runner])
     if not (arguments.rehearse or arguments.replay):
@@ -140,8 +140,8 @@ def _resumed(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namesp
         return _go_on(runner, arguments, system, log)
 
 
-def agent_id(arguments: argparse.Namespace, system: ActorSystem) -> str:
-    """Return the id of the agent whose run waits."""
+def waiting_runner(arguments: argparse.Namespace, system: ActorSystem) -> str:
+    """Return the id of the runner whose run waits."""
     if arguments.store == MEMORY:
         raise UsageMistake(
             "a run waits in a store; expected --store sqlite:///FILE.db or the variable UNDERSTUDY_STORE"

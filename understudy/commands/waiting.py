@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 from dataclasses import replace
 
 from understudy.actors import ActorSystem
-from understudy.actors.current import STORE
 from understudy.actors.stores import MEMORY
 from understudy.errors import RunError
 from understudy.outcomes import Complete, Outcome
 from understudy.report import UsageMistake
+
+from .options import usual_store
 
 
 def system_of(arguments: argparse.Namespace) -> ActorSystem:
@@ -28,7 +28,7 @@ def repeated(arguments: argparse.Namespace) -> str:
     words: list[str] = [arguments.file]
     for file in arguments.tools:
         words += ["--tools", file]
-    if arguments.store != os.environ.get(STORE, MEMORY):
+    if arguments.store != usual_store():
         words += ["--store", arguments.store]
     if arguments.rehearse:
         words += ["--rehearse"]
