@@ -226,10 +226,9 @@ def test_an_interrupt_cancels_the_run_and_another_one_ends_the_chat(shop: Path) 
         screen.type("/help\n")
         screen.wait_for("/reset")
         screen.wait_for("> ")
-        screen.type("\x03")
-        screen.wait_for("Ctrl-C again")
+        screen.interrupt("Ctrl-C again")
         screen.wait_for("> ")
-        screen.type("\x03")
+        screen.interrupt()
 
         assert screen.status() == 130
         assert "Traceback" not in screen.screen

@@ -46,6 +46,23 @@ class Terminal:
         before, self._read = self._read, at + len(text)
         return self.screen[before : self._read]
 
+    def interrupt(self, text: str = "") -> None:
+        """Press Ctrl-C at a prompt until a text comes, or until the command has ended.
+
+        Between the prompt and its wait for keys CPython's readline takes note of a signal and waits on; the next one wakes
+        it, and both together are one KeyboardInterrupt.
+        """
+        self.type("\x03")
+        limit = time.monotonic() + LONGEST / 4
+        while self._more(limit):
+            if text and self.screen.find(text, self._read) >= 0:
+                break
+        else:
+            if time.monotonic() >= limit:
+                self.type("\x03")
+        if text:
+            self.wait_for(text)
+
     def type(self, text: str) -> None:
         """Type a text."""
         os.write(self._end, text.encode())
