@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Self
 from understudy.ancestry import enter_ancestry, leave_ancestry
 from understudy.errors import ToolUnavailable
 from understudy.orchestration import Agent
+from understudy.orchestration.runner import below
 from understudy.tools import Tool
 
 from .executor import execute
 from .orders import RunTool
 from .reply import Reply
-from .trees import below
 
 if TYPE_CHECKING:
     from understudy.orchestration.runner import Runner

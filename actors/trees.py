@@ -1,23 +1,11 @@
-"""The runners inside of a runner: an agent's sub-agents, the children of a group, and theirs."""
+"""Who is spawned together with a runner: the runners inside of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from understudy.orchestration.runner import Runner
+from understudy.orchestration.runner import below
 from understudy.orchestration.supervisors import Child
-
-
-def below(runners: Iterable[Runner[object]]) -> list[Runner[object]]:
-    """Return the runners inside of `runners`, at any depth, each once."""
-    found: dict[Runner[object], None] = {}
-    due = list(runners)
-    for runner in due:  # it grows meanwhile
-        for inner in runner.inner_runners:
-            if inner not in found:
-                found[inner] = None
-                due.append(inner)
-    return list(found)
 
 
 def children_below(children: Sequence[Child]) -> list[Child]:

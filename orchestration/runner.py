@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, cast
 
 from understudy.budget import Budget
@@ -185,3 +185,15 @@ class Runner(ABC, Generic[T_co]):
             max_output_retries=max_output_retries,
         )
         return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))
+
+
+def below(runners: Iterable[Runner[object]]) -> list[Runner[object]]:
+    """Return the runners inside of `runners`, at any depth, each once."""
+    found: dict[Runner[object], None] = {}
+    due = list(runners)
+    for runner in due:  # it grows meanwhile
+        for inner in runner.inner_runners:
+            if inner not in found:
+                found[inner] = None
+                due.append(inner)
+    return list(found)

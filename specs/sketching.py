@@ -8,7 +8,7 @@ from itertools import pairwise
 from understudy.errors import DrawingError
 from understudy.orchestration import Agent, ParallelAgent, SequentialAgent, Task, Workflow
 from understudy.orchestration.delegation import tool_name
-from understudy.orchestration.runner import Runner
+from understudy.orchestration.runner import Runner, below
 
 from .labels import agent_notes, parallel_notes, plain, sequence_notes, task_notes, workflow_notes
 from .picture import Arrow, Box, Node, Part, Picture
@@ -23,28 +23,16 @@ def picture_of(runners: Iterable[Runner[object]]) -> Picture:
     Raises:
         DrawingError: there are none, or too many for a picture.
     """
-    given = {id(runner): runner for runner in runners}
+    given = list(dict.fromkeys(runners))
     if not given:
         raise DrawingError("there is nothing to draw: no runners were given")
-    inside = _inside(given.values())
+    inside = set(below(given))
     artist = _Artist()
     parts: list[Part] = []
-    for key, runner in given.items():
-        if key not in inside:
+    for runner in given:
+        if runner not in inside:
             artist.place(runner, parts)
     return Picture(tuple(parts), tuple(artist.arrows))
-
-
-def _inside(runners: Iterable[Runner[object]]) -> set[int]:
-    """Return the identities of what stands inside of the runners, at any depth."""
-    found: set[int] = set()
-    left = [inner for runner in runners for inner in runner.inner_runners]
-    while left:
-        runner = left.pop()
-        if id(runner) not in found:
-            found.add(id(runner))
-            left += runner.inner_runners
-    return found
 
 
 class _Artist:

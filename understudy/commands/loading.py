@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from understudy.actors.trees import below
 from understudy.orchestration import Agent
-from understudy.orchestration.runner import Runner
+from understudy.orchestration.runner import Runner, below
 from understudy.report import UsageMistake
 from understudy.specs import LoadedSpec, SpecLoader, load_tool_file
 
