@@ -41,11 +41,14 @@ class Tokens:
         """Return a token for a run that reached a limit; of these, the oldest are forgotten when there are too many."""
         token = self.issue(record)
         with self._lock:
-            self._limits[token] = None
-            if len(self._limits) > KEPT_LIMITS:
-                oldest, _ = self._limits.popitem(last=False)
-                self._paused.pop(oldest, None)
+            self._note_limit(token)
         return token
+
+    def _note_limit(self, token: str) -> None:
+        self._limits[token] = None
+        if len(self._limits) > KEPT_LIMITS:
+            oldest, _ = self._limits.popitem(last=False)
+            self._paused.pop(oldest, None)
 
     @contextmanager
     def claimed(self, token: str, load: Callable[[SavedRun], RunRecord]) -> Generator[RunRecord]:
@@ -59,22 +62,23 @@ class Tokens:
             TokenUsed: someone was first.
             UnknownToken: no run waits in this process under this token.
         """
-        record = self._take(token)
+        record, is_limit = self._take(token)
         try:
             yield record
         except BaseException:
-            self._give_back(token, record)
+            self._give_back(token, record, is_limit=is_limit)
             raise
 
-    def _take(self, token: str) -> RunRecord:
+    def _take(self, token: str) -> tuple[RunRecord, bool]:
         with self._lock:
             record = self._paused.pop(token, None)
+            is_limit = token in self._limits
             self._limits.pop(token, None)
             if record is not None:
                 self._used[token] = None
                 if len(self._used) > REMEMBERED:
                     self._used.popitem(last=False)
-                return record
+                return record, is_limit
         raise self._refusal(token)
 
     def runner_of(self, token: str) -> str:
@@ -92,10 +96,12 @@ class Tokens:
             "without a store, a token is valid only in the process that made it"
         )
 
-    def _give_back(self, token: str, record: RunRecord) -> None:
+    def _give_back(self, token: str, record: RunRecord, *, is_limit: bool) -> None:
         with self._lock:
             self._used.pop(token, None)
             self._paused[token] = record
+            if is_limit:
+                self._note_limit(token)
 
     def revoke(self, token: str) -> None:
         """Forget a token that nobody was given."""

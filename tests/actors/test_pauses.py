@@ -236,6 +236,23 @@ def test_of_many_runs_at_a_limit_the_oldest_are_forgotten(monkeypatch: pytest.Mo
         assert finished(agent.resume(limits[2], max_iterations=5, system=system)).text == "ok"
 
 
+def test_a_run_at_a_limit_that_was_not_raised_is_forgotten_in_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "KEPT_LIMITS", 2)
+    agent = scripted(*[calls("look", order="7")] * 6, says("ok"), tools=[look], max_iterations=1)
+    limits: list[str] = []
+    with us.ActorSystem("shop") as system:
+        for _ in range(3):
+            with pytest.raises(us.MaxIterationsExceeded) as caught:
+                agent.run("go", system=system)
+            limits.append(caught.value.token)
+            with pytest.raises(ValueError, match="can only be raised"):
+                agent.resume(limits[-1], max_iterations=0, system=system)
+
+        with pytest.raises(us.UnknownToken):
+            agent.resume(limits[0], max_iterations=2, system=system)
+        assert finished(agent.resume(limits[2], max_iterations=2, system=system)).text == "ok"
+
+
 def test_a_model_asks_a_person_with_a_tool_and_reads_the_answer() -> None:
     model = ScriptedModel([calls("ask_user", question="Which order?"), says("Order 7 it is.")])
     agent = us.Agent("clerk", model=model, tools=[us.ask_user])

@@ -188,7 +188,7 @@ MUTANTS = (
     Mutant(
         "an answer that does not fit uses the token up",
         TOKENS,
-        "self._give_back(token, record)",
+        "self._give_back(token, record, is_limit=is_limit)",
         "pass",
         (f"{TEST_PAUSES}::test_an_answer_of_the_wrong_kind_is_refused_and_the_token_stands",),
     ),
