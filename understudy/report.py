@@ -76,6 +76,12 @@ def _outcome_report(outcome: Outcome[object]) -> Report:
             name: {"status": t.status, "text": t.text, "reason": t.reason, "attempts": t.attempts}
             for name, t in outcome.tasks.items()
         }
+    return report | _ending_report(outcome)
+
+
+def _ending_report(outcome: Outcome[object]) -> Report:
+    """Return what is to be said of one way to end alone."""
+    report: Report = {}
     if not isinstance(outcome, Complete):
         if outcome.token:
             report["token"] = outcome.token
