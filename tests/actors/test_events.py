@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
+import sys
 import threading
 import weakref
 
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, scripted
+from tests.support.scripts import WAIT, eventually, scripted
+from understudy.actors import telling
 from understudy.actors.story import Fact, Story
-from understudy.actors.telling import events_of
 from understudy.testing import FunctionModel, calls, says
 
 
@@ -133,7 +135,7 @@ def test_a_pause_ends_the_events_with_its_outcome() -> None:
 
 def test_an_iterator_that_a_garbage_collection_closes_while_a_fact_is_noted_holds_nothing_up() -> None:
     story = Story("run-1", "a")
-    dropped = events_of(story, inner=True)
+    dropped = telling.events_of(story, inner=True)
     story.note(1)
     next(dropped)
 
@@ -154,3 +156,35 @@ def test_an_iterator_that_a_garbage_collection_closes_while_a_fact_is_noted_hold
 
     assert not noting.is_alive()
     assert left() is None
+
+
+def test_an_interrupt_that_wakes_nobody_is_seen_by_who_waits_for_events() -> None:
+    asked, gate = threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        asked.set()
+        gate.wait(WAIT)
+        return says("late")
+
+    def waits() -> bool:
+        return sys._current_frames()[main].f_code.co_filename == telling.__file__  # pyright: ignore[reportPrivateUsage] (documented all the same)
+
+    def interrupt() -> None:
+        assert asked.wait(WAIT)
+        eventually(waits, "it waits for the next event")
+        _thread.interrupt_main()  # as of a Ctrl-C right before the wait: it is noted, and interrupts no system call
+
+    handle = us.Agent("a", model=FunctionModel(answer)).submit("go")
+    interrupting = threading.Thread(target=interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            for event in handle.events():
+                if isinstance(event, us.TurnStarted):
+                    interrupting.start()
+        assert handle.running()
+    finally:
+        gate.set()
+        interrupting.join(WAIT)
+    handle.result(WAIT)
