@@ -17,6 +17,7 @@ from typing import Protocol
 import pykka
 
 IDLE_SECONDS = 10.0  # A burst's threads are kept for the next burst, not for ever.
+WAKING = 32  # Parked threads that are woken at once; more only stand in line for the interpreter lock.
 
 
 class Runnable(Protocol):
@@ -62,6 +63,7 @@ class _Slot:
         if shell.next is not None:
             turn.message, shell.next = shell.next, None
         elif pool.park(shell, self.gate):
+            pool.arrived()
             turn.message, self.given = self.given, None
         else:
             shell.actor_stopped.set()
@@ -117,12 +119,21 @@ class ShellPool:
     """Shells with nothing to do, last in, first out; grows on demand and shrinks after `IDLE_SECONDS`.
 
     There is no upper limit: where concurrency costs, it is limited there, and a pool that can run out makes nested
-    work wait for itself.
+    work wait for itself. Only how many are woken at the same time is limited: each that arrives wakes another.
+
+    Args:
+        waking: how many may be on their way out of their wait at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, waking: int = WAKING) -> None:
         self._idle: deque[Shell] = deque()  # append, pop and remove are each one step under the interpreter lock
         self._numbers = count(1)
+        self._lock = threading.Lock()
+        """Guards both below: a shell that is put in line just as the last one arrives would not be woken."""
+        self._may_wake = waking
+        """How many more may be woken now; no shell is in line unless this is 0."""
+        self._lent: deque[Shell] = deque()
+        """Shells with something to run whose turn to be woken has not come."""
 
     def lend(self, cell: Runnable) -> None:
         """Have some shell run `cell`, now.
@@ -136,7 +147,21 @@ class ShellPool:
             Shell(self, cell, f"understudy-{next(self._numbers)}").begin()
             return
         shell.slot.given = cell
+        with self._lock:
+            if not self._may_wake:
+                self._lent.append(shell)
+                return
+            self._may_wake -= 1
         shell.slot.gate.release()
+
+    def arrived(self) -> None:
+        """Wake the next shell that was lent, on the thread of one that was woken and has the interpreter lock now."""
+        with self._lock:
+            if not self._lent:
+                self._may_wake += 1
+                return
+            following = self._lent.popleft()
+        following.slot.gate.release()
 
     def park(self, shell: Shell, gate: threading.Lock) -> bool:
         """Wait, on the shell's own thread, until it is lent; False if it was idle for too long and should end."""

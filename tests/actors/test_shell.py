@@ -178,6 +178,63 @@ def test_a_cell_that_was_handed_on_to_another_shell_is_run_once() -> None:
     assert left == [False]
 
 
+class Bell:
+    """A gate that keeps nobody, and notes whom its release would wake."""
+
+    def __init__(self, woken: list[str], name: str) -> None:
+        self._woken = woken
+        self._name = name
+
+    def acquire(self, timeout: float = -1) -> bool:
+        return True
+
+    def release(self) -> None:
+        self._woken.append(self._name)
+
+
+def resting_in(pool: ShellPool, woken: list[str], *names: str) -> None:
+    """Park a shell without a thread for each name; the last one is lent first."""
+    for name in names:
+        resting = Shell(pool, Note(), name)
+        resting.slot.gate = cast("threading.Lock", Bell(woken, name))
+        pool.park(resting, resting.slot.gate)
+
+
+def test_of_shells_lent_at_once_each_that_arrives_wakes_one() -> None:
+    pool, woken = ShellPool(waking=2), list[str]()
+    resting_in(pool, woken, "d", "c", "b", "a")
+
+    for _ in range(4):
+        pool.lend(Note())
+
+    assert woken == ["a", "b"]
+    pool.arrived()
+    assert woken == ["a", "b", "c"]
+    pool.arrived()
+    assert woken == ["a", "b", "c", "d"]
+
+
+def test_when_all_have_arrived_a_shell_that_is_lent_is_woken_at_once() -> None:
+    pool, woken = ShellPool(waking=1), list[str]()
+    resting_in(pool, woken, "b", "a")
+
+    pool.lend(Note())
+    pool.arrived()
+    pool.lend(Note())
+
+    assert woken == ["a", "b"]
+
+
+def test_a_shell_says_when_it_has_arrived() -> None:
+    pool = ShellPool(waking=1)
+
+    for _ in range(3):  # the first one starts the thread, and each of the others wakes it
+        note = Note()
+        pool.lend(note)
+        assert note.ran.wait(WAIT)
+        wait_until_idle(pool, 1)
+
+
 def test_a_shell_that_is_lent_in_the_moment_it_gives_up_waiting_runs_the_cell() -> None:
     pool, note = ShellPool(), Note()
     resting = Shell(pool, note, "resting")

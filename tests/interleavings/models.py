@@ -311,6 +311,19 @@ def claim_against_retire() -> None:
     assert pool.idle == 0
 
 
+def waking_in_line() -> None:
+    """Where one parked thread is woken at a time, each that was lent is woken: the one that arrives sees who waits."""
+    pool, errands = ShellPool(waking=1), [Errand() for _ in range(4)]
+    together(*[partial(pool.lend, errand) for errand in errands[:2]])
+    threading.Event().wait(IDLE_SECONDS / 2)
+
+    together(*[partial(pool.lend, errand) for errand in errands[2:]])
+    come_to_rest()
+
+    assert [errand.runs for errand in errands] == [1, 1, 1, 1]
+    assert pool.idle == 0
+
+
 # --- first and collect
 
 
@@ -420,6 +433,7 @@ MODELS: tuple[Callable[[], None], ...] = (
     cancel_against_begin,
     claim_against_grow,
     claim_against_retire,
+    waking_in_line,
     first_against_cancel,
     first_frees_its_losers,
     collect_misses_nobody,

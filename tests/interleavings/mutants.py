@@ -119,6 +119,8 @@ MUTANTS = (
         "park",
         (("gate.acquire()\n            return True", "gate.acquire()\n            return False"),),
     ),
+    Mutant("lent_without_lock", models.waking_in_line, ShellPool, "lend", UNLOCKED),
+    Mutant("arrives_alone", models.waking_in_line, ShellPool, "arrived", (("if not self._lent:", "if True:"),)),
     Mutant("ending_without_lock", models.first_against_cancel, MergedFuture, "_end", UNLOCKED),
     Mutant(
         "winner_before_losers", models.first_frees_its_losers, MergedFuture, "_wait", (("self._dismiss()", "pass"),)

@@ -238,6 +238,27 @@ MUTANTS = (
         (TEST_SHELL, TEST_CELL),
     ),
     Mutant(
+        "a shell that was woken lets no other one be woken",
+        SHELL,
+        "            pool.arrived()\n",
+        "",
+        (TEST_SHELL,),
+    ),
+    Mutant(
+        "all parked threads are woken at once",
+        SHELL,
+        "if not self._may_wake:",
+        "if False:",
+        (TEST_SHELL,),
+    ),
+    Mutant(
+        "a shell that was lent is woken by nobody where others are on their way",
+        SHELL,
+        "if not self._lent:",
+        "if True:",
+        (TEST_SHELL,),
+    ),
+    Mutant(
         "a shell that ends takes a cell along that was lent to it just then",
         SHELL,
         "gate.acquire()\n            return True",
