@@ -71,6 +71,7 @@ class Tokens:
 
     def _take(self, token: str) -> tuple[RunRecord, bool]:
         with self._lock:
+            is_limit = token in self._limits
             record = self._paused.pop(token, None)
             is_limit = token in self._limits
             self._limits.pop(token, None)
