@@ -27,8 +27,8 @@ MUTANTS = (
     Mutant(
         "a key stands in a variable while a request is sent",
         "providers/exchange.py",
-        "        request = client.build_request(",
-        "        sent = auth()\n        request = client.build_request(",
+        "        request = carrier.request(",
+        "        sent = auth()\n        request = carrier.request(",
         (f"{WIRE}::test_no_key_stands_in_the_variables_that_a_crash_reporter_shows",),
     ),
     Mutant(
