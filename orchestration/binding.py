@@ -14,7 +14,7 @@ from understudy.messages import JsonValue
 NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
 PLACE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 WHOLE = re.compile(rf"\s*({NAME})((?:\.{NAME})*)\s*")
-CONDITION = re.compile(r"\s*\$\{([^{}]*)\}\s*(?:(==|!=)\s*(.*?)\s*)?", re.DOTALL)
+CONDITION = re.compile(r"\s*\$\{([^{}]*)\}\s*(?:(==|!=)(.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,9 @@ def parsed_condition(condition: str) -> tuple[Reference, str | None, str]:
     if found is None:
         raise ValueError(f"{condition!r} is no condition: expected ${{name}}, ${{name}} == text or ${{name}} != text")
     inner, operator, text = found.groups()
-    quoted = re.fullmatch(r"(['\"])(.*)\1", text or "", re.DOTALL)
-    return reference("${" + inner + "}"), operator, quoted.group(2) if quoted else text or ""
+    compared = (text or "").strip()
+    quoted = re.fullmatch(r"(['\"])(.*)\1", compared, re.DOTALL)
+    return reference("${" + inner + "}"), operator, quoted.group(2) if quoted else compared
 
 
 def _short(value: object) -> str:

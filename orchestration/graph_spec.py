@@ -7,11 +7,14 @@ import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from difflib import get_close_matches
+from itertools import islice
 
 from .binding import Reference, parsed_condition, references
 from .binding import reference as one_reference
 from .group_spec import GroupSpec
 
+MOST = 200  # Of problems, and of names that are compared: ten thousand times ten thousand take hours.
+MOST_SHOWN = 20
 INPUT, ITEM, PREVIOUS = "input", "item", "previous"
 RESERVED = {
     INPUT: "the input of the workflow",
@@ -77,20 +80,21 @@ class GraphProblem:
 
 def problems_of(tasks: Sequence[TaskSpec]) -> list[GraphProblem]:
     """Return what is wrong with the tasks of a workflow; none if all is well."""
-    found = [*_problems_with_names(tasks), *_problems_with_dependencies(tasks)]
+    found = [*_problems_with_names(tasks), *islice(_problems_with_dependencies(tasks), MOST)]
     circle = circle_in(tasks)
     if circle:
         names = [task.name for task in tasks]
-        path = " -> ".join(circle)
+        path = " -> ".join(circle if len(circle) <= MOST_SHOWN else [*circle[: MOST_SHOWN - 2], "…", *circle[-2:]])
         found.append(GraphProblem(f"the tasks wait for one another: {path}", names.index(circle[0]), ("dependencies",)))
     if found:
         return found
     before, known = ancestors(tasks), {task.name for task in tasks}
-    return [
+    problems = (
         GraphProblem(message, position, (option,), f"task {task.name!r}: ")
         for position, task in enumerate(tasks)
         for option, message in _problems_with(task, before[task.name], known)
-    ]
+    )
+    return list(islice(problems, MOST))
 
 
 def _problems_with_names(tasks: Sequence[TaskSpec]) -> Iterator[GraphProblem]:
@@ -113,8 +117,9 @@ def _problems_with_dependencies(tasks: Sequence[TaskSpec]) -> Iterator[GraphProb
     for position, task in enumerate(tasks):
         for number, name in enumerate(task.dependencies):
             if name not in known:
-                near = get_close_matches(name, names, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else f"; the tasks are: {', '.join(names)}"
+                near = get_close_matches(name, names[:MOST], 1)
+                shown = ", ".join(names[:MOST_SHOWN]) + (", …" if len(names) > MOST_SHOWN else "")
+                hint = f"; did you mean {near[0]!r}?" if near else f"; the tasks are: {shown}"
                 message = f"it depends on {name!r}, which is no task{hint}"
                 yield GraphProblem(message, position, ("dependencies", number), f"task {task.name!r}: ")
 
@@ -124,35 +129,56 @@ def circle_in(tasks: Sequence[TaskSpec]) -> list[str]:
     needs = {task.name: task.dependencies for task in tasks}
     done: set[str] = set()
     for start in needs:
-        way: list[str] = []
+        way: dict[str, None] = {}
         stack: list[Iterator[str]] = [iter((start,))]
         while stack:  # no recursion: a chain of tasks may be longer than the stack
             name = next(stack[-1], None)
             if name is None:
                 stack.pop()
                 if way:
-                    done.add(way.pop())
+                    done.add(way.popitem()[0])
             elif name in way:
-                return [*way[way.index(name) :], name]
+                path = list(way)
+                return [*path[path.index(name) :], name]
             elif name in needs and name not in done:
-                way.append(name)
+                way[name] = None
                 stack.append(iter(needs[name]))
     return []
 
 
-def ancestors(tasks: Sequence[TaskSpec]) -> Mapping[str, frozenset[str]]:
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The tasks that are done before a task: a bit for each, for a chain of ten thousand has fifty million such pairs."""
+
+    numbers: Mapping[str, int]
+    bits: int
+
+    def __contains__(self, name: object) -> bool:
+        number = self.numbers.get(name) if isinstance(name, str) else None
+        return number is not None and bool(self.bits >> number & 1)
+
+
+def ancestors(tasks: Sequence[TaskSpec]) -> Mapping[str, Before]:
     """Return each task's name -> the names of all that are done before it; the tasks must have no circle."""
-    found: dict[str, frozenset[str]] = {}
-    left = {task.name: task for task in tasks}
-    while left:
-        ready = [task for task in left.values() if all(name in found for name in task.dependencies)]
-        for task in ready:
-            found[task.name] = frozenset(task.dependencies).union(*[found[name] for name in task.dependencies])
-            del left[task.name]
-    return found
+    numbers = {task.name: number for number, task in enumerate(tasks)}
+    found: dict[str, int] = {}
+    for start in tasks:
+        waiting = [start]
+        while waiting:  # no recursion: a chain of tasks may be longer than the stack
+            task = waiting[-1]
+            missing = [tasks[numbers[name]] for name in task.dependencies if name not in found]
+            if missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            bits = 0
+            for name in task.dependencies:
+                bits |= found[name] | 1 << numbers[name]
+            found[task.name] = bits
+    return {name: Before(numbers, bits) for name, bits in found.items()}
 
 
-def _problems_with(task: TaskSpec, before: frozenset[str], names: Container[str]) -> Iterator[tuple[str, str]]:
+def _problems_with(task: TaskSpec, before: Container[str], names: Container[str]) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a task, as the name of the argument, and words."""
     if task.for_each is not None and (task.until is not None or task.asks_until):
         yield "for_each", "for_each and until cannot be combined; put one of them into a workflow of its own"
@@ -167,7 +193,7 @@ def _problems_with(task: TaskSpec, before: frozenset[str], names: Container[str]
             yield option, f"{what}: {found}"
         elif found.name in RESERVED and found.name not in own | of_own:
             yield option, f"{what} refers to {found}, {RESERVED[found.name]}, which it is not or has not"
-        elif found.name in names and found.name not in before | of_own:
+        elif found.name in names and found.name not in before and found.name not in of_own:
             yield option, f"{what} refers to {found}, but {found.name!r} is none of its dependencies"
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from understudy.jsonschemas import fits
+from understudy.jsonschemas import BadSchema, fits
 from understudy.messages import JsonObject
 from understudy.models import PROVIDERS, ModelName
 from understudy.orchestration.checks import ID
 from understudy.prices import Price
 
+from .agent_grammar import AgentGrammar
 from .clients import option_problem
 from .definitions import Definition
+from .keys import is_meant
 from .problems import Problem, did_you_mean, listed
 from .registered import Registered
 from .sources import Sources
@@ -65,9 +67,12 @@ def _check_model(agent: Spot) -> Iterator[Problem]:
         yield at_model.problem(f"'provider' and 'model' both name a provider; write model: {model.partition(':')[2]}")
         return
     text = model_string(provider, model)
-    if not text:
-        found = "'model' is missing; expected model: PROVIDER:MODEL, such as anthropic:claude-haiku-4-5"
-        yield at_model.problem(found)
+    if model is None and provider != "rehearsal":
+        if not any(is_meant(key, "model", AgentGrammar) for key, _ in agent.entries()):
+            wanted = (
+                f"NAME, the model of {provider!r}" if provider else "PROVIDER:MODEL, such as anthropic:claude-haiku-4-5"
+            )
+            yield at_model.problem(f"'model' is missing; expected model: {wanted}")
         return
     if provider is None and ":" not in text and text not in PROVIDERS:
         yield at_model.problem(f"no provider for {text!r}; add provider: NAME, one of {listed(sorted(PROVIDERS))}")
@@ -113,6 +118,8 @@ def _check_schemas(agent: Spot) -> Iterator[Problem]:
         if schema.is_mapping:
             try:
                 fits(cast(JsonObject, schema.value))
+            except BadSchema as error:
+                yield schema.below(error.path).problem(f"{schema.path[-1]!r}: {error}")
             except ValueError as error:
                 yield schema.problem(f"{schema.path[-1]!r}: {error}")
 

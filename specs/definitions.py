@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from .document import Document
 from .problems import Problem, did_you_mean, listed
 from .spots import Spot
-from .workflow_grammar import WORKFLOW_TYPES
+from .workflow_grammar import DEFINES, WORKFLOW_TYPES
+
+MAX_SHOWN = 20  # A circle of more is not read to its end.
 
 Kind = Literal["agent", "sequential", "parallel", "workflow", "supervisor"]
 
@@ -60,9 +63,14 @@ def _workflow(spot: Spot) -> Definition | None:
     kind = next((kind for kind in WORKFLOW_TYPES if spot.at("type").value == kind), None)
     if kind is None:
         return None
-    steps = [step for step in spot.at("steps").items() if step.is_mapping and step.at("ref").value is None]
+    steps = [step for step in spot.at("steps").items() if _is_definition(step)]
     made = [_workflow(step) if step.at("type").value is not None else Definition("agent", step) for step in steps]
     return Definition(kind, spot, tuple([each for each in made if each is not None]))  # type: ignore[arg-type]  # checked
+
+
+def _is_definition(step: Spot) -> bool:
+    keys = [key for key, _ in step.entries()]
+    return "ref" not in keys and any(key in keys for key in DEFINES)
 
 
 def _with_inline(definition: Definition) -> Iterator[Definition]:
@@ -90,15 +98,17 @@ def check_references(definitions: Collection[Definition]) -> Iterator[Problem]:
     kinds: dict[str, Kind] = {}
     for definition in definitions:
         kinds.setdefault(definition.id, definition.kind)
-    runners = [id for id, kind in kinds.items() if kind != "supervisor"]
+    runners = {id: kind for id, kind in kinds.items() if kind != "supervisor"}
     for definition in definitions:
-        known = list(kinds) if definition.kind == "supervisor" else runners
+        known = kinds if definition.kind == "supervisor" else runners
         for place in definition.references():
             id = place.text or ""
-            if id not in known:
+            if id in kinds and id not in runners and definition.kind == "supervisor" and place.path[-1] == "ref":
+                yield place.problem(f"{id!r} is a supervisor, and 'restart' is for runners; write its id alone")
+            elif id not in known:
                 what = "a supervisor, and no runner" if id in kinds else "defined nowhere in this spec"
                 hint = did_you_mean(id, known)
-                yield place.problem(f"{id!r} is {what}; there are {listed(known[:20])}{hint}")
+                yield place.problem(f"{id!r} is {what}; there are {listed(islice(known, 20))}{hint}")
 
 
 def in_order_of_need(definitions: Iterable[Definition]) -> tuple[list[str], list[Problem]]:
@@ -125,6 +135,8 @@ def _visit(start: str, needs: Mapping[str, list[tuple[str, Spot]]], order: dict[
             order[current] = None
         elif id in way:
             path = list(way)
-            yield place.problem(f"this leads back to itself: {' -> '.join([*path[path.index(id) :], id])}")
+            circle = [*path[path.index(id) :], id]
+            shown = circle if len(circle) <= MAX_SHOWN else [*circle[: MAX_SHOWN - 2], "…", *circle[-2:]]
+            yield place.problem(f"this leads back to itself: {' -> '.join(shown)}")
         elif id in needs and id not in order:
             way[id] = iter(needs[id])

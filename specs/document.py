@@ -6,28 +6,35 @@ Nothing of the text is executed: only the tags of plain data are known, and what
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import yaml
+from yaml.events import AliasEvent, CollectionStartEvent
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from yaml.reader import ReaderError
 
 from understudy.messages import JsonValue
 
 from .environment import fill_in, is_bound_later, mentions_environment
-from .problems import Place, Problem
+from .problems import Place, Problem, short
+from .yaml_errors import Refused, explain, place_of_mark, place_of_offset
 
 Path: TypeAlias = tuple[str | int, ...]
 """Keys and positions that lead from the top of a document to a value."""
 
 MAX_BYTES = 5_000_000  # A thousand times the largest spec seen; more is another kind of file.
 MAX_VALUES = 100_000  # Aliases make a page of text expand to billions of values.
+MAX_CHARACTERS = 4 * MAX_BYTES  # One long text can stand in many places by aliases, and each is looked through.
 MAX_DEPTH = 50  # A spec needs six levels; Python's stack ends at a few hundred.
+MAX_DIGITS = 100  # A number of a million digits is not read in a lifetime, if it has colons between them (YAML 1.1).
+MAX_NUMBER = 2**63  # What every reader of JSON takes.
 
 MERGE = "tag:yaml.org,2002:merge"
 STRING = "tag:yaml.org,2002:str"
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(slots=True)
@@ -84,7 +91,7 @@ def decode(data: bytes) -> str:
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8-sig", errors="replace")
         found = f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        raise NotUtf8(found, _place_of_offset(before, len(before))) from None
+        raise NotUtf8(found, place_of_offset(before, len(before))) from None
 
 
 def read_document(text: str, source: str, environment: Mapping[str, str]) -> Document:
@@ -97,17 +104,22 @@ def read_document(text: str, source: str, environment: Mapping[str, str]) -> Doc
         return document
     text = text.removeprefix("\ufeff")
     try:
-        node = _Composer(text).get_single_node()
+        node = _composed(text)
     except yaml.YAMLError as error:
-        document.problems.append(document.problem(*_explain(error, text)))
+        document.problems.append(document.problem(*explain(error, text)))
         return document
     if node is not None:
         _Converter(document, environment).run(node)
     return document
 
 
-class _TooMuch(yaml.MarkedYAMLError):
-    """The text is deeper than a spec may be, or expands to more."""
+def _composed(text: str) -> Node | None:
+    composer = _Composer(text)  # it looks through the characters at once
+    try:
+        node: Node | None = composer.get_single_node()
+    except (ValueError, OverflowError) as error:  # PyYAML's own: of "\\UFFFFFFFF", and of %YAML with endless digits
+        raise Refused(problem=f"this cannot be read: {error}", problem_mark=composer.get_mark()) from None
+    return node
 
 
 class _Composer(yaml.SafeLoader):
@@ -115,17 +127,23 @@ class _Composer(yaml.SafeLoader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._depth = 0
+        self._open: list[str | None] = []  # the anchors of what is being composed, from the top
         self._count = 0
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
         """Compose one node and what is below it."""
-        self._depth += 1
+        reader: Any = self  # its stubs say nothing
+        event = reader.peek_event()
+        anchor: str | None = event.anchor if isinstance(event, (AliasEvent, CollectionStartEvent)) else None
+        if isinstance(event, AliasEvent) and anchor in self._open:
+            found = f"the alias '*{anchor}' stands inside of what it stands for, and would never end"
+            raise Refused(problem=found, problem_mark=reader.peek_event().start_mark)
+        self._open.append(anchor)
         self._count += 1
-        if parent is not None and (self._depth > MAX_DEPTH or self._count > MAX_VALUES):
-            raise _TooMuch(problem=_too_much(self._depth), problem_mark=parent.start_mark)
+        if parent is not None and (len(self._open) > MAX_DEPTH or self._count > MAX_VALUES):
+            raise Refused(problem=_too_much(len(self._open)), problem_mark=parent.start_mark)
         node: Node | None = super().compose_node(parent, index)
-        self._depth -= 1
+        self._open.pop()
         return node
 
 
@@ -140,14 +158,14 @@ class _Converter:
         self._document = document
         self._environment = environment
         self._scalars = yaml.constructor.SafeConstructor()
-        self._open: list[Node] = []  # what is being converted, from the top; an alias to one of these never ends
+        self._characters = 0
         self._count = 0
 
     def run(self, node: Node) -> None:
         try:
             self._document.value = self._value(node, ())
-        except _TooMuch as error:
-            self._document.problems.append(self._document.problem(*_explain(error, "")))
+        except Refused as error:
+            self._document.problems.append(self._document.problem(*explain(error, "")))
 
     def _problem(self, node: Node, message: str) -> None:
         self._document.problems.append(self._document.problem(_start(node), message))
@@ -156,29 +174,26 @@ class _Converter:
         self._document.places[path] = _start(node)
         self._count += 1
         if self._count > MAX_VALUES or len(path) > MAX_DEPTH:
-            raise _TooMuch(problem=_too_much(len(path)), problem_mark=node.start_mark)
-        if any(node is one for one in self._open):
-            self._problem(node, "this is inside what the alias stands for, and would never end")
-            return None
-        self._open.append(node)
-        try:
-            return self._convert(node, path)
-        finally:
-            self._open.pop()
-
-    def _convert(self, node: Node, path: Path) -> JsonValue:
+            raise Refused(problem=_too_much(len(path)), problem_mark=node.start_mark)
         if isinstance(node, MappingNode) and node.tag.endswith(":map"):
             return self._mapping(node, path)
         if isinstance(node, SequenceNode) and node.tag.endswith(":seq"):
             return [self._value(item, (*path, position)) for position, item in enumerate(node.value)]
         if isinstance(node, ScalarNode):
+            self._characters += len(node.value)
+            if self._characters > MAX_CHARACTERS:
+                found = f"this goes beyond {MAX_CHARACTERS:,} characters, aliases expanded; a spec needs no more"
+                raise Refused(problem=found, problem_mark=node.start_mark)
             node = self._filled(node, path)
             convert = self._converters().get(node.tag)
             if convert is not None:
                 return self._scalar(node, path, convert)
+        self._refuse_tag(node)
+        return None
+
+    def _refuse_tag(self, node: Node) -> None:
         tag = node.tag.replace("tag:yaml.org,2002:", "!!")
         self._problem(node, f"the tag {tag} is not allowed here; expected plain text, numbers, lists and mappings")
-        return None
 
     def _filled(self, node: ScalarNode, path: Path) -> ScalarNode:
         """Return the scalar with the environment's values in place; one that is nothing else is read as YAML reads them."""
@@ -207,45 +222,60 @@ class _Converter:
 
     def _scalar(self, node: ScalarNode, path: Path, convert: Callable[[ScalarNode], JsonValue]) -> JsonValue:
         self._document.scalars[path] = str(node.value)
-        try:
-            value = convert(node)
-        except (ValueError, KeyError, IndexError):  # PyYAML looks at the first character of `!!int` without text
-            self._problem(node, f"{_short(node.value)} is not what its tag says")
+        if SURROGATE.search(node.value):
+            self._problem(
+                node, "this has half a character, such as '\\ud83d'; write the whole one, such as '\\U0001F600'"
+            )
             return None
+        try:
+            value = None if node.tag in NUMBERS and len(node.value) > MAX_DIGITS else convert(node)
+        except (ValueError, KeyError, IndexError):  # PyYAML looks at the first character of `!!int` without text
+            self._problem(node, f"{short(node.value)} is not what its tag says")
+            return None
+        except OverflowError:
+            value = math.inf
         if isinstance(value, float) and not math.isfinite(value):
             self._problem(node, f"{node.value} is not a finite number")
+            return None
+        if node.tag in NUMBERS and (value is None or abs(cast("float", value)) > MAX_NUMBER and isinstance(value, int)):
+            self._problem(node, f"{short(node.value)} is too large a number; put it in quotes if it is text")
             return None
         return value
 
     def _mapping(self, node: MappingNode, path: Path) -> dict[str, JsonValue]:
         made: dict[str, JsonValue] = {}
         for source in [value for key, value in node.value if key.tag == MERGE]:
-            made = self._merged(source, path) | made  # YAML 1.1, merge keys: earlier sources and own keys win
+            self._merge(source, path, made)
         self._document.places[path] = _start(node)  # the sources left theirs
         seen: dict[str, Place] = {}
         for key, value in node.value:
             if key.tag == MERGE:
                 continue
             if not isinstance(key, ScalarNode):
-                self._problem(key, "a key must be text, got a list or a mapping")
+                self._problem(key, "a key must be text, got a list or a mapping; put text with brackets in quotes")
+            elif key.tag not in self._converters():
+                self._refuse_tag(key)
+            elif SURROGATE.search(key.value):
+                self._problem(key, "a key cannot have half a character")
             elif key.value in seen:
-                self._problem(key, f"the key {_short(key.value)} stands twice, first in line {seen[key.value].line}")
+                self._problem(key, f"the key {short(key.value)} stands twice, first in line {seen[key.value].line}")
             else:
                 seen[key.value] = self._document.key_places[(*path, key.value)] = _start(key)
                 made[key.value] = self._value(value, (*path, key.value))
         return made
 
-    def _merged(self, source: Node, path: Path) -> dict[str, JsonValue]:
+    def _merge(self, source: Node, path: Path, made: dict[str, JsonValue]) -> None:
+        """Add what a merge key names. YAML 1.1: earlier sources and own keys win."""
         if isinstance(source, SequenceNode):
-            made: dict[str, JsonValue] = {}
             for one in source.value:
-                made = self._merged(one, path) | made
-            return made
+                self._merge(one, path, made)
+            return
         taken = self._value(source, path)
-        if isinstance(taken, dict):
-            return taken
-        self._problem(source, "'<<' takes a mapping, or a list of mappings")
-        return {}
+        if not isinstance(taken, dict):
+            self._problem(source, "'<<' takes a mapping, or a list of mappings")
+            return
+        for key, value in taken.items():
+            made.setdefault(key, value)
 
 
 def _tag_of(text: str) -> str:
@@ -255,30 +285,4 @@ def _tag_of(text: str) -> str:
 
 
 def _start(node: Node) -> Place:
-    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
-
-
-def _place_of_offset(text: str, offset: int) -> Place:
-    before = text[:offset]
-    return Place(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
-
-
-def _explain(error: yaml.YAMLError, text: str) -> tuple[Place, str]:
-    """Say where the text is not YAML, and why."""
-    if isinstance(error, ReaderError):
-        place = _place_of_offset(text, error.position)
-        return place, f"the character U+{ord(text[error.position]):04X} is not allowed in YAML"
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return Place(1, 1), f"this is not YAML: {error}"
-    mark = error.problem_mark
-    place = Place(mark.line + 1, mark.column + 1)
-    if isinstance(error, _TooMuch):
-        return place, str(error.problem)
-    if "\\t" in str(error.problem):
-        return place, "a tab cannot indent YAML; use spaces"
-    context = "" if error.context is None else f" ({error.context})"
-    return place, f"this is not YAML: {error.problem}{context}"
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+    return place_of_mark(node.start_mark)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .problems import did_you_mean
+from .problems import did_you_mean, short
 
 MARK = "${env:"
 PLACE = re.compile(r"\$\$\{env:|\$\{env:([^{}]*)(\}?)")
@@ -58,7 +58,7 @@ def fill_in(text: str, environment: Mapping[str, str], *, bound_later: bool = Fa
         if found.group().startswith("$$"):
             return found.group() if bound_later else MARK
         name = found.group(1).strip()
-        problem = _problem_with(name, bool(found.group(2)), environment)
+        problem = _problem_with(name, found, environment)
         if problem:
             problems.append(problem)
             return ""
@@ -69,11 +69,9 @@ def fill_in(text: str, environment: Mapping[str, str], *, bound_later: bool = Fa
     return Filled(filled, whole is not None and not text.startswith("$$"), tuple(problems))
 
 
-def _problem_with(name: str, closed: bool, environment: Mapping[str, str]) -> str:
-    if not closed or not NAME.fullmatch(name):
-        return (
-            f"'${{env:{name[:60]}' names no variable; expected ${{env:NAME}}, or $${{env: for the characters themselves"
-        )
+def _problem_with(name: str, found: re.Match[str], environment: Mapping[str, str]) -> str:
+    if not found.group(2) or not NAME.fullmatch(name):
+        return f"{short(found.group())} names no variable; expected ${{env:NAME}}, or $${{env: for the characters themselves"
     if SECRET.search(name):
         return (
             f"${{env:{name}}} looks like a secret, and a spec holds none: it is shown, logged and drawn; "

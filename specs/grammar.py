@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, cast
+from functools import partial
+from typing import Annotated, ClassVar, Literal, cast
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from .agent_grammar import AgentGrammar, NewMemory
-from .keys import Grammar
+from .keys import Grammar, exact
 from .workflow_grammar import SupervisorGrammar, WorkflowEntry
 
 FREE = "x-"
@@ -26,7 +27,9 @@ class SpecGrammar(Grammar):
         }
     )
 
-    version: Literal[1] = Field(default=1, description="the version of this grammar")
+    version: Annotated[Literal[1], BeforeValidator(partial(exact, of=(1,)))] = Field(
+        default=1, description="the version of this grammar"
+    )
     include: list[str] | None = Field(
         default=None, description="files of the same spec, relative to this one and inside of the spec's folder"
     )

@@ -8,6 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, cast, g
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Tag
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from .problems import nearest
 
 TEXT = "<text>"
 """The form that is a name or another text."""
@@ -30,7 +33,13 @@ def form(name: str) -> Tag:
 
 
 def forms(
-    expected: str, *, types: tuple[str, ...] = (), text: bool = False, keys: tuple[str, ...] = (), other: str = ""
+    expected: str,
+    *,
+    types: tuple[str, ...] = (),
+    text: bool = False,
+    keys: tuple[str, ...] = (),
+    other: str = "",
+    marks: tuple[str, ...] = (),
 ) -> Discriminator:
     """Return what tells the forms of a value apart.
 
@@ -40,6 +49,7 @@ def forms(
         text: whether text is a form.
         keys: forms that a mapping has if it has this key.
         other: the form of a mapping with none of these keys.
+        marks: keys of which that other form has one; a mapping without them is taken for the first form of `keys`.
     """
 
     def form_of(value: object) -> str | None:
@@ -52,6 +62,8 @@ def forms(
         if found:
             return f"<{found}>"
         if "type" not in given or not types:
+            if marks and not any(mark in given for mark in marks):
+                return f"<{keys[0]}>"
             return f"<{other}>" if other else None
         return f"<{given['type']}>" if given["type"] in types else None
 
@@ -70,10 +82,24 @@ class Key(NamedTuple):
     field: FieldInfo
 
 
+def exact(value: object, *, of: tuple[object, ...]) -> object:
+    """Refuse what equals one of the values and is of another type: 1 is not `true`."""
+    if any(type(value) is type(one) and value == one for one in of):
+        return value
+    words = ", ".join(f"'{one}'" for one in of)
+    raise PydanticCustomError("literal_error", "must be one of {expected}", {"expected": words})
+
+
 def keys_of(grammar: type[Grammar]) -> Iterator[Key]:
     """Iterate over the keys of a grammar, in the order in which they are explained."""
     for name, field in grammar.model_fields.items():
         yield Key(field.alias or name, field)
+
+
+def is_meant(given: str, key: str, grammar: type[Grammar]) -> bool:
+    """Whether an unknown key was probably meant to be this one: then that one is not missing, too."""
+    known = [name for name, _ in keys_of(grammar)]
+    return given not in known and nearest(given, known) == key
 
 
 def grammar_at(top: type[Grammar], way: tuple[str | int, ...]) -> type[Grammar] | None:

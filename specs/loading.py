@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from .agent_grammar import InMemoryGrammar, WindowedGrammar
 from .build import Builder
@@ -12,7 +13,7 @@ from .definitions import Definition, check_ids, check_references, definitions_in
 from .document import Document
 from .grammar import SpecGrammar
 from .loaded import LoadedSpec
-from .problems import Problem, spec_error
+from .problems import MAX_PROBLEMS, Problem, spec_error
 from .registered import Registered
 from .shape import check_shape
 from .sources import Sources
@@ -39,23 +40,27 @@ def load(sources: Sources, registered: Registered) -> LoadedSpec:
     definitions = definitions_in(documents)
     memories, twice = check_memories([Spot.top(document) for document in documents])
     order, circles = in_order_of_need(definitions)
-    found += [*twice, *_check_meaning(definitions), *circles]
-    found += [p for one in definitions for p in check_definition(one, sources, registered, memories)]
+    found += [*twice, *circles]
+    meant = (p for one in definitions for p in check_definition(one, sources, registered, memories))
+    for problems in (check_ids(definitions), check_references(definitions), _check_parts(definitions), meant):
+        found += islice(problems, MAX_PROBLEMS + 1)  # each takes a look for a near name
     if not definitions and not found and not any(document.problems for document in documents):
         found += _nothing(documents[0])
     _stop_at(documents, found)
     builder = Builder(AgentBuilder(sources, registered, _memories(grammars.values())))
     builder.build(definitions, grammars, order)
     _stop_at(documents, builder.problems)
+    made = (
+        builder.runners.keys() | builder.supervisors.keys()
+    )  # what was not made and not told would be missed much later
+    _stop_at(documents, [one.spot.problem("this could not be made") for one in definitions if one.id not in made])
     ids = [definition.id for definition in definitions]
     runners = {id: builder.runners[id] for id in ids if id in builder.runners}
     supervisors = {id: builder.supervisors[id] for id in ids if id in builder.supervisors}
     return LoadedSpec(documents[0].source, runners, supervisors)
 
 
-def _check_meaning(definitions: list[Definition]) -> Iterator[Problem]:
-    yield from check_ids(definitions)
-    yield from check_references(definitions)
+def _check_parts(definitions: list[Definition]) -> Iterator[Problem]:
     for definition in definitions:
         if definition.kind == "workflow":
             yield from check_tasks(definition)

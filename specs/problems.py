@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import NamedTuple
 
 from understudy.errors import SpecError
+
+MAX_PROBLEMS = 100  # Whoever has more mends these first; and each takes a look for the nearest name.
+MAX_MESSAGE = 2_000  # The longest of ours has 800 characters, without what it quotes.
+MAX_NAME, MAX_NAMES = 100, 1_000  # Longer names, or more, are not compared: it would take minutes.
 
 
 class Place(NamedTuple):
@@ -26,6 +31,11 @@ class Problem:
     place: Place
     message: str
 
+    def __post_init__(self) -> None:
+        if len(self.message) > MAX_MESSAGE:  # it quotes something, and the hint stands at the end
+            half = MAX_MESSAGE // 2
+            object.__setattr__(self, "message", f"{self.message[:half]} … {self.message[-half:]}")
+
     def __str__(self) -> str:
         return f"{self.source}:{self.place.line}:{self.place.column}: {self.message}"
 
@@ -35,15 +45,29 @@ def spec_error(problems: Iterable[Problem], sources: Iterable[str] = ()) -> Spec
     unique = list(dict.fromkeys(problems))
     position = {source: number for number, source in enumerate(sources)}
     unique.sort(key=lambda problem: (position.get(problem.source, 0), problem.place, problem.message))
-    return SpecError("\n".join(map(str, unique)))
+    more = [f"… and more: only the first {MAX_PROBLEMS} problems are told"] if len(unique) > MAX_PROBLEMS else []
+    return SpecError("\n".join([*map(str, unique[:MAX_PROBLEMS]), *more]))
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
+def did_you_mean(given: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Return `; did you mean 'model'?` if one of the known names is near, else an empty text."""
-    near = get_close_matches(given, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    near = nearest(given, known, cutoff=cutoff)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def nearest(given: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return the name that is nearest to what was given; empty if none is near."""
+    if len(given) > MAX_NAME:
+        return ""
+    near = get_close_matches(given, [name for name in islice(known, MAX_NAMES) if len(name) <= MAX_NAME], 1, cutoff)
+    return near[0] if near else ""
 
 
 def listed(names: Iterable[str], otherwise: str = "none") -> str:
     """Return the names with commas between them, in the order given."""
     return ", ".join(names) or otherwise
+
+
+def short(text: str) -> str:
+    """Return a text in quotes, without its end if it is long."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")

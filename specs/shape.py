@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
@@ -12,8 +13,8 @@ from understudy.models import PROVIDERS
 
 from .document import Document, Path
 from .grammar import SpecGrammar
-from .keys import NO_FORM, annotation_at, grammar_at, keys_of, types_of
-from .problems import Place, Problem, did_you_mean, listed
+from .keys import NO_FORM, Grammar, alternatives, annotation_at, grammar_at, is_grammar, keys_of, types_of
+from .problems import MAX_PROBLEMS, Place, Problem, did_you_mean, listed, nearest, short
 from .spots import owner, owner_length
 
 if TYPE_CHECKING:
@@ -34,12 +35,12 @@ EXPECTED = {
 PATTERNS = {
     r"\S": "must not be empty",
     r"^[^/]+$": "must not be empty or hold a '/'",
-    r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$": "must be letters, digits, '_' and '-', at most 64, and begin with a letter",
+    r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$": "must be letters, digits, '_' and '-', at most 64, and begin with a letter or '_'",
 }
 """A grammar's pattern -> what it demands, in words."""
+NUMBER = re.compile(r"[-+]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][-+]?[0-9]{1,4})?")
+"""What looks like a number, also to those whose YAML would read it as text."""
 SECRETS = re.compile(r"(api_?key|access_token|token|secret|password|credentials?)$", re.IGNORECASE)
-AT_KEY = ("extra_forbidden", "value_error")
-"""Misfits that are told at the key, and not at its value."""
 
 
 def check_shape(document: Document) -> tuple[SpecGrammar | None, list[Problem]]:
@@ -50,7 +51,22 @@ def check_shape(document: Document) -> tuple[SpecGrammar | None, list[Problem]]:
     try:
         return SpecGrammar.model_validate(document.value), []
     except ValidationError as error:
-        return None, [_problem(document, detail) for detail in error.errors(include_url=False)]
+        details = error.errors(include_url=False)
+        meant = {(each["loc"][:-1], near) for each in islice(_unknown(details), MAX_PROBLEMS) if (near := _meant(each))}
+        told = (
+            each for each in details if each["type"] != "missing" or (each["loc"][:-1], each["loc"][-1]) not in meant
+        )
+        return None, [_problem(document, detail) for detail in islice(told, MAX_PROBLEMS + 1)]
+
+
+def _unknown(details: Iterable[ErrorDetails]) -> Iterable[ErrorDetails]:
+    return (detail for detail in details if detail["type"] == "extra_forbidden")
+
+
+def _meant(detail: ErrorDetails) -> str:
+    """Return the key that an unknown one was probably meant to be."""
+    grammar = grammar_at(SpecGrammar, detail["loc"][:-1])
+    return "" if grammar is None else nearest(str(detail["loc"][-1]), [key for key, _ in keys_of(grammar)])
 
 
 def _problem(document: Document, detail: ErrorDetails) -> Problem:
@@ -58,7 +74,7 @@ def _problem(document: Document, detail: ErrorDetails) -> Problem:
     if detail["type"] == NO_FORM and "type" in _keys_in(detail):
         path = (*path, "type")
     explain = _KINDS.get(detail["type"], _other)
-    place = document.key_place(path) if detail["type"] in AT_KEY else document.place(path)
+    place = document.key_place(path) if detail["type"] == "extra_forbidden" else document.place(path)
     return document.problem(Place(*place), owner(document, path) + explain(document, path, detail))
 
 
@@ -77,14 +93,25 @@ def _unknown_key(document: Document, path: Path, detail: ErrorDetails) -> str:
     assert grammar is not None  # only mappings with known keys have unknown ones
     known = [key for key, _ in keys_of(grammar)]
     key = str(path[-1])
-    if SECRETS.search(key):
+    if SECRETS.search(key) and f"{key}s" not in known:
         names = listed([f"{provider.upper()}_API_KEY" for provider in PROVIDERS if provider in ("openai", "anthropic")])
         return f"{grammar.called} has no key {key!r}: keys never stand in a spec; they come from the environment ({names}, …)"
+    inside = [name for name, field in keys_of(grammar) if key in _keys_under(field.annotation)]
+    if inside:
+        return f"{grammar.called} has no key {key!r}; it stands under {inside[0]!r}"
     return f"{grammar.called} has no key {key!r}; expected {listed(known)}{did_you_mean(key, known)}"
 
 
+def _keys_under(annotation: object) -> list[str]:
+    """Return the keys of the one kind of mapping that a value may be; none if it may be several."""
+    kinds = [kind for kind in alternatives(annotation) if is_grammar(kind)]
+    return [name for name, _ in keys_of(cast("type[Grammar]", kinds[0]))] if len(kinds) == 1 else []
+
+
 def _missing(document: Document, path: Path, detail: ErrorDetails) -> str:
-    return f"{_name(path)} is missing"
+    grammar = grammar_at(SpecGrammar, detail["loc"][:-1])
+    meaning = [field.description for key, field in keys_of(grammar) if key == path[-1]] if grammar else []
+    return f"{_name(path)} is missing: {meaning[0]}" if meaning else f"{_name(path)} is missing"
 
 
 def _meaning(document: Document, path: Path, detail: ErrorDetails) -> str:
@@ -96,7 +123,7 @@ def _meaning(document: Document, path: Path, detail: ErrorDetails) -> str:
 def _bound(document: Document, path: Path, detail: ErrorDetails) -> str:
     words = detail["msg"].removeprefix("Input should be ").replace("greater than or equal to", "at least")
     words = words.replace("less than or equal to", "at most").replace("greater than", "above")
-    return f"{_name(path)} must be {words}, got {detail['input']}"
+    return f"{_name(path)} must be {words}{_got(document, path, detail)}"
 
 
 def _one_of(document: Document, path: Path, detail: ErrorDetails) -> str:
@@ -107,6 +134,8 @@ def _one_of(document: Document, path: Path, detail: ErrorDetails) -> str:
 
 def _must_be(document: Document, path: Path, given: object, known: list[str], got: str) -> str:
     hint = did_you_mean(given, known) if isinstance(given, str) else ""
+    if given in known:
+        hint = "; leave the quotes out"
     return f"{_name(path)} must be {'one of ' if len(known) > 1 else ''}{listed(known)}{got}{hint}"
 
 
@@ -115,9 +144,10 @@ def _no_form(document: Document, path: Path, detail: ErrorDetails) -> str:
     types = types_of(annotation_at(SpecGrammar, detail["loc"]))
     if "type" in keys:
         given = keys["type"]
-        return _must_be(document, path, given, types, f", got {_short(given) if isinstance(given, str) else 'no text'}")
+        return _must_be(document, path, given, types, f", got {short(given) if isinstance(given, str) else 'no text'}")
     kinds = f" ({', '.join(types)})" if types else ""
-    return f"{_name(path)} {detail['msg']}{kinds}{_got(document, path, detail)}"
+    with_keys = f" with {listed([repr(key) for key in islice(keys, 3)])}" if keys else ""
+    return f"{_name(path)} {detail['msg']}{kinds}{_got(document, path, detail)}{with_keys}"
 
 
 def _pattern(document: Document, path: Path, detail: ErrorDetails) -> str:
@@ -138,7 +168,21 @@ def _empty(document: Document, path: Path, detail: ErrorDetails) -> str:
 def _other(document: Document, path: Path, detail: ErrorDetails) -> str:
     expected = EXPECTED.get(detail["type"])
     wanted = f"must be {expected}" if expected else detail["msg"][:1].lower() + detail["msg"][1:]
-    return f"{_name(path)} {wanted}{_got(document, path, detail)}"
+    return f"{_name(path)} {wanted}{_got(document, path, detail)}{_hint(path, detail)}"
+
+
+def _hint(path: Path, detail: ErrorDetails) -> str:
+    """Return how to mend a value of the wrong type, where that is plain."""
+    given: object = detail["input"]
+    if not path:
+        return "; expected 'agents:' and a list of agents"
+    if detail["type"] == "list_type" and isinstance(given, dict):
+        return "; begin each entry with '- '"
+    if detail["type"] == "bool_type" and given in ("true", "false", "yes", "no", "on", "off"):
+        return "; leave the quotes out"
+    if detail["type"] in ("int_type", "float_type") and isinstance(given, str) and NUMBER.fullmatch(given):
+        return "; write a plain number, without quotes and without 'e'"
+    return ""
 
 
 _KINDS: dict[str, Callable[[Document, Path, ErrorDetails], str]] = {
@@ -159,7 +203,7 @@ _KINDS: dict[str, Callable[[Document, Path, ErrorDetails], str]] = {
 
 def _name(path: Path) -> str:
     """Return how people call what stands at `path`: 'tools[2]', 'settings.seed', 'the spec'."""
-    steps = path[owner_length(path) :] or path
+    steps = path[owner_length(path) :] or path[-2:]
     text = "".join([f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps]).removeprefix(".")
     return repr(text) if text else "a spec"
 
@@ -177,14 +221,10 @@ def _got(document: Document, path: Path, detail: ErrorDetails, *, only_scalars: 
         case list():
             return ", got a list"
         case str():
-            return f", got the text {_short(given)}"
+            return f", got the text {short(given)}"
         case bool():
             kind = "true or false"
         case _:
             kind = "a number"
     hint = f", which YAML reads as {kind}; put it in quotes" if detail["type"] == "string_type" else ""
-    return f", got {_short(str(given)) if written is None else written}{hint}"
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+    return f", got {short(str(given)) if written is None else written}{hint}"

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from understudy.errors import SpecError
 
-from .document import MAX_BYTES, Document, NotUtf8, decode, read_document
+from .document import MAX_BYTES, MAX_VALUES, Document, NotUtf8, decode, read_document
 from .problems import Problem, did_you_mean, spec_error
 from .spots import Spot
 
 TEXT = "<text>"
+MAX_FILES = 1_000
 
 
 class Sources:
@@ -27,22 +28,23 @@ class Sources:
     def __init__(self, documents: list[Document], root: Path | None) -> None:
         self.documents = documents
         self._root = root
-        self._prompts: dict[tuple[str, str], str] = {}
+        self._prompts: dict[Path, str] = {}
 
     def prompt(self, spot: Spot) -> str | Problem:
         """Return the text of the prompt file that `spot` names, or why there is none."""
         name = spot.text or ""
-        known = self._prompts.get((spot.document.source, name))
-        if known is not None:
-            return known
         if self._root is None:
             return spot.problem("a spec that is no file has no folder to read prompts from; write the text here")
         found = _inside(self._root, spot.document.source, name)
-        text = found if isinstance(found, str) else _text_of(found[0], found[1])
-        if isinstance(text, str):
-            return spot.problem(text)
-        self._prompts[spot.document.source, name] = text.text
-        return text.text
+        if isinstance(found, str):
+            return spot.problem(found)
+        path, shown = found
+        if path not in self._prompts:  # one text for all names of a file: many could name a large one
+            text = _text_of(path, shown)
+            if isinstance(text, str):
+                return spot.problem(text)
+            self._prompts[path] = text.text
+        return self._prompts[path]
 
 
 class _Read:
@@ -79,6 +81,7 @@ def read_spec_files(path: str | PathLike[str], environment: Mapping[str, str]) -
 def _with_included(top: Document, file: Path, root: Path, environment: Mapping[str, str]) -> list[Document]:
     documents: list[Document] = []
     seen: dict[Path, str] = {file: "the spec itself"}
+    values = len(top.places)
     waiting: list[tuple[Document, tuple[Path, ...]]] = [(top, (file,))]
     while waiting:  # no recursion: a chain of files may be longer than the stack
         document, chain = waiting.pop()
@@ -92,6 +95,10 @@ def _with_included(top: Document, file: Path, root: Path, environment: Mapping[s
                 document.problems.append(entry.problem(found))
                 continue
             path, source = found
+            if len(seen) >= MAX_FILES or values > MAX_VALUES:
+                most = f"at most {MAX_FILES:,} files with {MAX_VALUES:,} values together"
+                document.problems.append(entry.problem(f"a spec is {most}; from here on nothing more is included"))
+                break
             if path in chain:
                 names = [each.name for each in (*chain[chain.index(path) :], path)]
                 document.problems.append(entry.problem(f"this file includes itself: {' -> '.join(names)}"))
@@ -103,7 +110,9 @@ def _with_included(top: Document, file: Path, root: Path, environment: Mapping[s
                 if isinstance(text, str):
                     document.problems.append(entry.problem(text))
                 else:
-                    included.append((read_document(text.text, source, environment), (*chain, path)))
+                    made = read_document(text.text, source, environment)
+                    values += len(made.places)
+                    included.append((made, (*chain, path)))
         waiting += reversed(included)
     return documents
 
@@ -147,7 +156,7 @@ def _bytes_of(file: Path) -> bytes:
 def _why(file: Path, error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         folder = file.parent
-        near = did_you_mean(file.name, [one.name for one in folder.iterdir()]) if folder.is_dir() else ""
+        near = did_you_mean(file.name, (one.name for one in folder.iterdir()), cutoff=0.75) if folder.is_dir() else ""
         return f"there is no such file{near}"
     if isinstance(error, IsADirectoryError):
         return "this is a folder"

@@ -29,6 +29,10 @@ class Spot:
         value = self.value.get(key) if isinstance(self.value, Mapping) else None
         return Spot(self.document, (*self.path, key), value)
 
+    def below(self, way: Path) -> Spot:
+        """Return the spot that keys and positions lead to from here, whatever stands there."""
+        return Spot(self.document, (*self.path, *way), None)
+
     def items(self) -> list[Spot]:
         """Return the spots of a list's values; none if it is no list."""
         if not isinstance(self.value, list):

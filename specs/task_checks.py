@@ -10,6 +10,7 @@ from .definitions import Definition
 from .problems import Problem
 from .spots import Spot
 from .tool_checks import check_one_of_two
+from .workflow_grammar import TaskGrammar
 
 KEYS = {"name": "id"}
 """Argument of a task -> its key, where they differ."""
@@ -20,7 +21,7 @@ def check_tasks(definition: Definition) -> Iterator[Problem]:
     tasks = definition.spot.at("tasks").items()
     for task in tasks:
         if task.is_mapping:
-            yield from check_one_of_two(task)
+            yield from check_one_of_two(task, TaskGrammar)
     named = [task.at("id") for task in tasks]
     needed = [each for task in tasks for each in task.at("dependencies").items()]
     if not tasks or not all(each.text for each in (*named, *needed)):

@@ -9,6 +9,8 @@ from understudy.orchestration.delegation import SubAgent, tool_name
 from understudy.tools import NAME, Tool
 from understudy.toolsets import ToolSource
 
+from .agent_grammar import SubAgentGrammar
+from .keys import Grammar, is_meant
 from .problems import Problem, did_you_mean, listed
 from .spots import Spot
 from .toolbox import Toolbox, tool_names
@@ -55,7 +57,7 @@ def _check_sub_agents(entries: list[Spot], names: list[str]) -> Iterator[Problem
     for entry in entries:
         id = entry.text or entry.at("agent").text or entry.at("ref").text
         if entry.is_mapping:
-            yield from check_one_of_two(entry)
+            yield from check_one_of_two(entry, SubAgentGrammar)
             yield from _check_permits(entry)
         given = entry.at("name")
         if given.text is not None and not NAME.fullmatch(given.text):
@@ -64,12 +66,12 @@ def _check_sub_agents(entries: list[Spot], names: list[str]) -> Iterator[Problem
             yield from _check_names(entry, [given.text or tool_name(id)], names)
 
 
-def check_one_of_two(entry: Spot) -> Iterator[Problem]:
+def check_one_of_two(entry: Spot, grammar: type[Grammar]) -> Iterator[Problem]:
     """Yield a problem if not exactly one of `agent` and `ref` is there."""
     given = [key for key in ("agent", "ref") if entry.at(key).value is not None]
     if len(given) == 2:
         yield entry.at("ref").key_problem("'agent' and 'ref' mean the same; leave one of them out")
-    if not given:
+    if not given and not any(is_meant(key, one, grammar) for key, _ in entry.entries() for one in ("agent", "ref")):
         yield entry.problem("'agent' is missing; expected the id of an agent, a workflow, or another runner")
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Field, Tag
 
 from understudy.orchestration.supervision import DEFAULT_MAX_RESTARTS, DEFAULT_WITHIN
 from understudy.orchestration.workflows import DEFAULT_REPEATS, FIRST_RETRY, LONGEST_WAIT
 
 from .agent_grammar import RUNNER_ID, AgentGrammar
-from .keys import TEXT, Grammar, form, forms
+from .keys import TEXT, Grammar, exact, form, forms
 
 WORKFLOW_TYPES = ("sequential", "parallel", "workflow")
+DEFINES = ("id", "model", "provider", "type")
+"""Keys of which a step has one if it is defined where it stands, and is no reference."""
+OUTPUTS = (False, True, "combined")
 
 
 def _first_and_most(pair: list[float]) -> list[float]:
@@ -41,7 +45,7 @@ class SequentialGrammar(Grammar):
     type: Literal["sequential"] = Field(description="this kind of workflow")
     description: str = Field(default="", description="what it is for")
     steps: list[Step] = Field(min_length=1, description="`ref: ID`, or an agent or a workflow that is defined here")
-    pass_output: Literal[False, True, "combined"] = Field(
+    pass_output: Annotated[Literal[False, True, "combined"], BeforeValidator(partial(exact, of=OUTPUTS))] = Field(
         default=False,
         description="a step is told the text of the one before; `combined`: all texts of a parallel group; `false`: the input",
     )
@@ -123,7 +127,9 @@ Step = Annotated[
     | Annotated[SequentialGrammar, form("sequential")]
     | Annotated[ParallelGrammar, form("parallel")]
     | Annotated[GraphGrammar, form("workflow")],
-    forms("must be 'ref: ID', an agent or a workflow", types=WORKFLOW_TYPES, keys=("ref",), other="agent"),
+    forms(
+        "must be 'ref: ID', an agent or a workflow", types=WORKFLOW_TYPES, keys=("ref",), other="agent", marks=DEFINES
+    ),
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from jsonschema import Draft202012Validator, SchemaError, ValidationError
 from jsonschema.protocols import Validator
@@ -15,6 +15,18 @@ from referencing.jsonschema import DRAFT202012, Schema
 from understudy.messages import JsonObject, JsonValue
 
 DATA = ("const", "enum", "default", "examples")  # Below these keywords stand values, and no schemas.
+
+
+class BadSchema(ValueError):
+    """What was given is no valid JSON Schema.
+
+    Attributes:
+        path: keys and positions that lead from its top to what is wrong with it.
+    """
+
+    def __init__(self, message: str, path: Iterable[str | int] = ()) -> None:
+        super().__init__(message)
+        self.path = tuple(path)
 
 
 def fits(schema: JsonObject) -> Callable[[JsonValue], bool]:
@@ -55,7 +67,8 @@ def _validator(schema: JsonObject) -> Validator:
         kind.check_schema(plain)
     except SchemaError as error:
         where = "".join([f"[{step!r}]" for step in error.absolute_path])
-        raise ValueError(f"the schema{where} is invalid: {error.message}") from None
+        reasons = " and ".join([each.message for each in error.context or ()]) or error.message
+        raise BadSchema(f"the schema{where} is invalid: {reasons}", error.absolute_path) from None
     _check_references(plain)
     return kind(plain, registry=Registry())  # the library's own registry would fetch what a $ref names
 

@@ -99,3 +99,30 @@ def test_groups_are_told_by_kind_with_what_workflows_need() -> None:
         "  workflows: brief (--set reader, topic)",
         "  note: OPENAI_API_KEY is not set, so openai cannot be called",
     ]
+
+
+BROKEN = Path(__file__).parent.parent / "specs" / "broken"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("agent-key-misspelt", ":6:5: agent 'clerk': an agent has no key 'max_iteration'; expected id, "),
+        ("unclosed-quote", ":5:20: this quote is never closed"),
+        ("circle-mixed", ": this leads back to itself: editor -> issue -> front_page -> inner -> editor"),
+        ("python-tag", ":2:9: the tag !!python/object/apply:os.system is not allowed here"),
+        ("include-circle/spec", "b.yaml:2:5: this file includes itself: a.yaml -> b.yaml -> a.yaml"),
+    ],
+)
+def test_mistakes_are_told_with_their_places_and_status_2(
+    name: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = BROKEN / f"{name}.yaml"
+
+    assert main(["check", str(file)]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert says in err
+    assert all(line.startswith(f"understudy: {file.parent}/") for line in err.splitlines())
+    assert "Traceback" not in err

@@ -106,7 +106,7 @@ BROKEN = [
     Broken("two do it", tasks("{id: t, agent: a, @ref: b}"), "'agent' and 'ref' mean the same"),
     Broken(
         "backoff",
-        tasks("{id: t, agent: a, @backoff: [5, 1]}"),
+        tasks("{id: t, agent: a, backoff: @[5, 1]}"),
         "must be seconds before the first one, and the most",
     ),
     Broken(
@@ -134,7 +134,7 @@ BROKEN = [
     Broken("key", agent("@token: sk-1"), "keys never stand in a spec; they come from the environment (OPENAI_API_KEY"),
     Broken("criterion", agent("criteria: [{name: @nice}]"), "no criterion 'nice' is registered; registered: none"),
     Broken("callback", agent("callbacks: [{name: @adit}]"), "no callback 'adit' is registered"),
-    Broken("schema", agent("output_schema: @{type: objct}"), "the schema['type'] is invalid"),
+    Broken("schema", agent("output_schema: {type: @objct}"), "the schema['type'] is invalid"),
     Broken(
         "schema of a criterion",
         agent("criteria: [{type: structured_output, schema: @{$ref: '#/x'}}]"),
