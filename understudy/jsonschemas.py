@@ -65,6 +65,8 @@ def _validator(schema: JsonObject) -> Validator:
     kind = validator_for(plain, default=Draft202012Validator)
     try:
         kind.check_schema(plain)
+    except RecursionError:
+        raise BadSchema("the schema has a pattern that is nested too deeply") from None
     except SchemaError as error:
         where = "".join([f"[{step!r}]" for step in error.absolute_path])
         reasons = " and ".join([each.message for each in error.context or ()]) or error.message

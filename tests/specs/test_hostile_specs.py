@@ -84,6 +84,10 @@ REFUSED = {
     "a tab": ("agents:\n\t- {id: a, model: rehearsal}\n", "2:1: a tab cannot indent YAML"),
     "a long id": (f"agents: [{{id: {BIG}, model: rehearsal}}]\n", "1:15: agent 'aaa"),
     "a long tool": (f"agents: [{{id: a, model: rehearsal, tools: [{BIG}]}}]\n", "1:44: agent 'a': no tool 'aaa"),
+    "a pattern of brackets": (
+        f"agents: [{{id: a, model: rehearsal, output_schema: {{pattern: '{'(' * 3_000}a{')' * 3_000}'}}}}]\n",
+        "1:51: agent 'a': 'output_schema': the schema has a pattern that is nested too deeply",
+    ),
     "a long tag": (f"version: !{BIG} b\n", "1:10: the tag !aaa"),
 }
 
