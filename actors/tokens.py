@@ -73,7 +73,6 @@ class Tokens:
         with self._lock:
             is_limit = token in self._limits
             record = self._paused.pop(token, None)
-            is_limit = token in self._limits
             self._limits.pop(token, None)
             if record is not None:
                 self._used[token] = None
