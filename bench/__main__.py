@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from importlib.metadata import version
 
 from . import memory, table
-from .bursts import CHILDREN, FEW_RUNS, MANY_AGENTS, MANY_RUNS, TOOLS
+from .bursts import CHILDREN, FEW_RUNS, MANY_AGENTS, MANY_CHILDREN, MANY_RUNS, TOOLS
 from .calls import CALLS_AT_ONCE
 from .circles import DEADLOCK
 from .endings import CANCEL, DEADLINE
@@ -27,7 +27,7 @@ from .sizes import FULL, QUICK, Sizes
 
 MEASURES = (
     *(IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FEW_RUNS, MANY_RUNS, MANY_AGENTS, TOOLS, CALLS_AT_ONCE, DEADLOCK),
-    *(CHILDREN, FIRST_SUCCESS, GRAPH, CANCEL, DEADLINE),
+    *(CHILDREN, MANY_CHILDREN, FIRST_SUCCESS, GRAPH, CANCEL, DEADLINE),
     *(ASK, PIPELINED, TELL, TWO_HOP, SPAWN, RESTART, *([FORK] if hasattr(os, "fork") else []), *memory.MEASURES),
 )
 

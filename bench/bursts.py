@@ -74,11 +74,11 @@ def _tools(sizes: Sizes) -> AbstractContextManager[Round]:
     )
 
 
-def _children(sizes: Sizes) -> AbstractContextManager[Round]:
+def _children(agents: int, sizes: Sizes) -> AbstractContextManager[Round]:
     return _in_processes(
         Burst(
             runs=sizes.many_runs,
-            agents=sizes.many_runs,
+            agents=agents,
             tool_calls=0,
             nap=0.0,
             model_nap=sizes.nap,
@@ -91,6 +91,10 @@ def _children(sizes: Sizes) -> AbstractContextManager[Round]:
 def _runs_title(whose: str, sizes: Sizes) -> str:
     nap = f"{sizes.nap * 1000:g} ms"
     return f"{whose} at once: model {nap}, tool {nap}, model {nap}, all blocking"
+
+
+def _group_title(children: str, sizes: Sizes) -> str:
+    return f"a parallel group of {children}: one model call of {sizes.nap * 1000:g} ms each, blocking"
 
 
 FEW_RUNS = Measure(
@@ -119,12 +123,18 @@ MANY_AGENTS = Measure(
 
 CHILDREN = Measure(
     name="group-1000",
-    title=lambda sizes: (
-        f"a parallel group of {sizes.many_runs:,} agents, one model call of {sizes.nap * 1000:g} ms each, blocking"
-    ),
+    title=lambda sizes: _group_title(f"{sizes.many_runs:,} children, all of one agent", sizes),
     ours=(Side(label=COLD, target_ratio=1.5), Side(label=WARM, target_ratio=1.5)),
     references=(Side(label=THREADS),),
-    prepare=_children,
+    prepare=lambda sizes: _children(1, sizes),
+)
+
+MANY_CHILDREN = Measure(
+    name="group-of-1000",
+    title=lambda sizes: _group_title(f"{sizes.many_runs:,} agents", sizes),
+    ours=(Side(label=COLD, target_ratio=1.5), Side(label=WARM, target_ratio=1.5)),
+    references=(Side(label=THREADS),),
+    prepare=lambda sizes: _children(sizes.many_runs, sizes),
 )
 
 TOOLS = Measure(

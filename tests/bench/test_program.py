@@ -52,6 +52,7 @@ LINES = {
         "= a bare Pykka actor that asks itself",
     ),
     "group-1000": ("cold", "warm", "= raw threads"),
+    "group-of-1000": ("cold", "warm", "= raw threads"),
     "first-100": (
         'ParallelAgent(merge="first").run',
         "= concurrent.futures.wait(FIRST_COMPLETED), as many raw threads",
