@@ -157,13 +157,6 @@ MUTANTS = (
         (f"{TEST_MEMORY}::test_a_paused_run_stores_nothing_before_its_end_and_then_all_of_it_once",),
     ),
     Mutant(
-        "what somebody else ended is stored",
-        RUN_RECORD,
-        "                return False\n            if commit is not None:\n                commit()\n",
-        "                commit and commit()\n                return False\n",
-        (f"{TEST_MEMORY}::test_a_driver_whose_run_somebody_else_ended_stores_nothing",),
-    ),
-    Mutant(
         "two use a memory at once",
         MEMORY,
         "self._slots: Slots[Reply[None]] = Slots(1)",
