@@ -28,7 +28,7 @@ from .spec import RunSpec
 from .state import PausedChild, RunState
 from .steps import InvalidCall, Resolution, Step
 from .toolerrors import end_if_failed
-from .transcript import Transcript, check_answered
+from .transcript import Transcript
 from .turns import take_turn
 
 
@@ -44,7 +44,7 @@ class AgentRun:
         account: what the run draws from, made by a driver; it brings the budgets with it.
 
     Raises:
-        ValueError: the budget limits dollars, and the model has no price; or a call in the history has no result.
+        ValueError: the budget limits dollars, and the model has no price.
     """
 
     __slots__ = ("_account", "_spec", "_state")
@@ -62,7 +62,6 @@ class AgentRun:
         if not isinstance(spec, RunSpec):
             raise TypeError(f"a run is made with RunSpec.of(agent), got {spec!r}")
         messages = list(history)
-        check_answered(messages)
         start = len(messages)
         messages.append(user_message(input))
         self._spec = spec

@@ -40,6 +40,7 @@ from understudy.messages import (
     user_message,
 )
 from understudy.orchestration import AgentRun, AwaitInput, CallModel, CallTools, Done, RunSpec
+from understudy.orchestration.transcript import check_answered
 from understudy.outcomes import Approve, Complete, Incomplete
 
 PLAIN = make_spec("look", "find")
@@ -108,10 +109,10 @@ def test_a_history_with_a_call_that_has_no_result_is_refused() -> None:
     result = Message("user", (ToolResult(call_id="c1", content="7"),))
     whole = [asked("How many?"), said(call), result, said(TextPart("Seven."))]
 
-    AgentRun(PLAIN, "Thanks", history=whole)
+    check_answered(whole)
     for broken in ([asked("How many?"), said(call)], [said(call), asked("Well?"), result], [said(call, other), result]):
         with pytest.raises(ValueError, match=r"history: the call of 'on_shelf' \(id 'c[12]'\) has no result"):
-            AgentRun(PLAIN, "Thanks", history=broken)
+            check_answered(broken)
 
 
 def test_the_list_given_as_history_is_not_changed() -> None:

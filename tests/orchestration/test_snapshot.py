@@ -74,11 +74,9 @@ EVERY_PART: list[Part] = [
 
 @pytest.mark.parametrize("part", EVERY_PART, ids=lambda part: part.kind)
 def test_every_kind_of_part_comes_back_as_it_was(part: Part) -> None:
-    results = (ToolResult(part.id, "7"),) if isinstance(part, ToolCall) else ()
-    history = [Message("assistant", (part,), "google"), *([Message("user", results)] if results else [])]
-    run = AgentRun(PLAIN, "Hi", history=history)
+    run = AgentRun(PLAIN, "Hi", history=[Message("assistant", (part,), "google")])
 
-    assert messages_of(reloaded(run)) == [*history, asked("Hi")]
+    assert messages_of(reloaded(run)) == [Message("assistant", (part,), "google"), asked("Hi")]
     assert [type(p) for p in reloaded(run).messages[0].parts] == [type(part)]
 
 
