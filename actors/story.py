@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from understudy.fastinit import fast_init
 from understudy.messages import ModelTurn, ToolCall, ToolResult
 from understudy.outcomes import Outcome
 
@@ -18,6 +19,7 @@ class Diverged(int):
     """How many messages others stored in the conversation while the run was paused."""
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class ChildBegan:
     """A run inside of this one began, or went on."""
@@ -29,6 +31,7 @@ class ChildBegan:
     story: Story
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class ChildEnded:
     """A run inside of this one ended or paused."""

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from understudy import errors
 from understudy.errors import RunError, UnderstudyError
+from understudy.fastinit import fast_init
 from understudy.messages import JsonValue, Part, Usage
 from understudy.outcomes import Complete, Pause
 
@@ -16,6 +17,7 @@ from .state import PausedChild
 ChildPhase: TypeAlias = Literal["pending", "paused", "limit", "done", "failed"]
 
 
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildResult:
     """What a child's run came to, told by whoever drove it."""
@@ -81,6 +83,7 @@ class Child:
     """How often it failed and was to be run again."""
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class ChildOrder:
     """Run a child, or go on with one that was paused."""
@@ -96,6 +99,7 @@ class ChildOrder:
     """Whether to ask the task's function first; if it says no, report with `child_skipped` instead."""
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class RunChildren:
     """Run `children`, all at the same time; report each with `child_done`, `child_failed` or `child_paused`.

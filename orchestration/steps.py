@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from understudy.fastinit import fast_init
 from understudy.messages import JsonObject, ModelRequest, ToolCall
 from understudy.outcomes import Complete, Incomplete
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class CallModel:
     """Send `request` to the model; answer with `AgentRun.model_response`."""
@@ -16,6 +18,7 @@ class CallModel:
     request: ModelRequest
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class CallTools:
     """Run `calls`, in any order or at once; answer with `AgentRun.tool_results`, in one go or piece by piece."""
@@ -37,6 +40,7 @@ class AwaitInput:
     question: str
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Done:
     """Nothing is left to do. `Incomplete` goes on only if its limit is raised with `AgentRun.extend`."""

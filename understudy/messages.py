@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from understudy.fastinit import fast_init
 from understudy.given import checked_flag, checked_mapping, checked_number, checked_text, checked_whole
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ else:
 JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class TextPart:
     """Words."""
@@ -97,6 +99,7 @@ class ReasoningPart:
     kind: Literal["reasoning"] = "reasoning"
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """The model's request for a tool."""
@@ -131,6 +134,7 @@ ToolErrorKind: TypeAlias = Literal[
 ]
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The one answer to a tool call, errors included."""
@@ -159,6 +163,7 @@ class OpaquePart:
 Part: TypeAlias = TextPart | ImagePart | FilePart | ReasoningPart | ToolCall | ToolResult | OpaquePart
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Message:
     """One entry of a history: what a user or tools said (`user`), or what the model said (`assistant`)."""
@@ -193,6 +198,7 @@ def join_text(parts: Iterable[Part]) -> str:
     return "".join([p.text for p in parts if type(p) is TextPart])
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens that were counted. None means that nobody reported the number.
@@ -311,6 +317,7 @@ class OutputSpec:
     """The tool among the request's by which the model gives its answer; empty where the model is held to the schema."""
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """Everything one model call needs."""
@@ -339,6 +346,7 @@ class ModelRequest:
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "blocked", "other"]
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
     """What came back from one model call."""

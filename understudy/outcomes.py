@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, NoReturn, TypeAlias, Union
 
 from understudy.errors import UnfinishedRun
+from understudy.fastinit import fast_init
 from understudy.given import checked_mapping, checked_text
 from understudy.messages import JsonObject, JsonValue, Message, ToolCall, Usage
 
@@ -65,6 +66,7 @@ class Ending:
     """What tools returned that was too long for the model, whole, by id; the oldest are missing if it is very much."""
 
 
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complete(Ending, Generic[T_co]):
     """The run is done."""

@@ -1,0 +1,60 @@
+"""`fast_init`: frozen dataclasses that are made as quickly as others."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, fields
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+C = TypeVar("C", bound=type)
+
+_UNSET = object()
+
+
+def fast_init(cls: C) -> C:
+    """Give a dataclass with `frozen` and `slots` an `__init__` that fills its slots, half of the time faster.
+
+    The one it has goes by way of `object.__setattr__`, which looks up each name, and takes five times as long as that of a
+    class that is not frozen. A run makes some twenty such objects. Its signature, and all else of the class, stay as they are.
+
+    Args:
+        cls: the class, already a dataclass; this decorator stands above `dataclass`.
+    """
+    used: dict[str, object] = {"_unset": _UNSET}
+    given: list[str] = []
+    by_name: list[str] = []
+    lines: list[str] = []
+    for field in fields(cls):
+        name = field.name
+        used[f"_set_{name}"] = getattr(cls, name).__set__
+        if field.init:
+            (by_name if field.kw_only else given).append(name + _default(field, used))
+        lines.append(f"    _set_{name}(self, {_value(field, used)})")
+    if hasattr(cls, "__post_init__"):
+        lines.append("    self.__post_init__()")
+    parameters = ", ".join(["self", *given, *["*"] * bool(by_name), *by_name])
+    exec("\n".join([f"def __init__({parameters}):", *lines]), used)  # noqa: S102 (as `dataclass` does)
+    before = cast(Any, cls).__init__
+    cast(Any, cls).__init__ = update_wrapper(cast(FunctionType, used["__init__"]), before)
+    return cls
+
+
+def _default(field: Field[Any], used: dict[str, object]) -> str:
+    """Return the default of a parameter, as it stands behind its name."""
+    if field.default is not MISSING:
+        used[f"_default_{field.name}"] = field.default
+        return f"=_default_{field.name}"
+    return "=_unset" if field.default_factory is not MISSING else ""
+
+
+def _value(field: Field[Any], used: dict[str, object]) -> str:
+    """Return the expression of what goes into a slot."""
+    name = field.name
+    if field.default_factory is not MISSING:
+        used[f"_make_{name}"] = field.default_factory
+        return f"_make_{name}() if {name} is _unset else {name}" if field.init else f"_make_{name}()"
+    if field.init:
+        return name
+    used[f"_default_{name}"] = field.default
+    return f"_default_{name}"
