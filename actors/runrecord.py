@@ -18,7 +18,7 @@ from understudy.account import Account
 from understudy.ancestry import Ancestry, Link, enter_ancestry
 from understudy.artifacts import Artifacts
 from understudy.handles import RunPhase, RunStatus
-from understudy.messages import Part, join_text
+from understudy.messages import JsonValue, Part, join_text
 from understudy.outcomes import Outcome, PauseAnswer
 from understudy.scope import Scope, enter_scope
 from understudy.session import SessionOverlay, SessionState
@@ -152,7 +152,7 @@ class RunRecord(ABC):
         self.revision = 0
         """Which pause it went on from, if a store has it; 0 for none."""
         given = options.session
-        self.session = SessionOverlay(given.snapshot() if isinstance(given, SessionState) else dict(given or {}))
+        self.session = SessionOverlay({} if given is None else _copied(given))
         self.artifacts = Artifacts()
         """What tools returned that was too long for the model."""
         self.reply: Reply[Outcome[object]] = Reply()
@@ -294,8 +294,9 @@ class RunRecord(ABC):
         if given_up and driver is not None:
             self.runs.hung.abandon(driver, self, doing, self.step_since)
         self._let_go(given_up)
-        if isinstance(self.options.session, SessionState):
-            self.options.session.apply(*self.session.lasting_changes())
+        given = self.options.session
+        if given is not None and isinstance(given, SessionState):
+            given.apply(*self.session.lasting_changes())
         # First: whoever reads the token in the last event may go on with the run, under the same id.
         self.runs.ended(self)
         self.story.end(ending)
@@ -304,6 +305,10 @@ class RunRecord(ABC):
         else:
             self.reply.set(ending)
         return True
+
+    def outer_cancelled(self) -> None:
+        """End the run because the one that it was begun in was cancelled."""
+        self.runs.cancel(self, "the run it was begun in was cancelled")
 
     def lost(self, error: BaseException) -> None:
         """End the run because the message that was to start it could not be handled."""
@@ -319,3 +324,7 @@ class RunRecord(ABC):
             iterations=self.iterations,
             doing=self.doing,
         )
+
+
+def _copied(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return given.snapshot() if isinstance(given, SessionState) else dict(given)

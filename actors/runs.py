@@ -165,7 +165,7 @@ class Runs:
         self._watchdog.watch(record)  # before the tie: it may end the run at once, and that ends the watch
         outer = current_scope()
         if outer is not None:
-            record.detach = outer.on_cancel(lambda: self.cancel(record, "the run it was begun in was cancelled"))
+            record.detach = outer.on_cancel(record.outer_cancelled)
             if record.phase != "running":  # it ended meanwhile, and its end undid no tie
                 record.detach()
         self._admission.enter(record)

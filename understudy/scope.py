@@ -10,6 +10,7 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.errors import RunCancelled, RunTimedOut
@@ -50,8 +51,8 @@ class Scope:
         self.account: Account | None = None if parent is None else parent.account
         """What the work, and runs that begin inside of it, draw from: the parent's, until a run has its own."""
         self._cancelled = False
-        self._callbacks: list[Callable[[], object]] | None = None
-        """Made for the first: most scopes, of which each step and each ask has one, never get any."""
+        self._callbacks: dict[object, Callable[[], object]] | None = None
+        """By a key of each one's own, for a run may begin thousands; made for the first, and most scopes never get any."""
         self._lock: threading.Lock = threading.Lock() if parent is None else parent._lock
         """Guards the callbacks, the change to cancelled and taking a retry, of a scope and of all inside of it."""
 
@@ -81,7 +82,7 @@ class Scope:
             self._cancelled = True
             callbacks, self._callbacks = self._callbacks, None
         failures: list[Exception] = []
-        for callback in callbacks or ():
+        for callback in (callbacks or {}).values():
             try:
                 callback()
             except Exception as error:  # noqa: BLE001 (it is handed to the caller)
@@ -99,27 +100,28 @@ class Scope:
         return self._listen(callback if self._parent is None else _once(callback))
 
     def _listen(self, callback: Callable[[], object]) -> Callable[[], None]:
-        told: list[Scope] = []
+        key = object()
         scope: Scope | None = self
         while scope is not None:
             with scope._lock:
                 late = scope._cancelled
                 if not late:
-                    scope._callbacks = scope._callbacks or []
-                    scope._callbacks.append(callback)
+                    if scope._callbacks is None:
+                        scope._callbacks = {}
+                    scope._callbacks[key] = callback
             if late:
                 callback()
                 break
-            told.append(scope)
             scope = scope._parent
+        return partial(self._forget, key)
 
-        def remove() -> None:
-            for scope in told:
-                with scope._lock:
-                    if scope._callbacks is not None and callback in scope._callbacks:
-                        scope._callbacks.remove(callback)
-
-        return remove
+    def _forget(self, key: object) -> None:
+        scope: Scope | None = self
+        while scope is not None:
+            with scope._lock:
+                if scope._callbacks is not None:
+                    scope._callbacks.pop(key, None)
+            scope = scope._parent
 
     @property
     def retries_left(self) -> int | None:

@@ -213,7 +213,7 @@ def test_a_waiter_leaves_nothing_behind_with_its_scope() -> None:
     with limit.slot(), pytest.raises(RunTimedOut):
         within(scope, lambda: take(limit))
 
-    assert scope._callbacks == []  # pyright: ignore[reportPrivateUsage]  # a leak shows nowhere else
+    assert scope._callbacks == {}  # pyright: ignore[reportPrivateUsage]  # a leak shows nowhere else
 
 
 # --- given back

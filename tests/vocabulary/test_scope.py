@@ -357,8 +357,8 @@ def test_a_sleep_leaves_nothing_behind_with_its_scope() -> None:
     for _ in range(3):
         scope.sleep(0.0)
 
-    assert parent._callbacks == []  # pyright: ignore[reportPrivateUsage]  # a leak shows nowhere else
-    assert scope._callbacks == []  # pyright: ignore[reportPrivateUsage]  # as above
+    assert parent._callbacks == {}  # pyright: ignore[reportPrivateUsage]  # a leak shows nowhere else
+    assert scope._callbacks == {}  # pyright: ignore[reportPrivateUsage]  # as above
 
 
 # --- the current one
