@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 from understudy.ancestry import Link, enter_hops
 from understudy.errors import AgentCrashed, AgentDown, MailboxFull, in_words
@@ -31,6 +32,10 @@ from .shell import on_a_shell
 from .timers import Timer
 
 log = logging.getLogger("understudy")
+
+
+def _none() -> NoReturn:
+    raise AssertionError("an actor's object is made at its seat, before any message is handled")
 
 
 class ActorCell(Cell):
@@ -72,7 +77,7 @@ class ActorCell(Cell):
         self.link = Link(self, address)
         """The actor in the graph of who waits for whom."""
         self._seat = Seat(make, self.link)
-        super().__init__(address, lambda: self._seat.make(self), capacity=mailbox.capacity)
+        super().__init__(address, _none, capacity=mailbox.capacity)
         self.events = events
         self.restart: Restart = restart
         self._life = Lifecycle(self, self._seat, family)
@@ -182,6 +187,10 @@ class ActorCell(Cell):
             except RuntimeError as error:
                 log.warning("%s begins at once, for no thread can be had to wait: %s", self.address, error)
         self._command(lambda: self._life.begin(then), nothing, lost=lambda error: self._life.cannot_begin(error, then))
+
+    def begin_here(self) -> None:
+        """Begin on this thread: for an actor whose making runs no code of the user's, before anybody has its address."""
+        self._life.begin(nothing)
 
     def give_up(self, cause: BaseException) -> None:
         self._command(lambda: self._life.give_up(cause), nothing, lost=lambda _: self._life.be_down(cause))

@@ -21,6 +21,7 @@ from .family import Family
 from .quarantine import LimitedCell, Turn
 from .trees import children_below
 
+ALONE = OneForOne()  # What holds for an actor that nobody gave a strategy.
 Make: TypeAlias = Callable[[], object]
 Unit: TypeAlias = "ActorCell | Family"
 """What was spawned at once: an actor that stands alone, or a group."""
@@ -123,10 +124,11 @@ class Directory:
             cell = self._by_definition.get(agent)
             if cell is not None:
                 return cell
-            alone = Family(self._system, OneForOne())
-            cell = self._by_definition[agent] = self._make(Child(agent), agent.id, self._system, alone)
+            alone = Family(self._system, ALONE)
+            cell = self._make(Child(agent), agent.id, self._system, alone)
             alone.members.append(cell)
-        cell.begin(0.0, nothing)
+            cell.begin_here()
+            self._by_definition[agent] = cell
         return cell
 
     def add(self, child: Child, strategy: OneForOne | None) -> ActorCell:
@@ -136,7 +138,7 @@ class Directory:
             ValueError: something else has that name, or that of a sub-agent.
             AgentDown: the system has stopped.
         """
-        rules = strategy if strategy is not None else OneForOne()
+        rules = strategy if strategy is not None else ALONE
         with self._lock:
             self.refuse_if_closed()
             if self._known(child) is None and child.name in self._by_name:
@@ -177,7 +179,7 @@ class Directory:
             self.refuse_if_closed()
             names, below = self._names_of(supervisor), self._below(list(supervisor.everyone()))
             family = self._family(supervisor, self._system, None, names | {child.name for child in below})
-            begun = self._all_alone(below, OneForOne())
+            begun = self._all_alone(below, ALONE)
         family.begin(0.0, nothing)
         for cell in begun:
             cell.begin(0.0, nothing)

@@ -10,7 +10,6 @@ import logging
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
@@ -78,9 +77,9 @@ class Family:
         """Guards the budget and everything below, and what follows."""
         self._regrouping = False
         """Whether some members are being restarted together."""
-        self._unbegun: list[Member] = []
+        self._unbegun: tuple[Member, ...] = ()
         """Of those, who has not begun again."""
-        self._next: deque[Member] = deque()
+        self._next: tuple[Member, ...] = ()
         """Who failed meanwhile, and has its turn after that."""
         self.cause: BaseException | None = None
         """Why the family was given up; None while it works."""
@@ -120,10 +119,10 @@ class Family:
             if member in self._unbegun:
                 return
             if self._regrouping:  # it has begun already, and failed since
-                self._next.append(member)
+                self._next += (member,)
                 return
             affected = self._strategy.affected(self.members, member)
-            self._regrouping, self._unbegun = True, list(affected)
+            self._regrouping, self._unbegun = True, affected
             delay = self._budget.delay(random.random())
         self._tell_of_delay(delay)
         _halt_all(affected, cause, lambda: _begin_all(affected, delay, self._regrouped, self._has_begun))
@@ -134,14 +133,13 @@ class Family:
 
     def _has_begun(self, member: Member) -> None:
         with self._lock:
-            if member in self._unbegun:
-                self._unbegun.remove(member)
+            self._unbegun = tuple([each for each in self._unbegun if each is not member])
 
     def _regrouped(self) -> None:
         with self._lock:
             self._regrouping = False
-            member = self._next.popleft() if self._next else None
-        if member is not None:
+            following, self._next = self._next[:1], self._next[1:]
+        for member in following:
             self.regroup(member, RuntimeError(f"{self.name}: it failed while others were restarted"))
 
     def escalate(self, cause: BaseException) -> None:
@@ -150,8 +148,7 @@ class Family:
             if self.cause is not None:
                 return
             self.cause = cause
-            self._regrouping, self._unbegun = False, []
-            self._next.clear()
+            self._regrouping, self._unbegun, self._next = False, (), ()
             then, self._then = self._then, None
         if self._events is not None and self._events.wants(Escalated):
             self._events.publish(Escalated(address=self.name, reason=cause))

@@ -5,7 +5,6 @@ The rules are those of the Erlang/OTP documentation, Supervisor Behaviour: strat
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar, cast
@@ -92,15 +91,14 @@ class RestartBudget:
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
-        self._spent: deque[float] = deque()
+        self._spent: tuple[float, ...] = ()
 
     def spend(self, now: float) -> bool:
         """Take one restart at `now`; False if none is left. The period's end belongs to the period."""
-        while self._spent and now - self._spent[0] > self._strategy.within:
-            self._spent.popleft()
+        self._spent = tuple([spent for spent in self._spent if now - spent <= self._strategy.within])
         if len(self._spent) >= self._strategy.max_restarts:
             return False
-        self._spent.append(now)
+        self._spent += (now,)
         return True
 
     def delay(self, chance: float) -> float:
@@ -113,7 +111,7 @@ class RestartBudget:
 
     def renew(self) -> None:
         """Forget what was spent: a supervisor that was itself restarted starts afresh."""
-        self._spent.clear()
+        self._spent = ()
 
 
 def decide(wanted: Directive, restart: Restart, budget: RestartBudget, now: float) -> Directive:

@@ -53,9 +53,17 @@ def test_a_run_is_refused_and_the_next_one_is_not(spared: tuple[str, ...]) -> No
             agent.run("go", system=system)
 
         assert (system.in_flight, system.hung) == (0, 0)
-        assert not any(actor.state == "running" for actor in system.health().actors)
     assert finished(agent.run("go", system=system)).text == "ok"
     assert system.stop(WAIT) == ()
+
+
+def test_the_actor_of_an_agent_needs_no_thread_to_begin_on() -> None:
+    system = us.ActorSystem("shop")
+
+    with no_threads():
+        cell = system.prepare(scripted(says("ok")), "go", RunOptions()).cell
+
+        assert cell.state == "running"
 
 
 def test_what_is_submitted_without_a_watchdog_is_refused_at_once() -> None:
