@@ -84,7 +84,7 @@ def _nobody(order: RunTool) -> ToolUnavailable:
 
 def needs_caller(runner: Runner[object]) -> str | None:
     """Return the name of the first tool, of the runner or those inside of it, whose calls run on the caller's thread."""
-    for each in (runner, *below([runner])):
+    for each in (runner, *below([runner])) if runner.inner_runners else (runner,):
         for tool in each.tools if isinstance(each, Agent) else ():
             if tool.isolation == "caller":
                 return tool.name

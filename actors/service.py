@@ -32,32 +32,33 @@ class ThreadRuntime:
 
     def submit(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Handle:
         """Begin a run and return its handle."""
-        _refuse_caller_tools(runner)
-        system, record = _prepare(runner, input, options)
+        checked = _runner(runner)
+        _refuse_caller_tools(checked)
+        system, record = _prepare(checked, input, options)
         system.launch(record)
         return Handle(record)
 
     def run(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Outcome[object]:
         """Begin a run and wait for its outcome."""
-        _refuse_circle(runner, options.system)
-        return _carry_out(*_prepare(runner, input, options))
+        checked = _runner(runner)
+        _refuse_circle(checked, options.system)
+        return _carry_out(*_prepare(checked, input, options))
 
     def resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> Outcome[object]:
         """Go on with a paused run and wait for its outcome."""
         _check_resume(token, options)
-        _refuse_circle(runner, options.system)
         checked = _runner(runner)
+        _refuse_circle(checked, options.system)
         _refuse_forbidden(checked)
         system = _system(options.system)
         return _carry_out(system, system.prepare_again(checked, token, answer, options))
 
 
-def _prepare(runner: object, input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, RunRecord]:
+def _prepare(runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, RunRecord]:
     _check(input, options)
-    checked = _runner(runner)
-    _refuse_forbidden(checked)
+    _refuse_forbidden(runner)
     system = _system(options.system)
-    return system, system.prepare(checked, input, options)
+    return system, system.prepare(runner, input, options)
 
 
 def _carry_out(system: ActorSystem, record: RunRecord) -> Outcome[object]:
@@ -86,8 +87,8 @@ def _launch_and_wait(system: ActorSystem, record: RunRecord) -> Outcome[object]:
     return record.reply.get()
 
 
-def _refuse_caller_tools(runner: object) -> None:
-    name = needs_caller(_runner(runner))
+def _refuse_caller_tools(runner: Runner[object]) -> None:
+    name = needs_caller(runner)
     if name is not None:
         raise ValueError(
             f"tool {name!r} has isolation='caller': its calls run on the thread that waits in run() or resume(), "
@@ -95,15 +96,14 @@ def _refuse_caller_tools(runner: object) -> None:
         )
 
 
-def _refuse_circle(runner: object, given: object) -> None:
+def _refuse_circle(runner: Runner[object], given: object) -> None:
     callers = current_ancestry()
     if not callers:
         return
-    called = _runner(runner)
     try:
-        graph.check(callers, called)
+        graph.check(callers, runner)
     except CircularAgentCall as error:
-        _system(given).tell_refused(called, error)
+        _system(given).tell_refused(runner, error)
         raise
 
 

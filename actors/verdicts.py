@@ -9,17 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
-from understudy.messages import ModelTurn, ToolCall
+from understudy.messages import JsonObject, ModelTurn, ToolCall
 from understudy.orchestration.calls import calls_of, repaired, with_ids
 from understudy.orchestration.outputs import answer_in, final_call
 from understudy.orchestration.rules import resolved
 from understudy.orchestration.steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun
 from understudy.orchestration.turns import may_end
-from understudy.signatures import BadArguments
+from understudy.signatures import BadArguments, Signature
 
 from .orders import GRACE
 
@@ -78,6 +78,14 @@ def with_named_calls(turn: ModelTurn, machine: AgentRun) -> ModelTurn:
 # --- arguments
 
 
+@cache
+def _check_arguments() -> Callable[[Signature, str, JsonObject], dict[str, object]]:
+    """Return the function, which brings pydantic along; kept, for an import statement takes a while each time."""
+    from understudy.schemas import check_arguments
+
+    return check_arguments
+
+
 def _problems(record: Record, epoch: int, calls: Sequence[ToolCall]) -> dict[int, str]:
     """Check the calls' arguments against the tools' parameters; position -> what is wrong."""
     record.checked = {}
@@ -93,8 +101,6 @@ def _problems(record: Record, epoch: int, calls: Sequence[ToolCall]) -> dict[int
 
 
 def _problem(record: Record, epoch: int, tool: Tool[..., object], call: ToolCall, position: int) -> str:
-    from understudy.schemas import check_arguments
-
     question = ("arguments", position)
     given_up = record.answered.get(question)
     if given_up is not None:
@@ -102,7 +108,7 @@ def _problem(record: Record, epoch: int, tool: Tool[..., object], call: ToolCall
     deadline = inf if tool.timeout is None else time.monotonic() + tool.timeout + GRACE
     record.begin_step(epoch, f"checking the arguments of {tool.name}", deadline, None, question)
     try:
-        ready = check_arguments(tool.signature, tool.name, call.arguments)
+        ready = _check_arguments()(tool.signature, tool.name, call.arguments)
     except BadArguments as error:
         return str(error)
     except BaseException:  # a validator failed, and does so again where the call is made: as a failure of the tool

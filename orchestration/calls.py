@@ -20,6 +20,8 @@ PEER_NOT_RUN = "Not run: another tool call of the same turn was invalid."
 def with_ids(parts: tuple[Part, ...], turn: int) -> tuple[Part, ...]:
     """Give an id to each call that has none, or one that an earlier call of the turn has."""
     taken = {part.id for part in parts if type(part) is ToolCall}  # later ids too: a provider's own id is never changed
+    if not taken:  # as in every turn that answers
+        return parts
     seen: set[str] = set()
     fixed: list[Part] = []
     changed = False

@@ -37,7 +37,8 @@ def take_turn(
     parts = with_ids(turn.parts, number)
     calls = calls_of(parts)
     invalid = find_invalid(allowed, calls, problems) if calls else ()
-    _check_resolutions(allowed, invalid, resolutions)
+    if resolutions:
+        _check_resolutions(allowed, invalid, resolutions)
     unchecked = spec.output is not None and output_problem is None and (not spec.criteria or met is not None)
     if unchecked and answer_in(spec, turn) is not None:
         raise ProtocolViolation("an answer that nobody checked; pass output_problem, as Agent.check_output says it")
@@ -86,8 +87,10 @@ def _check_resolutions(
 
 def _append_turn(state: RunState, parts: tuple[Part, ...], dialect: str) -> None:
     # An empty turn is no message: providers refuse one. Text that is empty but signed must go back.
-    if any(not (type(p) is TextPart and not p.text and p.signature is None) for p in parts):
-        state.messages.append(Message("assistant", parts, dialect))
+    for part in parts:
+        if type(part) is not TextPart or part.text or part.signature is not None:
+            state.messages.append(Message("assistant", parts, dialect))
+            return
 
 
 def _take_calls(

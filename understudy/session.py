@@ -81,7 +81,9 @@ class SessionState(MutableMapping[str, JsonValue]):
 
 def lasting(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return the values that leave a run: all but those under `temp:`."""
-    # By key: `items()` of a mapping that is no dict makes three objects, and most sessions are empty.
+    if isinstance(values, SessionOverlay) and values.is_empty:  # as in most runs
+        return {}
+    # By key: `items()` of a mapping that is no dict makes three objects.
     return {key: values[key] for key in values if not _is_temporary(key)}
 
 
@@ -131,8 +133,15 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
     def __repr__(self) -> str:
         return f"SessionOverlay({sorted(self)})"
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known, without a look at each key, to show none."""
+        return not self.changes and self._base == {}
+
     def commit(self) -> None:
         """Write the changes to the view below, if that can be written to."""
+        if not self.changes and not self.removed:
+            return
         base = self._base
         if isinstance(base, MutableMapping):
             base.update(self.changes)
