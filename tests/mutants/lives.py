@@ -33,15 +33,15 @@ MUTANTS = (
     Mutant(
         "the window of restarts never slides",
         RULES,
-        "while self._spent and now",
-        "while False and now",
+        "if now - spent <= self._strategy.within",
+        "if True",
         (TEST_RULES,),
     ),
     Mutant(
         "the end of the period is not part of it",
         RULES,
-        "> self._strategy.within",
-        ">= self._strategy.within",
+        "<= self._strategy.within",
+        "< self._strategy.within",
         (TEST_RULES,),
     ),
     Mutant(
@@ -82,8 +82,8 @@ MUTANTS = (
     Mutant(
         "a renewed budget is still spent",
         RULES,
-        "self._spent.clear()",
-        "pass",
+        'afresh."""\n        self._spent = ()',
+        'afresh."""',
         (TEST_RULES,),
     ),
     # --- groups
@@ -111,7 +111,7 @@ MUTANTS = (
     Mutant(
         "a failure during a regrouping is forgotten",
         FAMILY,
-        "self._next.append(member)",
+        "self._next += (member,)",
         "pass",
         (f"{TEST_GROUPS}::test_a_member_that_fails_again_before_the_last_one_has_begun_is_restarted_again",),
     ),
