@@ -52,9 +52,9 @@ class ActorCell(Cell):
 
     __slots__ = (
         "__weakref__",
+        "_blocks",
         "_gone",
         "_life",
-        "_policy",
         "_seat",
         "_thread",
         "busy_since",
@@ -81,7 +81,7 @@ class ActorCell(Cell):
         self.events = events
         self.restart: Restart = restart
         self._life = Lifecycle(self, self._seat, family)
-        self._policy = mailbox
+        self._blocks = mailbox.when_full == "block"
         self._gone = "has stopped"
         """What those are told who send to it once it takes no more messages."""
         self._thread = 0
@@ -130,7 +130,7 @@ class ActorCell(Cell):
 
     def send(self, envelope: Envelope, timeout: float) -> Put:
         """Put a user's message; outside of actors, and with the policy `block`, wait up to `timeout` seconds for room."""
-        if self._policy.when_full == "block" and not on_a_shell():
+        if self._blocks and not on_a_shell():
             put = self._mailbox.put_waiting(envelope, timeout)
         else:
             put = self._mailbox.put(envelope)

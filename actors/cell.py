@@ -212,7 +212,7 @@ class Cell:
         if error is not None:
             self._lose(envelope, fate, error)
         elif envelope.reply is not None:
-            envelope.reply.set(value)
+            envelope.reply.finish(value, None)
 
     def _lose(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
         """Tell all who are to hear that a message has no value."""

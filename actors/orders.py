@@ -143,12 +143,12 @@ class Attempt(Reply[object]):
         self._order = order
         self._call = call
 
-    def _finish(self, value: object, error: BaseException | None) -> bool:
-        if not super()._finish(value, error):
+    def finish(self, value: object, error: BaseException | None) -> bool:
+        if not super().finish(value, error):
             return False
         failed = error is not None or cast(Executed, value)[0].is_error
         if not (failed and self._order.superseded):
-            self._call._finish(value, error)
+            self._call.finish(value, error)
         return True
 
     @property

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
 
-from understudy.ancestry import MAX_HOPS, Ancestry, current_ancestry, enter_ancestry, next_hops, too_many_hops
+from understudy.ancestry import MAX_HOPS, Ancestry, current_ancestry, enter_work, next_hops, too_many_hops
 from understudy.errors import ActorError, CircularAgentCall, MailboxFull
 from understudy.handles import Future
 from understudy.messaging import DEFAULT_ASK_TIMEOUT, Down, Query
-from understudy.scope import Scope, current_scope, enter_scope
+from understudy.scope import Unmade, current_scope, enter_scope
 from understudy.system_events import SystemEvent
 
 from .actorcell import ActorCell
@@ -90,9 +90,9 @@ def _wait(reply: Reply[object], timeout: float | None, cell: ActorCell) -> bool:
         raise
 
 
-def _enter(scope: Scope | None, chain: Ancestry, hops: int) -> None:
+def _enter(scope: Unmade | None, work: tuple[Ancestry, int]) -> None:
     enter_scope(scope)
-    enter_ancestry(chain, hops)
+    enter_work(work)
 
 
 class ActorRef(Generic[M_contra]):
@@ -168,20 +168,20 @@ class ActorRef(Generic[M_contra]):
             raise ValueError(f"timeout must not be negative, got {timeout!r}")
         scope = current_scope()
         remaining = None if scope is None else scope.remaining()
-        left = timeout if remaining is None else min(timeout, remaining)
+        left = timeout if remaining is None or timeout < remaining else remaining
         reply: Reply[object] = Reply()
         sent = time.monotonic()
         deadline = sent + left
-        context = self._context(Scope(deadline, time.monotonic, parent=scope))
-        self._cell.send(Envelope(message, reply, deadline, context, sent=sent), left)
+        context = self._context((deadline, time.monotonic, scope))
+        self._cell.send(Envelope(message, reply, deadline, context, None, sent), left)
         return reply, deadline
 
-    def _context(self, scope: Scope | None) -> contextvars.Context:
+    def _context(self, scope: Unmade | None) -> contextvars.Context:
         hops = next_hops()
         if hops > MAX_HOPS:
             raise ActorError(too_many_hops(self.address), actor=self.address)
         context = contextvars.copy_context()
-        context.run(_enter, scope, (self._cell.link,), hops)
+        context.run(_enter, scope, ((self._cell.link,), hops + 1))
         return context
 
     def stop(self, timeout: float | None = None) -> bool:

@@ -38,13 +38,14 @@ class Reply(Generic[T]):
 
     def set(self, value: T) -> bool:
         """Give the answer; False if there was one already."""
-        return self._finish(value, None)
+        return self.finish(value, None)
 
     def fail(self, error: BaseException) -> bool:
         """Give an error; False if there was an answer already."""
-        return self._finish(None, error)
+        return self.finish(None, error)
 
-    def _finish(self, value: T | None, error: BaseException | None) -> bool:
+    def finish(self, value: T | None, error: BaseException | None) -> bool:
+        """Give the answer, or an error if there is one; False if there was one or the other already."""
         with self._lock:
             if self._done:
                 return False

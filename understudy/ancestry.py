@@ -78,6 +78,10 @@ def enter_ancestry(chain: Ancestry, hops: int | None = None) -> contextvars.Toke
     return _current.set((chain, _current.get()[1] if hops is None else hops + 1))
 
 
+enter_work = _current.set
+"""Make a chain and the hops of the messages that it sends the current ones of this context; for a context of a message's own."""
+
+
 def leave_ancestry(token: contextvars.Token[tuple[Ancestry, int]]) -> None:
     """Undo `enter_ancestry`, in the context it was called in."""
     _current.reset(token)

@@ -11,7 +11,7 @@ import contextvars
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from understudy.errors import RunCancelled, RunTimedOut
 
@@ -38,7 +38,7 @@ class Scope:
     __slots__ = ("_callbacks", "_cancelled", "_clock", "_lock", "_parent", "_retries", "account", "deadline")
 
     def __init__(
-        self, deadline: float | None, clock: Clock, *, parent: Scope | None = None, retries: int | None = None
+        self, deadline: float | None, clock: Clock, parent: Scope | None = None, retries: int | None = None
     ) -> None:
         inherited = None if parent is None else parent.deadline
         if deadline is None or (inherited is not None and inherited < deadline):
@@ -191,24 +191,29 @@ def _once(callback: Callable[[], object]) -> Callable[[], object]:
     return call
 
 
-_current: contextvars.ContextVar[Scope | None] = contextvars.ContextVar("understudy_scope", default=None)
+Unmade: TypeAlias = tuple[float, Clock, Scope | None]
+"""Deadline, clock and parent of a scope that nobody can cancel: it is made for who asks for it, and few messages' code does."""
+
+_current: contextvars.ContextVar[Scope | Unmade | None] = contextvars.ContextVar("understudy_scope", default=None)
 
 
 def current_scope() -> Scope | None:
     """Return the scope of the run that this code is part of, or None outside of runs."""
-    return _current.get()
+    found = _current.get()
+    if isinstance(found, tuple):
+        found = Scope(*found)
+        _current.set(found)
+    return found
 
 
 def scope_in(context: contextvars.Context) -> Scope | None:
     """Return the scope of a context, which another thread may be in."""
-    return context.get(_current)
+    found = context.get(_current)
+    return Scope(*found) if isinstance(found, tuple) else found
 
 
-def enter_scope(scope: Scope | None) -> contextvars.Token[Scope | None]:
-    """Make `scope` the current one of this context; undo with `leave_scope`."""
-    return _current.set(scope)
-
-
-def leave_scope(token: contextvars.Token[Scope | None]) -> None:
-    """Undo `enter_scope`, in the context it was called in."""
-    _current.reset(token)
+# Not functions around them: every message, model call and tool call comes here.
+enter_scope = _current.set
+"""Make a scope the current one of this context; undo with `leave_scope`."""
+leave_scope = _current.reset
+"""Undo `enter_scope`, given the token that it returned, in the context it was called in."""

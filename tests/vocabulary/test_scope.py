@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import sys
 import threading
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from understudy.errors import RunCancelled, RunTimedOut
-from understudy.scope import NO_RETRIES_LEFT, Scope, current_scope, enter_scope, leave_scope
+from understudy.scope import NO_RETRIES_LEFT, Scope, current_scope, enter_scope, leave_scope, scope_in
 
 INSTANT = 2.0**-10  # A thousandth of a second or so, and exact, so that it can be added and taken away.
 
@@ -384,3 +385,18 @@ def test_scopes_nest_in_their_context_and_other_threads_have_their_own() -> None
 
     assert seen == [None, inner, outer]
     assert current_scope() is None
+
+
+def test_a_scope_that_was_not_made_is_made_once_in_its_context_and_holds_what_its_parent_holds() -> None:
+    clock, context = Clock(), contextvars.copy_context()
+    parent = Scope(5.0, clock)
+    context.run(enter_scope, (9.0, clock, parent))
+
+    seen = scope_in(context)
+    first, second = context.run(current_scope), context.run(current_scope)
+
+    assert first is second is scope_in(context)
+    assert first is not None and seen is not None
+    assert (first.deadline, seen.deadline) == (5.0, 5.0)
+    parent.cancel()
+    assert first.cancelled and seen.cancelled
