@@ -60,12 +60,15 @@ class ChildFailure:
     def of(cls, error: BaseException) -> ChildFailure:
         return cls(type(error).__name__, str(error))
 
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
     def to_error(self) -> UnderstudyError:
         """Make the error again: of its class if it is one of understudy's, else a `RunError` that names the class."""
         known = getattr(errors, self.kind, None)
         if isinstance(known, type) and issubclass(known, UnderstudyError):
             return known(self.message)
-        return RunError(f"{self.kind}: {self.message}")
+        return RunError(str(self))
 
 
 @dataclass(slots=True)
@@ -81,6 +84,10 @@ class Child:
     failure: ChildFailure | None = None
     attempts: int = 0
     """How often it failed and was to be run again."""
+
+    def release(self, saved: str) -> None:
+        """Have it go on that stood at a limit, with its run as it is once that is raised."""
+        self.phase, self.failure, self.paused = "pending", None, PausedChild(saved, ())
 
 
 @fast_init

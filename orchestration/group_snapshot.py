@@ -10,10 +10,9 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from understudy.errors import SpecChanged
 
-from .graph_run import GraphState
 from .graph_spec import GraphSpec
-from .group_run import GroupState
 from .group_spec import GroupSpec
+from .group_state import GraphState, GroupState
 from .misread import first_problem
 
 FORMAT = 1

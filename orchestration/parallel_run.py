@@ -9,6 +9,7 @@ from understudy.messages import Part
 from understudy.outcomes import Complete
 
 from .children import ChildFailure, ChildResult
+from .group_reports import complete, results_of
 from .group_run import PlainRun
 
 
@@ -58,14 +59,16 @@ class ParallelRun(PlainRun):
             winner = self._winner()
             if winner is None:
                 return None
-            return self._complete(winner, "the first child to succeed completed", None)
+            return complete(self._spec.runner_id, self._state, winner.text, "the first child to succeed completed")
         if len(self._state.order) < len(self._state.children):
             return None
         texts = [None if child.result is None else child.result.text for child in self._state.children]
         reason = "all children completed"
         if None in texts:
             reason = f"{len(texts) - texts.count(None)} of {len(texts)} children completed; the others failed"
-        return self._complete(self._all_results()[-1], reason, json.dumps(texts, ensure_ascii=False))
+        last = results_of(self._state)[-1].text
+        combined = json.dumps(texts, ensure_ascii=False)
+        return complete(self._spec.runner_id, self._state, last, reason, combined_text=combined)
 
     def _winner(self) -> ChildResult | None:
         if not self._is_won():

@@ -38,12 +38,17 @@ def _pauses_in(round_: Round, path: tuple[str, ...]) -> Iterator[Pause]:
     for call in round_.calls:
         child = round_.children.get(call.id)
         if child is not None and not child.answers:
-            for pause in child.pauses:
-                yield replace(pause, id=_in_child(call.id, pause.id), path=(*path, *pause.path))
+            yield from pauses_of_child(call.id, child, path)
 
 
-def _in_child(call_id: str, pause_id: str) -> str:
-    return f"{CHILD}/{call_id}/{pause_id}"
+def pauses_of_child(key: str | int, child: PausedChild, path: tuple[str, ...]) -> Iterator[Pause]:
+    """Yield what a child waits for, as the run at `path` tells it, in which `key` stands for the child."""
+    for pause in child.pauses:
+        yield replace(pause, id=_in_child(key, pause.id), path=(*path, *pause.path))
+
+
+def _in_child(key: str | int, pause_id: str) -> str:
+    return f"{CHILD}/{key}/{pause_id}"
 
 
 def paused_by(pauses: Sequence[Pause]) -> NeedsInput | NeedsApproval:
@@ -145,10 +150,18 @@ def take_answers(state: RunState, answers: Mapping[str, PauseAnswer]) -> None:
             del round_.questions[call.id]
             round_.results[call.id] = ToolResult(call.id, text, name=call.name)
     for call_id, child in round_.children.items():
-        for pause in child.pauses:
-            answer = answers.get(_in_child(call_id, pause.id))
-            if answer is not None:
-                child.answers[pause.id] = dict(answer) if isinstance(answer, Mapping) else answer
+        answer_child(call_id, child, answers)
+
+
+def answer_child(key: str | int, child: PausedChild, answers: Mapping[str, PauseAnswer]) -> bool:
+    """Give a child those answers that are for it; whether there is one."""
+    answered = False
+    for pause in child.pauses:
+        answer = answers.get(_in_child(key, pause.id))
+        if answer is not None:
+            child.answers[pause.id] = dict(answer) if isinstance(answer, Mapping) else answer
+            answered = True
+    return answered
 
 
 def note_child(round_: Round, call_id: str, child: PausedChild) -> None:

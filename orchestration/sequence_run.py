@@ -8,6 +8,7 @@ from understudy.messages import Part
 from understudy.outcomes import Complete
 
 from .children import ChildResult
+from .group_reports import complete
 from .group_run import PlainRun
 
 
@@ -42,6 +43,6 @@ class SequenceRun(PlainRun):
         last = self._state.children[-1]
         if last.result is None:
             return None
-        return self._complete(
-            last.result, f"all {len(self._state.children)} steps completed", last.result.combined_text
-        )
+        reason = f"all {len(self._state.children)} steps completed"
+        combined = last.result.combined_text
+        return complete(self._spec.runner_id, self._state, last.result.text, reason, combined_text=combined)

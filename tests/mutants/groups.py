@@ -8,6 +8,7 @@ RECORD = "actors/grouprecord.py"
 DRIVER = "actors/groupdriver.py"
 INNER = "actors/inner.py"
 MACHINE = "orchestration/group_run.py"
+CHILDREN = "orchestration/child_runs.py"
 GRAPH = "orchestration/graph_run.py"
 ANSWERS = "actors/answers.py"
 
@@ -35,7 +36,7 @@ MUTANTS = (
     ),
     Mutant(
         "a child's error is made anew of its words",
-        MACHINE,
+        CHILDREN,
         "            self._errors[position] = error\n",
         "            pass\n",
         (f"{TEST_GROUPS}::test_a_sequence_ends_with_the_error_of_its_step_itself",),
@@ -160,15 +161,15 @@ MUTANTS = (
     Mutant(
         "what was skipped because of a failure is skipped for ever",
         GRAPH,
-        "            due += [n for n in self._dependents[number]",
+        "            due += [n for n in self._index.dependents[number]",
         "            due += [n for n in []",
         (f"{TEST_WORKFLOWS}::test_failed_tasks_begin_anew_when_the_run_goes_on_and_those_that_are_done_do_not",),
     ),
     Mutant(
         "a workflow at a limit hears no answers for what is paused besides",
         GRAPH,
-        'return "failed" in decided and not {"pending", "running", "paused"} & set(decided)',
-        'return "failed" in decided',
+        'return "failed" in statuses and all(status in DECIDED for status in statuses)',
+        'return "failed" in statuses',
         (
             f"{TEST_WORKFLOWS}::test_a_workflow_pauses_when_nothing_else_runs_and_a_failure_besides_does_not_keep_it_from_going_on",
         ),

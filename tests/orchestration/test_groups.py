@@ -15,8 +15,9 @@ from tests.support.counting import calls_counted
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation, RunError, SpecChanged
 from understudy.messages import JsonValue, ToolCall, Usage
 from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
-from understudy.orchestration.group_run import GroupDone, GroupRun, GroupState
+from understudy.orchestration.group_run import GroupDone, GroupRun
 from understudy.orchestration.group_spec import GroupSpec, Merge, OnError, PassOutput
+from understudy.orchestration.group_state import GroupState
 from understudy.orchestration.parallel_run import ParallelRun
 from understudy.orchestration.sequence_run import SequenceRun
 from understudy.outcomes import Approve, Complete, Pause, PauseAnswer
