@@ -58,7 +58,7 @@ def _go_on(record: GroupRecord, given: Mapping[str, PauseAnswer], options: Resum
     """Feed an orchestrator's machine; one that waits for no answer goes on at its limits, or begins anew what failed."""
     machine, limits = record.machine, {name: getattr(options, name) for name in NUMBERS}
     wanted = Raising(numbers={name: n for name, n in limits.items() if n is not None}, budget=options.budget)
-    stopped = machine.at_limit() and bool(machine.limited)
+    stopped = machine.at_limit()
     for name in wanted.numbers if not stopped else ():
         raise ValueError(f"run {record.run_id}: {name} is a limit of agents, and {record.runner.id!r} is none")
     anew = isinstance(machine, GraphRun) and not wanted.numbers and wanted.budget is None
@@ -79,11 +79,11 @@ def _sorted(record: RunRecord, answer: Answer) -> dict[str, PauseAnswer]:
     assert isinstance(record, (Record, GroupRecord))
     machine = record.machine
     assert machine is not None
-    if machine.at_limit():
+    unfinished = isinstance(machine, GraphRun) and machine.is_incomplete()
+    if unfinished or machine.at_limit():
         if answer is not None:
-            tasks = isinstance(machine, GraphRun)
-            what = "to begin its failed tasks anew" if tasks else "for a higher limit"
-            hint = "resume it without one" if tasks else "pass max_iterations=… or budget=…"
+            what = "to begin its failed tasks anew" if unfinished else "for a higher limit"
+            hint = "resume it without one" if unfinished else "pass max_iterations=… or budget=…"
             raise TypeError(f"it waits {what}, not for an answer: {hint}")
         return {}
     pauses = machine.pauses

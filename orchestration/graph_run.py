@@ -239,12 +239,15 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         self._begin_ready()
         if self._index.open or any(task.status not in DECIDED for task in self._state.tasks):
             return None
-        return (incomplete if self.at_limit() else completed)(self._spec, self._state)
+        return (incomplete if self.is_incomplete() else completed)(self._spec, self._state)
 
-    def at_limit(self) -> bool:
-        """Whether all tasks are over and some failed, so that the run only goes on with `retry_failed`."""
+    def is_incomplete(self) -> bool:
+        """Whether all tasks are over and some failed, so that the run only goes on with `retry_failed` or `go_on`."""
         statuses = [task.status for task in self._state.tasks]
         return "failed" in statuses and all(status in DECIDED for status in statuses)
+
+    def at_limit(self) -> bool:
+        return bool(self._limited) and self.is_incomplete()
 
     @property
     def tasks(self) -> dict[str, TaskResult]:

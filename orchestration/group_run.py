@@ -105,7 +105,7 @@ class GroupRun(ChildRuns[Spec, State]):
         return ChildOrder(position, self._input_of(position), self._state.children[position].paused)
 
     def at_limit(self) -> bool:
-        """Whether the run stopped where it can be made to go on without an answer."""
+        """Whether a child stands at a limit and nothing else is left to do: only `go_on` lets the run go on."""
         return bool(self._limited) and not self._line.running and not self.pauses and self._failure() is None
 
     # --- reports

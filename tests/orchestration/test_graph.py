@@ -185,6 +185,25 @@ def test_failed_tasks_and_what_was_skipped_for_them_can_be_begun_anew() -> None:
     assert run.tasks["a"].attempts == 2
 
 
+def test_a_workflow_with_a_failed_task_is_incomplete_and_at_a_limit_only_if_a_child_stands_at_one() -> None:
+    run = run_of(task("a"), task("b"))
+    break_(run, "a")
+    assert (run.is_incomplete(), run.at_limit()) == (False, False)
+    finish(run, "b")
+    stopped(run)
+    assert (run.is_incomplete(), run.at_limit()) == (True, False)
+
+    run.retry_failed()
+    assert (run.is_incomplete(), run.at_limit()) == (False, False)
+    run.child_at_limit(position(run, "a"), "SAVED", ChildFailure("MaxIterationsExceeded", "it looked once"))
+    stopped(run)
+    assert (run.is_incomplete(), run.at_limit()) == (True, True)
+    run.go_on(dict.fromkeys(run.limited, "RAISED"))
+
+    assert (run.is_incomplete(), run.at_limit()) == (False, False)
+    assert due(run).keys() == {"a"}
+
+
 @pytest.mark.parametrize(("text", "status"), [("spam", "done"), ("ham", "skipped")])
 def test_a_task_whose_condition_does_not_hold_is_skipped_and_that_is_no_failure(text: str, status: str) -> None:
     run = run_of(task("check"), replace(task("report", "check"), when="${check} == spam"), task("after", "report"))
