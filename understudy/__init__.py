@@ -238,10 +238,10 @@ if TYPE_CHECKING:
         WorkAbandoned,
         WorkOverdue,
     )
+    from understudy.tooldecorator import tool
     from understudy.tools import (
         Tool,
         ToolLike,
-        tool,
     )
     from understudy.toolsets import Toolset
 else:
@@ -483,10 +483,10 @@ else:
             "WorkAbandoned",
             "WorkOverdue",
         ),
+        "understudy.tooldecorator": ("tool",),
         "understudy.tools": (
             "Tool",
             "ToolLike",
-            "tool",
         ),
         "understudy.toolsets": ("Toolset",),
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from understudy.errors import Retry
 from understudy.session import ToolContext
-from understudy.tools import tool
+from understudy.tooldecorator import tool
 
 MAX_KEPT = 32 * 2**20  # Characters of one run's artifacts together; the oldest go first.
 MAX_READ = 20_000  # Characters that `read_artifact` gives at once: a piece to think about, not the flood again.

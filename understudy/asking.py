@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.tools import tool
+from understudy.tooldecorator import tool
 
 QUESTION = "question"  # The parameter of `ask_user`.
 MARK = "__ask_user__:"  # A text that begins so is a question, not an answer.

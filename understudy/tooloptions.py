@@ -8,12 +8,10 @@ OnToolError: TypeAlias = Literal["result", "raise"]
 """A call that fails is an error result for the model; it ends the run."""
 ON_TOOL_ERROR: tuple[str, ...] = get_args(OnToolError)
 
-DEFAULT_MAX_RESULT = (
-    50_000  # Characters, some 12,000 tokens: a model that reads 200,000 has room for a dozen such results.
-)
-MAX_RESULT = (
-    8 * 2**20
-)  # Characters, at most 32 MiB in UTF-8: what goes from process to process; more is a file, no result.
+DEFAULT_MAX_RESULT = 50_000
+"""Characters, some 12,000 tokens: a model that reads 200,000 has room for a dozen such results."""
+MAX_RESULT = 8 * 2**20
+"""Characters, at most 32 MiB in UTF-8: what goes from process to process; more is a file, no result."""
 
 
 def checked_on_error(where: str, given: OnToolError) -> OnToolError:

@@ -1,7 +1,7 @@
 """Tools: typed functions that a model may call.
 
-Decorating a function only checks its signature. The JSON Schema and the validator of the arguments are built on first
-use and kept with the function, so that every agent that lists it shares them.
+Making one only checks the function's signature. The JSON Schema and the validator of the arguments are built on first
+use and kept with the tool, so that every agent that lists it shares them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from understudy.toolsets import Origin
 
 P = ParamSpec("P")
-R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Owner = TypeVar("Owner")
 Rest = ParamSpec("Rest")
@@ -104,29 +103,22 @@ class Tool(Generic[P, R_co]):
     ) -> None:
         if not callable(function):
             raise TypeError(f"a tool is made from a function, got {function!r}")
-        self.name = name if name is not None else getattr(function, "__name__", type(function).__name__)
-        if not isinstance(self.name, str):
-            raise TypeError(f"a tool's name must be a string, got {self.name!r}")
-        if not NAME.fullmatch(self.name):
-            raise ValueError(f"tool name {self.name!r}: expected letters, digits, '_' and '-', at most 64")
+        self.name = _checked_name(name if name is not None else getattr(function, "__name__", type(function).__name__))
+        where = f"tool {self.name!r}"
         if description is not None:
-            checked_text(f"tool {self.name!r}: description", description)
-        if not isinstance(approval, bool) and not callable(approval):
-            raise TypeError(
-                f"tool {self.name!r}: approval must be True, False or a function of the call and its run, got {approval!r}"
-            )
-        check_isolation(isolation, memory_limit, f"tool {self.name!r}")
-        self.timeout = checked_seconds(f"tool {self.name!r}: timeout", timeout)
-        self.retries = checked_whole(f"tool {self.name!r}: retries", retries, 0)
-        self.idempotent = checked_flag(f"tool {self.name!r}: idempotent", idempotent)
-        self.approval = approval
+            checked_text(f"{where}: description", description)
+        check_isolation(isolation, memory_limit, where)
+        self.timeout = checked_seconds(f"{where}: timeout", timeout)
+        self.retries = checked_whole(f"{where}: retries", retries, 0)
+        self.idempotent = checked_flag(f"{where}: idempotent", idempotent)
+        self.approval = _checked_approval(f"{where}: approval", approval)
         self.isolation: Isolation = isolation
         self.memory_limit = memory_limit
-        self.max_parallel = checked_parallel(f"tool {self.name!r}: max_parallel", max_parallel)
+        self.max_parallel = checked_parallel(f"{where}: max_parallel", max_parallel)
         self.on_error: OnToolError | None = (
-            None if on_error is None else checked_on_error(f"tool {self.name!r}: on_error", on_error)
+            None if on_error is None else checked_on_error(f"{where}: on_error", on_error)
         )
-        self.max_result = checked_max_result(f"tool {self.name!r}: max_result", max_result)
+        self.max_result = checked_max_result(f"{where}: max_result", max_result)
         self._function = function
         self._description = description
         self._spec: ToolSpec | None = None
@@ -263,6 +255,20 @@ class Tool(Generic[P, R_co]):
         return f"Tool({self.name!r})"
 
 
+def _checked_name(given: object) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"a tool's name must be a string, got {given!r}")
+    if not NAME.fullmatch(given):
+        raise ValueError(f"tool name {given!r}: expected letters, digits, '_' and '-', at most 64")
+    return given
+
+
+def _checked_approval(where: str, given: ApprovalRule) -> ApprovalRule:
+    if not isinstance(given, bool) and not callable(given):
+        raise TypeError(f"{where} must be True, False or a function of the call and its run, got {given!r}")
+    return given
+
+
 def _find(module: str, qualname: str) -> object:
     found: object = importlib.import_module(module)
     for part in qualname.split("."):
@@ -271,86 +277,6 @@ def _find(module: str, qualname: str) -> object:
 
 
 ToolLike: TypeAlias = "Tool[..., object] | Callable[..., object]"
-
-
-@overload
-def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
-@overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    timeout: float | None = DEFAULT_TOOL_TIMEOUT,
-    retries: int = 0,
-    idempotent: bool = False,
-    approval: ApprovalRule = False,
-    isolation: Isolation = "thread",
-    memory_limit: int | None = None,
-    max_parallel: int | None = None,
-    on_error: OnToolError | None = None,
-    max_result: int | None = DEFAULT_MAX_RESULT,
-) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
-def tool(
-    function: Callable[..., object] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    timeout: float | None = DEFAULT_TOOL_TIMEOUT,
-    retries: int = 0,
-    idempotent: bool = False,
-    approval: ApprovalRule = False,
-    isolation: Isolation = "thread",
-    memory_limit: int | None = None,
-    max_parallel: int | None = None,
-    on_error: OnToolError | None = None,
-    max_result: int | None = DEFAULT_MAX_RESULT,
-) -> object:
-    """Make a tool of a typed function: `@tool`, or `@tool(timeout=10, approval=True)`.
-
-    The model is told the function's name, its docstring's first paragraphs, and of each parameter its type, default and
-    description (from the docstring's `Args:`, or `Annotated[..., pydantic.Field(...)]`). Only the signature is checked
-    here; the schema is built when an agent first needs it.
-
-    Args:
-        name: what the model calls it; the function's name if not given.
-        description: what the model is told; the docstring if not given.
-        timeout: seconds one call may take; None for no limit.
-        retries: how often a call that raised is tried again.
-        idempotent: whether a call that timed out may be tried again too.
-        approval: True, or a function of the call and its run: a person must agree first.
-        isolation: where calls run. `"thread"`: on threads of the runtime. `"process"`: in a worker process, which is
-            killed when the call times out or its run ends, and may crash; the function must stand at the top level of
-            a module that can be imported. `"caller"`: on the thread that called `run` and waits, one after another.
-        memory_limit: bytes of address space that the worker process may take, about 170 MB of its own included; only
-            with `isolation="process"`. None for no limit.
-        max_parallel: how many calls may run at once in a system; more wait without a thread, and their time begins when
-            they do. A call that was given up counts until it comes back; when such calls are all that may run, others are
-            answered at once with an error. None for any number.
-        on_error: what becomes of a call that fails: `"result"`, an error that the model reads, or `"raise"`, which ends the
-            run. None for what the agent's `on_tool_error` says.
-        max_result: characters of a text that the model gets of a result; of a longer one it gets head and tail, and the whole
-            is kept as an `Artifact` of the run. None to cut nothing. More than 8 Mi characters are an error either way.
-
-    Raises:
-        TypeError: a parameter has no annotation, or cannot be passed by name; no other process could find the function.
-        ValueError: an option is out of range, or unknown.
-    """
-    make = functools.partial(
-        Tool[..., object],
-        name=name,
-        description=description,
-        timeout=timeout,
-        retries=retries,
-        idempotent=idempotent,
-        approval=approval,
-        isolation=isolation,
-        memory_limit=memory_limit,
-        max_parallel=max_parallel,
-        on_error=on_error,
-        max_result=max_result,
-    )
-    return make if function is None else make(function)
 
 
 def as_tool(given: ToolLike) -> Tool[..., object]:
