@@ -13,6 +13,7 @@ from typing import get_args
 from understudy.account import no_price
 from understudy.budget import Budget
 from understudy.errors import RunError
+from understudy.given import checked_text, checked_whole
 from understudy.memory import Memory
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName, name_of
@@ -61,9 +62,7 @@ def checked_prompt(id: str, prompt: SystemPrompt) -> SystemPrompt:
 
 def checked_description(id: str, description: str, kind: str = "agent") -> str:
     """Return a text."""
-    if not isinstance(description, str):
-        raise TypeError(f"{kind} {id!r}: description must be a string, got {description!r}")
-    return description
+    return checked_text(f"{kind} {id!r}: description", description)
 
 
 def checked_settings(id: str, settings: Settings | None) -> Settings:
@@ -102,11 +101,7 @@ def checked_tools(
 
 def checked_count(id: str, name: str, value: int, least: int, kind: str = "agent") -> int:
     """Return a whole number of at least `least`."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{kind} {id!r}: {name} must be a whole number, got {value!r}")
-    if value < least:
-        raise ValueError(f"{kind} {id!r}: {name} must be at least {least}, got {value}")
-    return value
+    return checked_whole(f"{kind} {id!r}: {name}", value, least)
 
 
 def checked_memory(id: str, memory: Memory | None) -> Memory | None:

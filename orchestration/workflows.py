@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
 from understudy.errors import SpecError
+from understudy.given import checked_text
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Part
 from understudy.outcomes import Outcome, TaskResult
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 When = str | Callable[[Mapping[str, TaskResult]], bool]
 Until = str | Callable[[str], bool]
+Condition = TypeVar("Condition", When | None, Until | None)
 FIRST_RETRY, LONGEST_WAIT = 1.0, 60.0  # Seconds: the services that tasks lean on are back after some, or after minutes.
 DEFAULT_REPEATS = 3
 
@@ -80,27 +82,19 @@ class Task:
         where = f"task {name!r}"
         if not isinstance(runner, Runner):
             raise TypeError(f"{where}: its runner must be an agent, a group or a workflow, got {runner!r}")
-        if not isinstance(prompt, str):
-            raise TypeError(f"{where}: prompt must be a string, got {prompt!r}")
         if isinstance(dependencies, str):
             raise TypeError(f"{where}: dependencies must be a list of names, got the string {dependencies!r}")
-        for what, given in (("when", when), ("until", until)):
-            if given is not None and not isinstance(given, str) and not callable(given):
-                raise TypeError(f"{where}: {what} must be a condition or a function, got {given!r}")
         if for_each is not None and not isinstance(for_each, str):
             raise TypeError(f"{where}: for_each must be a reference such as '${{list}}', got {for_each!r}")
-        first, most = backoff
-        if not 0 <= first <= most:
-            raise ValueError(f"{where}: backoff must be seconds before the first retry, and the most; got {backoff!r}")
         self.name = name
         self.runner = runner
-        self.prompt = prompt
+        self.prompt = checked_text(f"{where}: prompt", prompt)
         self.dependencies = tuple(dependencies)
         self.retries = checked_count(name, "retries", retries, 0, "task")
-        self.backoff = (float(first), float(most))
-        self.when = when
+        self.backoff = _checked_backoff(where, backoff)
+        self.when = _checked_condition(f"{where}: when", when)
         self.for_each = for_each
-        self.until = until
+        self.until = _checked_condition(f"{where}: until", until)
         self.max_repeats = checked_count(name, "max_repeats", max_repeats, 0, "task")
 
     def spec(self, fingerprint: str = "") -> TaskSpec:
@@ -122,6 +116,19 @@ class Task:
 
     def __repr__(self) -> str:
         return f"Task({self.name!r}, {self.runner!r})"
+
+
+def _checked_backoff(where: str, given: tuple[float, float]) -> tuple[float, float]:
+    first, most = given
+    if not 0 <= first <= most:
+        raise ValueError(f"{where}: backoff must be seconds before the first retry, and the most; got {given!r}")
+    return float(first), float(most)
+
+
+def _checked_condition(where: str, given: Condition) -> Condition:
+    if given is not None and not isinstance(given, str) and not callable(given):
+        raise TypeError(f"{where} must be a condition or a function, got {given!r}")
+    return given
 
 
 class WorkflowChanges(TypedDict, total=False):
