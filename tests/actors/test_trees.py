@@ -16,22 +16,19 @@ from tests.support.nested import Leaf, ending, nested, path_to
 from tests.support.nested import notes as all_notes
 from tests.support.scripts import WAIT, eventually
 from tests.support.stores import DictStore
+from tests.support.tree_plays import answers_for, play
+from tests.support.tree_runners import GIVEN, Stage, runner_of, tally
 from tests.support.trees import (
-    GIVEN,
     AgentNode,
     Beat,
     Node,
     ParallelNode,
     SequenceNode,
-    Stage,
     TaskNode,
     WorkflowNode,
     in_one_order,
-    runner_of,
-    tally,
     trees,
 )
-from tests.support.trees_by_hand import answers_for, play
 from understudy.orchestration.runner import Runner
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

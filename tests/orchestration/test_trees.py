@@ -7,8 +7,9 @@ from random import Random
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from tests.support.trees import GIVEN, Node, runner_of, tally, trees
-from tests.support.trees_by_hand import Played, answers_for, play
+from tests.support.tree_plays import Played, answers_for, play
+from tests.support.tree_runners import GIVEN, runner_of, tally
+from tests.support.trees import Node, trees
 from understudy.outcomes import Complete, Incomplete, Pause, PauseAnswer
 
 FAST = settings(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from random import Random
@@ -23,15 +23,14 @@ from understudy.orchestration.parallel_run import ParallelRun
 from understudy.orchestration.runner import Runner
 from understudy.orchestration.state import PausedChild
 from understudy.orchestration.workflows import Workflow
-from understudy.outcomes import Approve, Complete, Incomplete, Pause, PauseAnswer, Reject
+from understudy.outcomes import Complete, Incomplete, Pause
 from understudy.session import SessionOverlay
 from understudy.tools import Tool
 
-from .trees import Actor, noted
+from .tree_runners import Actor, noted
 
 End: TypeAlias = "Complete[str] | Incomplete | Exception | None"
 Move: TypeAlias = Callable[[], None]
-MOST_MOVES = 5_000
 
 
 @dataclass
@@ -373,101 +372,3 @@ def _read(hand: Hand, runner: Runner[object], text: str, session: Mapping[str, J
         return AgentHand(hand, runner, AgentRun.from_json(text, runner.run_spec), session)
     assert isinstance(runner, (Group, Workflow))
     return GroupHand(hand, runner, loaded(runner, text), session)
-
-
-# --- a whole run
-
-
-@dataclass
-class Played:
-    """What a run came to.
-
-    Attributes:
-        end: how it ended.
-        pauses: what it waited for, each time.
-        session: as it was left.
-        usage: of all model calls.
-        turns: how many were answered.
-        models: how many there were.
-        tools: how often tools were called.
-        told: what every machine said, step by step.
-        is_agents: whether it was an agent's.
-    """
-
-    end: Complete[str] | Incomplete | Exception
-    pauses: list[tuple[Pause, ...]]
-    session: dict[str, JsonValue]
-    usage: Usage
-    turns: int
-    models: int
-    tools: int
-    told: list[object]
-    is_agents: bool
-
-    @property
-    def counted(self) -> Complete[str] | Incomplete | Exception:
-        """How it ended, with the usage of all model calls, as the runtime tells it; of a group also their number."""
-        if not isinstance(self.end, (Complete, Incomplete)):
-            return self.end
-        turns = self.end.turns if self.is_agents else self.turns
-        return replace(self.end, usage=self.usage, turns=turns)
-
-
-Answering: TypeAlias = Callable[[tuple[Pause, ...]], dict[str, PauseAnswer]]
-
-
-def play(
-    runner: Runner[object],
-    seed: int,
-    answering: Answering,
-    *,
-    session: Mapping[str, JsonValue],
-    saving: bool = False,
-    live: bool = False,
-) -> Played:
-    """Drive a run of `runner` to its end, also over its pauses, and once over failed tasks."""
-    hand = Hand(Random(seed), saving, live, Usage(), [])
-    run, pauses, began_anew = begin(hand, runner, "Go", session), list[tuple[Pause, ...]](), False
-    for _ in range(MOST_MOVES):
-        run.advance()
-        if saving:
-            for each in run.runs():
-                each.reload()
-        if isinstance(run.end, Incomplete) and isinstance(run.machine, GraphRun) and not began_anew:
-            began_anew, run.end = True, None
-            run.machine.retry_failed()
-        elif run.end is not None:
-            break
-        elif run.is_paused:
-            pauses.append(run.machine.pauses)
-            run.is_paused = False
-            run.machine.respond(answering(run.machine.pauses))
-        else:
-            moves = list(run.moves())
-            assert moves, "nothing is to be done, and nothing is over"
-            moves[hand.chance.randrange(len(moves))]()
-    else:
-        raise AssertionError("the run goes round in circles")
-    assert run.end is not None
-    return Played(
-        run.end,
-        pauses,
-        dict(run.session),
-        hand.usage,
-        hand.turns,
-        hand.models,
-        hand.tools,
-        hand.told,
-        isinstance(runner, Agent),
-    )
-
-
-def answers_for(pauses: Iterable[Pause]) -> dict[str, PauseAnswer]:
-    """Return an answer for each pause, which follows from what it asks."""
-    return {pause.id: answer_for(pause) for pause in pauses}
-
-
-def answer_for(pause: Pause) -> PauseAnswer:
-    if pause.question is not None:
-        return f"yes, {pause.question}"
-    return {call.id: Approve() if number % 2 == 0 else Reject("no") for number, call in enumerate(pause.calls)}
