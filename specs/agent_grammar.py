@@ -20,18 +20,9 @@ from understudy.tooloptions import DEFAULT_MAX_RESULT, MAX_RESULT
 from understudy.tools import DEFAULT_TOOL_TIMEOUT
 
 from .keys import TEXT, Grammar, form, forms
+from .named_grammar import NAME_FORM, Approval, CallbackEntry, CallRule, ModelEntry, NamedGrammar, Prompt
 
 RUNNER_ID = r"^\S(.{0,126}\S)?$"
-
-
-class PromptFile(Grammar):
-    """Instructions in a file of their own."""
-
-    called: ClassVar[str] = "'system_prompt'"
-
-    file: str = Field(
-        description="the file, in UTF-8, relative to the spec and inside of its folder; taken as it is, without `${env:…}`"
-    )
 
 
 class SettingsGrammar(Grammar):
@@ -62,7 +53,10 @@ class ToolGrammar(Grammar):
     )
     retries: int = Field(default=0, ge=0, description="how often a call that raised is tried again")
     idempotent: bool = Field(default=False, description="whether a call that timed out may be tried again too")
-    approval: bool = Field(default=False, description="whether a person must agree to each call")
+    approval: Approval = Field(
+        default=False,
+        description="whether a person must agree to each call, or `{name: NAME}` of a function that says it",
+    )
     isolation: Literal["thread", "process", "caller"] = Field(default="thread", description="where calls run")
     memory_limit: int | None = Field(
         default=None, gt=0, description="bytes that the process of a call may take; with `isolation: process` only"
@@ -118,14 +112,6 @@ class WindowedGrammar(Grammar):
     )
 
 
-class NamedGrammar(Grammar):
-    """One that the program registered."""
-
-    called: ClassVar[str] = "one that is registered"
-
-    name: str = Field(description="the name it is registered under")
-
-
 class MaxIterationsGrammar(Grammar):
     """Met when rounds of tool calls and continue messages together reach a number; it is the agent's `max_iterations` too."""
 
@@ -153,16 +139,6 @@ class StructuredOutputGrammar(Grammar):
     schema_: dict[str, JsonValue] | None = Field(
         default=None, alias="schema", description="the JSON Schema that it must fit; null for any JSON"
     )
-
-
-class LoggingGrammar(Grammar):
-    """One line in the log for each moment of a run."""
-
-    called: ClassVar[str] = "a callback of type logging"
-
-    type: Literal["logging"] = Field(description="this kind of callback")
-    contents: bool = Field(default=False, description="also log prompts, replies, arguments, results and errors' texts")
-    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="the level of its lines")
 
 
 class PriceGrammar(Grammar):
@@ -193,10 +169,6 @@ class BudgetGrammar(Grammar):
     )
 
 
-Prompt = Annotated[
-    Annotated[str, Tag(TEXT)] | Annotated[PromptFile, form("file")],
-    forms("must be text, or 'file: FILE'", text=True, other="file"),
-]
 ToolEntry = Annotated[
     Annotated[str, Tag(TEXT)] | Annotated[ToolGrammar, form("tool")],
     forms("must be a tool's name, or a mapping with 'name: NAME'", text=True, other="tool"),
@@ -206,14 +178,26 @@ SubAgentEntry = Annotated[
     forms("must be an id, or a mapping with 'agent: ID'", text=True, other="sub_agent"),
 ]
 NewMemory = Annotated[
-    Annotated[InMemoryGrammar, form("in_memory")] | Annotated[WindowedGrammar, form("windowed")],
-    forms("must be a mapping with 'type'", types=("in_memory", "windowed")),
+    Annotated[InMemoryGrammar, form("in_memory")]
+    | Annotated[WindowedGrammar, form("windowed")]
+    | Annotated[NamedGrammar, NAME_FORM],
+    forms(
+        "must be a mapping with 'type', or with 'name' of a registered memory",
+        types=("in_memory", "windowed"),
+        keys=("name",),
+    ),
 ]
 MemoryEntry = Annotated[
     Annotated[str, Tag(TEXT)]
     | Annotated[InMemoryGrammar, form("in_memory")]
-    | Annotated[WindowedGrammar, form("windowed")],
-    forms("must be a mapping with 'type', or a name out of 'memories'", types=("in_memory", "windowed"), text=True),
+    | Annotated[WindowedGrammar, form("windowed")]
+    | Annotated[NamedGrammar, NAME_FORM],
+    forms(
+        "must be a mapping with 'type', or with 'name' of a registered memory, or a name out of 'memories'",
+        types=("in_memory", "windowed"),
+        text=True,
+        keys=("name",),
+    ),
 ]
 CriterionEntry = Annotated[
     Annotated[MaxIterationsGrammar, form("max_iterations")]
@@ -223,14 +207,6 @@ CriterionEntry = Annotated[
     forms(
         "must be a mapping with 'type', or with 'name' of a registered criterion",
         types=("max_iterations", "keyword", "structured_output"),
-        keys=("name",),
-    ),
-]
-CallbackEntry = Annotated[
-    Annotated[LoggingGrammar, form("logging")] | Annotated[NamedGrammar, form("name")],
-    forms(
-        "must be a mapping with 'type: logging', or with 'name' of a registered callback",
-        types=("logging",),
         keys=("name",),
     ),
 ]
@@ -250,7 +226,10 @@ class AgentGrammar(Grammar):
         description="where `model` does not say it",
         json_schema_extra={"examples": ["openai", "anthropic", "gemini", "google", "vertex", "rehearsal"]},
     )
-    model: str | None = Field(default=None, description="`PROVIDER:MODEL`, the model of `provider`, or `rehearsal`")
+    model: ModelEntry | None = Field(
+        default=None,
+        description="`PROVIDER:MODEL`, the model of `provider`, `rehearsal`, or `{name: NAME}` of a registered model",
+    )
     base_url: str | None = Field(
         default=None, description="the address of the provider's API, or of a compatible server"
     )
@@ -260,7 +239,10 @@ class AgentGrammar(Grammar):
     model_timeout: float | None = Field(default=None, gt=0, description="seconds one attempt of a model call may take")
     attempts: int | None = Field(default=None, ge=1, description="how often a model call is sent at most")
     max_in_flight: int | None = Field(default=None, ge=1, description="how many model calls may be under way at once")
-    system_prompt: Prompt = Field(default="", description="instructions, or `{file: FILE}`")
+    max_reply_bytes: int | None = Field(default=None, ge=1, description="most bytes that a reply of the model may have")
+    system_prompt: Prompt = Field(
+        default="", description="instructions, or `{file: FILE}`, or `{name: NAME}` of a function that returns them"
+    )
     description: str = Field(default="", description="what the agent is for; other agents read it")
     tools: list[ToolEntry] | None = Field(
         default=None, description="names of registered tools and toolsets, or mappings that change a tool's options"
@@ -276,8 +258,14 @@ class AgentGrammar(Grammar):
     on_tool_error: Literal["result", "raise"] = Field(
         default="result", description="a tool call that fails is a result for the model, or ends the run"
     )
-    on_invalid_call: Literal["result", "fail", "retry"] = Field(
-        default="result", description="what becomes of a call of an unknown tool, or with arguments that do not fit"
+    restart_on: list[str] | None = Field(
+        default=None,
+        description="classes of errors after which the agent is restarted: Python's, understudy's, or registered ones",
+    )
+    on_invalid_call: CallRule = Field(
+        default="result",
+        description="what becomes of a call of an unknown tool, or with arguments that do not fit; "
+        "or `{name: NAME}` of a function that says it",
     )
     max_invalid_retries: int = Field(
         default=DEFAULT_MAX_INVALID_RETRIES, ge=0, description="how many turns are tried again because of such calls"
@@ -294,6 +282,9 @@ class AgentGrammar(Grammar):
     )
     output_schema: dict[str, JsonValue] | None = Field(
         default=None, description="the JSON Schema of the answer; `outcome.output` is the JSON then"
+    )
+    output_type: str | None = Field(
+        default=None, description="name of a registered type that the answer must be, in place of `output_schema`"
     )
     output_mode: Literal["auto", "native", "tool"] = Field(
         default="auto", description="how the model is held to it: by its provider, by a tool, or by the better of both"

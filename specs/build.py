@@ -15,11 +15,13 @@ from understudy.orchestration.supervision import OneForAll, OneForOne, RestForOn
 from understudy.orchestration.supervisors import Child, Supervisor
 
 from .agent_grammar import AgentGrammar
-from .build_agent import AgentBuilder, given
+from .build_agent import AgentBuilder, given, value_of
 from .definitions import Definition
 from .grammar import SpecGrammar
 from .keys import Grammar
+from .objects import DECIDER, UNTIL, WHEN
 from .problems import Problem
+from .registered import Registered
 from .spots import Spot
 from .workflow_grammar import (
     ChildGrammar,
@@ -49,8 +51,9 @@ class Builder:
         problems: what could not be made, and why.
     """
 
-    def __init__(self, agents: AgentBuilder) -> None:
+    def __init__(self, agents: AgentBuilder, registered: Registered) -> None:
         self._agents = agents
+        self._registered = registered
         self.runners: dict[str, Runner[object]] = {}
         self.supervisors: dict[str, Supervisor] = {}
         self.problems: list[Problem] = []
@@ -107,7 +110,9 @@ class Builder:
         return [self.runners[id] for id in ids]
 
     def _task(self, task: TaskGrammar) -> Task:
-        options = given(task, "prompt", "retries", "when", "for_each", "until", "max_repeats")
+        options = given(task, "prompt", "retries", "for_each", "max_repeats")
+        options["when"] = value_of(task.when, WHEN, self._registered)
+        options["until"] = value_of(task.until, UNTIL, self._registered)
         if "backoff" in task.model_fields_set:
             options["backoff"] = tuple(task.backoff)
         runner = self.runners[task.agent or task.ref or ""]
@@ -117,6 +122,8 @@ class Builder:
         options = given(described, "max_restarts", "within")
         if described.backoff is not None:
             options["backoff"] = tuple(described.backoff)
+        if described.decider is not None:
+            options["decider"] = self._registered.get(DECIDER, described.decider)
         strategy = STRATEGIES[described.strategy](**options)
         children = [self._child(child) for child in described.children]
         return Supervisor(described.id, children, strategy=strategy)

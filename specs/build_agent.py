@@ -9,11 +9,13 @@ from typing import Any, cast
 from understudy.budget import Budget
 from understudy.callbacks import AgentCallback
 from understudy.criteria import Criterion, KeywordCriteria, MaxIterationsCriteria, StructuredOutputCriteria
+from understudy.guardrails import InputGuardrail, OutputGuardrail
 from understudy.logs import LoggingCallback
 from understudy.memory import InMemoryMemory, Memory, WindowedMemory
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName
 from understudy.orchestration import Agent, SubAgent
+from understudy.orchestration.checks import SystemPrompt
 from understudy.orchestration.runner import Runner
 from understudy.outputs import JsonSchema
 from understudy.prices import Price
@@ -25,10 +27,7 @@ from .agent_grammar import (
     BudgetGrammar,
     InMemoryGrammar,
     KeywordGrammar,
-    LoggingGrammar,
     MaxIterationsGrammar,
-    NamedGrammar,
-    PromptFile,
     SettingsGrammar,
     StructuredOutputGrammar,
     SubAgentGrammar,
@@ -38,6 +37,27 @@ from .agent_grammar import (
 from .checks import model_string
 from .clients import Client, client, options_of
 from .keys import Grammar
+from .named_grammar import (
+    Guardrail,
+    InputGuardrailGrammar,
+    LoggingGrammar,
+    NamedGrammar,
+    OutputGuardrailGrammar,
+    PromptFile,
+)
+from .objects import (
+    APPROVAL,
+    CALL_RULE,
+    CALLBACK,
+    CHECK,
+    CRITERION,
+    ERROR,
+    MEMORY,
+    MODEL,
+    OUTPUT_TYPE,
+    PROMPT,
+    Kind,
+)
 from .registered import Registered
 from .sources import Sources
 from .spots import Spot
@@ -55,21 +75,29 @@ def given(described: Grammar, *names: str, **renamed: str) -> dict[str, Any]:
     return {to: getattr(described, name) for to, name in pairs.items() if name in described.model_fields_set}
 
 
+def value_of(described: object, kind: Kind, registered: Registered) -> Any:
+    """Return a value as it stands in the spec, or the object that stands there by name."""
+    return registered.get(kind, described.name) if isinstance(described, NamedGrammar) else described
+
+
 class AgentBuilder:
     """Makes agents.
 
     Args:
         sources: has the prompts that stand in files.
-        registered: tools, callbacks and criteria by name.
+        registered: tools, callbacks, criteria and other objects by name.
         memories: what the spec says of the memories that agents share, by name.
     """
 
     def __init__(
-        self, sources: Sources, registered: Registered, memories: Mapping[str, InMemoryGrammar | WindowedGrammar]
+        self,
+        sources: Sources,
+        registered: Registered,
+        memories: Mapping[str, InMemoryGrammar | WindowedGrammar | NamedGrammar],
     ) -> None:
         self._sources = sources
         self._registered = registered
-        self._memories = {name: _new_memory(described) for name, described in memories.items()}
+        self._memories = {name: self._new_memory(described) for name, described in memories.items()}
         self._clients: dict[Client, Model] = {}
 
     def agent(self, described: AgentGrammar, spot: Spot, runners: Mapping[str, Runner[object]]) -> Agent[object]:
@@ -85,6 +113,10 @@ class AgentBuilder:
             options["settings"] = _settings(described.settings)
         if described.output_schema is not None:
             options["output_type"] = JsonSchema(described.output_schema)
+        if described.output_type is not None:
+            options["output_type"] = self._registered.get(OUTPUT_TYPE, described.output_type)
+        if "on_invalid_call" in options:
+            options["on_invalid_call"] = value_of(described.on_invalid_call, CALL_RULE, self._registered)
         if described.budget is not None:
             options["budget"] = _budget(described.budget)
         made: Agent[object] = Agent(
@@ -96,11 +128,14 @@ class AgentBuilder:
             criteria=[self._criterion(entry) for entry in described.criteria or ()],
             callbacks=[self._callback(entry) for entry in described.callbacks or ()],
             memory=self._memory(described),
+            restart_on=[self._registered.get(ERROR, name) for name in described.restart_on or ()],
             **options,
         )
         return made
 
     def _model(self, described: AgentGrammar) -> ModelLike:
+        if isinstance(described.model, NamedGrammar):
+            return cast(Model, self._registered.get(MODEL, described.model.name))
         text = model_string(described.provider, described.model)
         options = options_of(described)
         if not options:
@@ -111,9 +146,9 @@ class AgentBuilder:
             self._clients[key] = client(name, options)
         return self._clients[key]
 
-    def _prompt(self, described: AgentGrammar, spot: Spot) -> str:
+    def _prompt(self, described: AgentGrammar, spot: Spot) -> SystemPrompt:
         if not isinstance(described.system_prompt, PromptFile):
-            return described.system_prompt
+            return cast(SystemPrompt, value_of(described.system_prompt, PROMPT, self._registered))
         found = self._sources.prompt(spot.at("system_prompt").at("file"))
         assert isinstance(found, str)  # it was read when the spec was checked
         return found
@@ -122,6 +157,8 @@ class AgentBuilder:
         if isinstance(entry, str):
             return self._registered.toolbox.get(entry, {})
         changes = cast(ToolChanges, given(entry, *(entry.model_fields_set - {"name"})))
+        if "approval" in changes:
+            changes["approval"] = value_of(entry.approval, APPROVAL, self._registered)
         return self._registered.toolbox.get(entry.name, changes)
 
     def _criterion(
@@ -135,15 +172,20 @@ class AgentBuilder:
             case StructuredOutputGrammar():
                 return StructuredOutputCriteria(entry.schema_)
             case NamedGrammar():
-                return self._registered.criteria[entry.name]
+                return cast(Criterion, self._registered.get(CRITERION, entry.name))
 
-    def _callback(self, entry: LoggingGrammar | NamedGrammar) -> AgentCallback:
+    def _callback(self, entry: LoggingGrammar | Guardrail | NamedGrammar) -> AgentCallback:
         match entry:
             case LoggingGrammar():
                 level = logging.getLevelNamesMapping()[entry.level.upper()]
-                return LoggingCallback(contents=entry.contents, level=level)
+                return LoggingCallback(contents=entry.contents, level=level, logger=logging.getLogger(entry.logger))
+            case InputGuardrailGrammar():
+                return InputGuardrail(entry.name or entry.check, self._registered.get(CHECK, entry.check))
+            case OutputGuardrailGrammar():
+                check = self._registered.get(CHECK, entry.check)
+                return OutputGuardrail(entry.name or entry.check, check, retry=entry.retry)
             case NamedGrammar():
-                return self._registered.callbacks[entry.name]
+                return cast(AgentCallback, self._registered.get(CALLBACK, entry.name))
 
     def _memory(self, described: AgentGrammar) -> Memory | None:
         match described.memory:
@@ -152,14 +194,16 @@ class AgentBuilder:
             case str():
                 return self._memories[described.memory]
             case _:
-                return _new_memory(described.memory)
+                return self._new_memory(described.memory)
 
-
-def _new_memory(described: InMemoryGrammar | WindowedGrammar) -> Memory:
-    options = given(described, "max_conversations")
-    if isinstance(described, WindowedGrammar):
-        return WindowedMemory(described.window_size, **options)
-    return InMemoryMemory(**options)
+    def _new_memory(self, described: InMemoryGrammar | WindowedGrammar | NamedGrammar) -> Memory:
+        match described:
+            case NamedGrammar():
+                return cast(Memory, self._registered.get(MEMORY, described.name))
+            case WindowedGrammar():
+                return WindowedMemory(described.window_size, **given(described, "max_conversations"))
+            case InMemoryGrammar():
+                return InMemoryMemory(**given(described, "max_conversations"))
 
 
 def _settings(described: SettingsGrammar) -> Settings:

@@ -10,14 +10,16 @@ from typing import cast
 
 from understudy.jsonschemas import BadSchema, fits
 from understudy.messages import JsonObject
-from understudy.models import PROVIDERS, ModelName
+from understudy.models import PROVIDERS, ModelName, name_of
 from understudy.orchestration.checks import ID
 from understudy.prices import Price
 
 from .agent_grammar import AgentGrammar
-from .clients import option_problem
+from .clients import OPTIONS, option_problem
 from .definitions import Definition
 from .keys import is_meant
+from .named_checks import check_named
+from .objects import MEMORY, MODEL
 from .problems import Problem, did_you_mean, listed
 from .registered import Registered
 from .sources import Sources
@@ -33,15 +35,15 @@ def check_definition(
     id = spot.at("id")
     if id.text is not None and not ID.fullmatch(id.text):
         yield id.problem(f"'id' must be 1 to 128 characters on one line, without edges of space; got {id.text[:60]!r}")
+    yield from check_named(definition, registered)
     if definition.kind == "agent":
         yield from _check_model(spot)
         yield from _check_prompt(spot, sources)
         yield from check_tools(spot, registered.toolbox)
-        yield from _check_memory(spot, memories)
-        yield from _check_named(spot.at("callbacks"), "callback", registered.callbacks)
-        yield from _check_named(spot.at("criteria"), "criterion", registered.criteria)
+        yield from _check_memory(spot, memories, registered)
+        yield from _check_output(spot)
         yield from _check_schemas(spot)
-        yield from _check_budget(spot)
+        yield from _check_budget(spot, registered)
 
 
 def model_string(provider: str | None, model: str | None) -> str:
@@ -53,6 +55,10 @@ def model_string(provider: str | None, model: str | None) -> str:
 
 def _check_model(agent: Spot) -> Iterator[Problem]:
     at_provider, at_model = agent.at("provider"), agent.at("model")
+    if at_model.is_mapping:
+        given = [at for key in ("provider", *OPTIONS) if (at := agent.at(key)).value is not None]
+        yield from [at.key_problem(f"a registered model has its own {at.path[-1]!r}; leave it out") for at in given]
+        return
     provider, model = at_provider.text, at_model.text
     if provider is not None and provider not in PROVIDERS:
         expected = listed(sorted(PROVIDERS))
@@ -96,20 +102,20 @@ def _check_prompt(agent: Spot, sources: Sources) -> Iterator[Problem]:
             yield found
 
 
-def _check_memory(agent: Spot, memories: Mapping[str, object]) -> Iterator[Problem]:
+def _check_memory(agent: Spot, memories: Mapping[str, object], registered: Registered) -> Iterator[Problem]:
     memory = agent.at("memory")
     if memory.text is not None and memory.text not in memories:
         there = listed(memories, "no 'memories'")
-        yield memory.problem(f"no memory {memory.text!r}; there are {there}{did_you_mean(memory.text, memories)}")
+        hint = did_you_mean(memory.text, memories)
+        if not hint and not registered.problem(MEMORY, memory.text):
+            hint = f"; for the registered one write memory: {{name: {memory.text}}}"
+        yield memory.problem(f"no memory {memory.text!r}; there are {there}{hint}")
 
 
-def _check_named(entries: Spot, kind: str, known: Mapping[str, object]) -> Iterator[Problem]:
-    for entry in entries.items():
-        name = entry.at("name")
-        if name.text is not None and name.text not in known:
-            there = listed(sorted(known), "none")
-            hint = did_you_mean(name.text, known)
-            yield name.problem(f"no {kind} {name.text!r} is registered; registered: {there}{hint}")
+def _check_output(agent: Spot) -> Iterator[Problem]:
+    if agent.at("output_type").value is not None and agent.at("output_schema").value is not None:
+        both = "'output_type' and 'output_schema' both say what the answer must be; leave one of them out"
+        yield agent.at("output_type").key_problem(both)
 
 
 def _check_schemas(agent: Spot) -> Iterator[Problem]:
@@ -124,21 +130,30 @@ def _check_schemas(agent: Spot) -> Iterator[Problem]:
                 yield schema.problem(f"{schema.path[-1]!r}: {error}")
 
 
-def _check_budget(agent: Spot) -> Iterator[Problem]:
+def _check_budget(agent: Spot, registered: Registered) -> Iterator[Problem]:
     cost = agent.at("budget").at("cost_usd")
-    text = model_string(agent.at("provider").text, agent.at("model").text)
-    try:
-        name = str(ModelName.parse(text))
-    except ValueError:
-        return
+    name = _priced_as(agent, registered)
     if (
         cost.value is not None
+        and name
         and name not in dict(agent.at("budget").at("prices").entries())
         and Price.of(name) is None
     ):
         yield cost.problem(
             f"no price is known of {name!r}, so its cost cannot be bounded; add prices: {{{name!r}: {{input: …, output: …}}}}"
         )
+
+
+def _priced_as(agent: Spot, registered: Registered) -> str:
+    """Return the name by which price lists know the agent's model; empty if that is not known."""
+    model = agent.at("model")
+    named = model.at("name").text
+    if model.is_mapping:
+        return "" if named is None or registered.problem(MODEL, named) else name_of(registered.get(MODEL, named))
+    try:
+        return str(ModelName.parse(model_string(agent.at("provider").text, model.text)))
+    except ValueError:
+        return ""
 
 
 def check_memories(spots: list[Spot]) -> tuple[dict[str, Spot], list[Problem]]:

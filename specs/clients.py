@@ -21,6 +21,7 @@ OPTIONS = {
     "model_timeout": "timeout",
     "attempts": "attempts",
     "max_in_flight": "max_in_flight",
+    "max_reply_bytes": "max_reply_bytes",
 }
 """Key of an agent -> what the classes of models call it."""
 

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from .problems import nearest
 
 TEXT = "<text>"
-"""The form that is a name or another text."""
+"""The form that is no mapping: a name, or another plain value."""
 NO_FORM = "no_form"
 """What pydantic calls a value that has none of the forms."""
 
@@ -37,9 +37,11 @@ def forms(
     *,
     types: tuple[str, ...] = (),
     text: bool = False,
+    plain: bool = False,
     keys: tuple[str, ...] = (),
     other: str = "",
     marks: tuple[str, ...] = (),
+    type_first: bool = False,
 ) -> Discriminator:
     """Return what tells the forms of a value apart.
 
@@ -47,17 +49,19 @@ def forms(
         expected: what is told of a value that has none of the forms: 'must be …'.
         types: forms that a mapping names in its key `type`.
         text: whether text is a form.
+        plain: whether whatever is no mapping is a form.
         keys: forms that a mapping has if it has this key.
         other: the form of a mapping with none of these keys.
         marks: keys of which that other form has one; a mapping without them is taken for the first form of `keys`.
+        type_first: whether a known `type` tells more than one of these keys.
     """
 
     def form_of(value: object) -> str | None:
-        if isinstance(value, str):
-            return TEXT if text else None
         if not isinstance(value, Mapping):
-            return None
+            return TEXT if plain or (text and isinstance(value, str)) else None
         given = cast("Mapping[str, object]", value)
+        if type_first and given.get("type") in types:
+            return f"<{given['type']}>"
         found = next((key for key in keys if key in given), "")
         if found:
             return f"<{found}>"

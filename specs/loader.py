@@ -28,6 +28,7 @@ def load_spec(
     tools: Mapping[str, ToolSource] | None = None,
     callbacks: Mapping[str, AgentCallback] | None = None,
     criteria: Mapping[str, Criterion] | None = None,
+    objects: Mapping[str, object] | None = None,
 ) -> LoadedSpec:
     """Load a YAML file, with the files that it includes.
 
@@ -36,12 +37,14 @@ def load_spec(
         tools: what the spec's tool names mean: functions, tools or toolsets; a plain function becomes a tool of that name.
         callbacks: what `name: NAME` means among an agent's callbacks.
         criteria: what `name: NAME` means among an agent's criteria.
+        objects: what other names mean: functions, memories, models, output types and classes of errors; callbacks and
+            criteria may be among them. What fits where is checked for the names that the spec uses.
 
     Raises:
         SpecError: a file cannot be read, or is wrong; the message has a line for each problem, with file, line and column.
         TypeError: one of `tools` cannot be a tool, or a callback or criterion is none.
     """
-    return SpecLoader(tools=tools, callbacks=callbacks, criteria=criteria).load_file(path)
+    return SpecLoader(tools=tools, callbacks=callbacks, criteria=criteria, objects=objects).load_file(path)
 
 
 def load_spec_text(
@@ -50,18 +53,20 @@ def load_spec_text(
     tools: Mapping[str, ToolSource] | None = None,
     callbacks: Mapping[str, AgentCallback] | None = None,
     criteria: Mapping[str, Criterion] | None = None,
+    objects: Mapping[str, object] | None = None,
 ) -> LoadedSpec:
     """Load YAML from a string, which names no other files; otherwise like `load_spec`."""
-    return SpecLoader(tools=tools, callbacks=callbacks, criteria=criteria).load_text(text)
+    return SpecLoader(tools=tools, callbacks=callbacks, criteria=criteria, objects=objects).load_text(text)
 
 
 class SpecLoader:
-    """Loads specs, with the tools, callbacks and criteria that were registered on it.
+    """Loads specs, with the tools, callbacks, criteria and other objects that were registered on it.
 
     Args:
         tools: what the specs' tool names mean; more can be registered.
         callbacks: what the names of callbacks mean; more can be registered.
         criteria: what the names of criteria mean; more can be registered.
+        objects: what all other names mean; more can be registered.
         tool_files: whether specs may name tools as `FILE.py:FUNCTION`, which runs the file. Only for specs that may run
             code, as on a command line.
     """
@@ -72,11 +77,13 @@ class SpecLoader:
         tools: Mapping[str, ToolSource] | None = None,
         callbacks: Mapping[str, AgentCallback] | None = None,
         criteria: Mapping[str, Criterion] | None = None,
+        objects: Mapping[str, object] | None = None,
         tool_files: bool = False,
     ) -> None:
         self._tools: dict[str, ToolSource] = {}
         self._callbacks: dict[str, AgentCallback] = {}
         self._criteria: dict[str, Criterion] = {}
+        self._objects: dict[str, object] = {}
         self._unusable: dict[str, str] = {}
         self._tool_files = tool_files
         for name, tool in _named("tools", tools, "{'on_shelf': on_shelf}").items():
@@ -85,6 +92,8 @@ class SpecLoader:
             self.register_callback(name, callback)
         for name, criterion in _named("criteria", criteria, "{'polite': is_polite}").items():
             self.register_criterion(name, criterion)
+        for name, each in _named("objects", objects, "{'is_spam': is_spam}").items():
+            self.register_object(name, each)
 
     def register_tool(self, name: str, tool: ToolSource) -> SpecLoader:
         """Let specs name this tool or toolset; a plain function becomes a tool of that name. Returns the loader.
@@ -93,7 +102,7 @@ class SpecLoader:
             ValueError: the name is taken, or no name of a tool.
             TypeError: it cannot be a tool.
         """
-        _register(self._tools, "tool", name, named_tool(name, tool))
+        _register(self._tools, "a tool", name, named_tool(name, tool))
         return self
 
     def register_callback(self, name: str, callback: AgentCallback) -> SpecLoader:
@@ -103,7 +112,7 @@ class SpecLoader:
             ValueError: the name is taken.
             TypeError: it is no callback.
         """
-        _register(self._callbacks, "callback", name, checked_callback(name, callback))
+        _register(self._callbacks, "a callback", name, checked_callback(name, callback))
         return self
 
     def register_criterion(self, name: str, criterion: Criterion) -> SpecLoader:
@@ -113,7 +122,16 @@ class SpecLoader:
             ValueError: the name is taken.
             TypeError: it is no criterion.
         """
-        _register(self._criteria, "criterion", name, checked_criterion(name, criterion))
+        _register(self._criteria, "a criterion", name, checked_criterion(name, criterion))
+        return self
+
+    def register_object(self, name: str, given: object) -> SpecLoader:
+        """Let specs name this function, memory, model, type, class of errors, callback or criterion. Returns the loader.
+
+        Raises:
+            ValueError: the name is taken.
+        """
+        _register(self._objects, "an object", name, given)
         return self
 
     def explain_missing_tool(self, name: str, reason: str) -> SpecLoader:
@@ -139,7 +157,7 @@ class SpecLoader:
         from .loading import load
 
         toolbox = Toolbox(self._tools, folder=folder, unusable=self._unusable)
-        return load(sources, Registered(toolbox, self._callbacks, self._criteria))
+        return load(sources, Registered(toolbox, self._callbacks, self._criteria, self._objects))
 
 
 def _named(what: str, given: Mapping[str, T] | None, example: str) -> Mapping[str, T]:
@@ -150,7 +168,7 @@ def _named(what: str, given: Mapping[str, T] | None, example: str) -> Mapping[st
 
 def _register(known: dict[str, T], kind: str, name: str, given: T) -> None:
     if not isinstance(name, str):
-        raise TypeError(f"a {kind} is registered under a string, got {name!r}")
+        raise TypeError(f"{kind} is registered under a string, got {name!r}")
     if name in known:
-        raise ValueError(f"a {kind} is already registered as {name!r}")
+        raise ValueError(f"{kind} is already registered as {name!r}")
     known[name] = given

@@ -13,6 +13,8 @@ from .definitions import Definition, check_ids, check_references, definitions_in
 from .document import Document
 from .grammar import SpecGrammar
 from .loaded import LoadedSpec
+from .named_checks import check_shared_memories
+from .named_grammar import NamedGrammar
 from .problems import MAX_PROBLEMS, Problem, spec_error
 from .registered import Registered
 from .shape import check_shape
@@ -40,14 +42,14 @@ def load(sources: Sources, registered: Registered) -> LoadedSpec:
     definitions = definitions_in(documents)
     memories, twice = check_memories([Spot.top(document) for document in documents])
     order, circles = in_order_of_need(definitions)
-    found += [*twice, *circles]
+    found += [*twice, *circles, *check_shared_memories(memories, registered)]
     meant = (p for one in definitions for p in check_definition(one, sources, registered, memories))
     for problems in (check_ids(definitions), check_references(definitions), _check_parts(definitions), meant):
         found += islice(problems, MAX_PROBLEMS + 1)  # each takes a look for a near name
     if not definitions and not found and not any(document.problems for document in documents):
         found += _nothing(documents[0])
     _stop_at(documents, found)
-    builder = Builder(AgentBuilder(sources, registered, _memories(grammars.values())))
+    builder = Builder(AgentBuilder(sources, registered, _memories(grammars.values())), registered)
     builder.build(definitions, grammars, order)
     _stop_at(documents, builder.problems)
     made = (
@@ -84,5 +86,5 @@ def _stop_at(documents: list[Document], found: list[Problem]) -> None:
         raise spec_error(problems, [document.source for document in documents])
 
 
-def _memories(grammars: Iterable[SpecGrammar]) -> dict[str, InMemoryGrammar | WindowedGrammar]:
+def _memories(grammars: Iterable[SpecGrammar]) -> dict[str, InMemoryGrammar | WindowedGrammar | NamedGrammar]:
     return {name: described for grammar in grammars for name, described in (grammar.memories or {}).items()}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from understudy.callbacks import AgentCallback
 from understudy.criteria import Criterion
 
+from .objects import CALLBACK, CRITERION, Kind
 from .toolbox import Toolbox
 
 
@@ -18,6 +20,26 @@ class Registered:
     toolbox: Toolbox
     callbacks: Mapping[str, AgentCallback] = field(default_factory=dict[str, AgentCallback])
     criteria: Mapping[str, Criterion] = field(default_factory=dict[str, Criterion])
+    objects: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    def problem(self, kind: Kind, name: str) -> str:
+        """Return why a name stands for nothing of a kind; empty if it does."""
+        return kind.problem(name, self._known(kind))
+
+    def get(self, kind: Kind, name: str) -> Any:
+        """Return what a name stands for; `problem` has nothing to say of it.
+
+        Raises:
+            KeyError: there is no such name.
+        """
+        known = self._known(kind)
+        return known[name] if name in known else kind.built_in[name]
+
+    def _known(self, kind: Kind) -> Mapping[str, object]:
+        """Return what may be looked up: callbacks and criteria may be registered as such, or as any other object."""
+        if kind is CALLBACK:
+            return {**self.objects, **self.callbacks}
+        return {**self.objects, **self.criteria} if kind is CRITERION else self.objects
 
 
 def checked_callback(name: str, given: AgentCallback) -> AgentCallback:

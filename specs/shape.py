@@ -35,6 +35,9 @@ EXPECTED = {
 PATTERNS = {
     r"\S": "must not be empty",
     r"^[^/]+$": "must not be empty or hold a '/'",
+    r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$": (
+        "must be letters, digits, '_', '-' and '.', at most 128, and begin with a letter or '_'"
+    ),
     r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$": "must be letters, digits, '_' and '-', at most 64, and begin with a letter or '_'",
 }
 """A grammar's pattern -> what it demands, in words."""

@@ -54,6 +54,8 @@ def _as_told(task: Spot) -> TaskSpec:
         prompt="${input}" if prompt is None else prompt,
         dependencies=tuple([each.text or "" for each in task.at("dependencies").items()]),
         when=task.at("when").text,
+        asks_when=task.at("when").is_mapping,
         for_each=task.at("for_each").text,
         until=task.at("until").text,
+        asks_until=task.at("until").is_mapping,
     )

@@ -1,4 +1,4 @@
-"""Tools out of a Python file, for the command line: it runs the file, as `python FILE.py` would."""
+"""Tools, and other objects that specs name, out of a Python file, for the command line: it runs the file, as `python FILE.py` would."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from typing import cast
 from understudy.errors import SpecError
 from understudy.tools import Tool
 
+from .objects import ERROR, OFFERED
+
 
 @dataclass(frozen=True, slots=True)
 class ToolFile:
@@ -23,14 +25,19 @@ class ToolFile:
     Attributes:
         tools: by the names the model calls them.
         unusable: public functions that cannot be tools, with the reason.
+        objects: what else a spec may name: the file's own functions and classes, classes of errors that it imported, and
+            objects of a kind that specs name.
     """
 
     tools: dict[str, Tool[..., object]] = field(default_factory=dict[str, Tool[..., object]])
     unusable: dict[str, str] = field(default_factory=dict[str, str])
+    objects: dict[str, object] = field(default_factory=dict[str, object])
 
 
 def load_tool_file(path: str | Path) -> ToolFile:
     """Run a Python file and return its tools: what `@tool` made, and its own public functions with full annotations.
+
+    What else a spec may name stands in `objects`, the functions among the tools included.
 
     A file is run once in a process. Its folder is added to the end of `sys.path`, for what it imports from beside it.
 
@@ -45,12 +52,23 @@ def load_tool_file(path: str | Path) -> ToolFile:
         if isinstance(value, Tool):
             tool = cast("Tool[..., object]", value)  # narrowing loses the parameters
             made.tools[tool.name] = tool
-        elif inspect.isfunction(value) and value.__module__ == module.__name__:
+            continue
+        if _is_offered(value, module.__name__):
+            made.objects[name] = value
+        if inspect.isfunction(value) and value.__module__ == module.__name__:
             try:
                 made.tools[name] = Tool(value)
             except (TypeError, ValueError) as error:
                 made.unusable[name] = str(error)
     return made
+
+
+def _is_offered(value: object, module: str) -> bool:
+    """Whether a spec may name a value of a file: not what the file imported for its own use."""
+    if not isinstance(value, type) and not inspect.isroutine(value):
+        return any(not kind.misfit(value) for kind in OFFERED)
+    is_own = getattr(value, "__module__", "") == module
+    return is_own or not ERROR.misfit(value)
 
 
 def _load(path: Path) -> ModuleType:

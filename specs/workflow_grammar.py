@@ -12,6 +12,7 @@ from understudy.orchestration.workflows import DEFAULT_REPEATS, FIRST_RETRY, LON
 
 from .agent_grammar import RUNNER_ID, AgentGrammar
 from .keys import TEXT, Grammar, exact, form, forms
+from .named_grammar import Condition
 
 WORKFLOW_TYPES = ("sequential", "parallel", "workflow")
 DEFINES = ("id", "model", "provider", "type")
@@ -89,14 +90,17 @@ class TaskGrammar(Grammar):
         default=[FIRST_RETRY, LONGEST_WAIT],
         description="seconds before the first retry, doubled each time, and the most",
     )
-    when: str | None = Field(
-        default=None, description="`${check.label} == spam`; the task is skipped if it does not hold"
+    when: Condition | None = Field(
+        default=None,
+        description="`${check.label} == spam`, or `{name: NAME}` of a function; the task is skipped if it does not hold",
     )
     for_each: str | None = Field(
         default=None, description="`${list}` or `${task.key}`: the task runs once for each `${item}`"
     )
-    until: str | None = Field(
-        default=None, description="`${draft.score} == good`: the task runs again until it holds, with `${previous}`"
+    until: Condition | None = Field(
+        default=None,
+        description="`${draft.score} == good`, or `{name: NAME}` of a function: the task runs again until it holds, "
+        "with `${previous}`",
     )
     max_repeats: int = Field(default=DEFAULT_REPEATS, ge=0, description="how often it runs again at most")
 
@@ -170,6 +174,9 @@ class SupervisorGrammar(Grammar):
     within: float = Field(default=DEFAULT_WITHIN, gt=0, description="the period, in seconds")
     backoff: Backoff | None = Field(
         default=None, description="seconds before the first restart, doubled each time, and the most; null: at once"
+    )
+    decider: str | None = Field(
+        default=None, description="name of a registered function that says what an error deserves; null: a restart"
     )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from understudy import AgentCallback, RunContext, SpecError, load_spec, tool
+from understudy import AgentCallback, InMemoryMemory, Rehearsal, RunContext, SpecError, load_spec, tool
 
 FOLDER = Path(__file__).parent / "broken"
 SPECS = sorted([*FOLDER.glob("*.yaml"), *FOLDER.glob("*/spec.yaml")])
@@ -31,6 +31,35 @@ def is_polite(context: RunContext, text: str) -> bool:
     return "please" in text
 
 
+class ShopError(Exception):
+    pass
+
+
+class Verdict:
+    pass
+
+
+def of_one(given: object) -> None:
+    """Stand for a function of one argument."""
+
+
+def of_two(given: object, other: object) -> None:
+    """Stand for a function of two arguments."""
+
+
+OBJECTS: dict[str, object] = {
+    "own_model": Rehearsal(),
+    "own_memory": InMemoryMemory(),
+    "greet": of_one,
+    "is_large": of_two,
+    "repair": of_two,
+    "is_safe": of_two,
+    "is_spam": of_one,
+    "decide": of_one,
+    "ShopError": ShopError,
+    "Verdict": Verdict,
+}
+CALLBACKS = {"audit": AgentCallback()}
 TOOLS = ("audit_sales", "find_files", "place_order", "running_out", "search_notes", "summarize_sales", "web_search")
 
 
@@ -62,7 +91,7 @@ def told_by(spec: Path) -> list[Told]:
     """Return the problems of a spec, in the order in which they are told."""
     tools = {name: by_any_name.replace(name=name) for name in TOOLS}
     with pytest.raises(SpecError) as caught:
-        load_spec(spec, tools=tools, callbacks={"audit": AgentCallback()}, criteria={"polite": is_polite})
+        load_spec(spec, tools=tools, callbacks=CALLBACKS, criteria={"polite": is_polite}, objects=OBJECTS)
     found: list[Told] = []
     for line in str(caught.value).split("\n"):
         place = re.fullmatch(r"(.+?\.yaml):(\d+):(\d+): (.+)", line)

@@ -15,6 +15,9 @@ from understudy import (
     AgentCallback,
     Budget,
     Child,
+    Directive,
+    InMemoryMemory,
+    InvalidCall,
     JsonSchema,
     KeywordCriteria,
     LoadedSpec,
@@ -22,9 +25,12 @@ from understudy import (
     MaxIterationsCriteria,
     OneForAll,
     Price,
+    RateLimited,
+    Rehearsal,
     RunContext,
     SpecLoader,
     StructuredOutputCriteria,
+    ToolCall,
     Toolset,
     tool,
 )
@@ -59,10 +65,55 @@ AUDIT = Audit()
 SCHEMA: dict[str, JsonValue] = {"type": "object", "required": ["label"]}
 
 
+def greet(context: RunContext) -> str:
+    return "Hello."
+
+
+def is_large(call: ToolCall, context: RunContext) -> bool:
+    return True
+
+
+def repair(context: RunContext, invalid: InvalidCall) -> None:
+    return None
+
+
+def why_not(context: RunContext, text: str) -> str | None:
+    return None
+
+
+def is_spam(given: object) -> bool:
+    return True
+
+
+def decide(error: BaseException) -> Directive:
+    return "stop"
+
+
+class ShopError(Exception):
+    pass
+
+
+class Verdict:
+    pass
+
+
+OWN_MODEL, OWN_MEMORY = Rehearsal(), InMemoryMemory()
+OBJECTS: dict[str, object] = {
+    **{each.__name__: each for each in (greet, is_large, repair, why_not, is_spam, decide, ShopError, Verdict)},
+    "own_model": OWN_MODEL,
+    "own_memory": OWN_MEMORY,
+}
+
+
 def loaded(**top: JsonValue) -> LoadedSpec:
     """Load a spec of these keys; JSON is YAML."""
     top = {"agents": [{"id": "a", "model": "rehearsal"}, {"id": "b", "model": "rehearsal"}], **top}
-    loader = SpecLoader(tools={"find": find, "shelf": Shelf}, callbacks={"audit": AUDIT}, criteria={"polite": polite})
+    loader = SpecLoader(
+        tools={"find": find, "shelf": Shelf},
+        callbacks={"audit": AUDIT},
+        criteria={"polite": polite},
+        objects=OBJECTS,
+    )
     return loader.load_text(json.dumps(top))
 
 
@@ -103,6 +154,13 @@ def memory_with(**keys: JsonValue) -> dict[str, Any]:
 
 def criterion_with(**keys: JsonValue) -> Any:
     return agent_with("criteria", [keys])[0]
+
+
+def guardrail_with(**keys: JsonValue) -> tuple[str, str, object, object]:
+    """Return the class, the name, the function and `retry` of a guardrail."""
+    made: object = agent_with("callbacks", [keys])[0]
+    found = vars(made)
+    return type(made).__name__, found["name"], found["_check"], found.get("_retry")
 
 
 def logging_with(**keys: JsonValue) -> dict[str, Any]:
@@ -196,6 +254,12 @@ ROWS: dict[str, Row] = {
     "AgentGrammar.model_timeout": (lambda: model_with("model_timeout", 17.5)["_timeout"], 17.5),
     "AgentGrammar.attempts": (lambda: model_with("attempts", 41)["_attempts"], 41),
     "AgentGrammar.max_in_flight": (lambda: model_with("max_in_flight", 43)["in_flight"].most, 43),
+    "AgentGrammar.max_reply_bytes": (lambda: model_with("max_reply_bytes", 47)["_max_bytes"], 47),
+    "AgentGrammar.restart_on": (
+        lambda: agent_with("restart_on", ["ShopError", "ConnectionError", "RateLimited"]),
+        (ShopError, ConnectionError, RateLimited),
+    ),
+    "AgentGrammar.output_type": (lambda: agent_with("output_type", "Verdict"), Verdict),
     "AgentGrammar.system_prompt": (lambda: agent_with("system_prompt", "Be brief."), "Be brief."),
     "AgentGrammar.description": (lambda: agent_with("description", "d"), "d"),
     "AgentGrammar.tools": (
@@ -292,6 +356,23 @@ ROWS: dict[str, Row] = {
         True,
     ),
     "LoggingGrammar.contents": (lambda: logging_with(contents=True)["_contents"], True),
+    "LoggingGrammar.logger": (lambda: logging_with(logger="shop.runs")["_log"], logging.getLogger("shop.runs")),
+    **{
+        f"{grammar}.{key}": (partial(guardrail_with, type=kind, check="why_not", **keys), (made, name, why_not, retry))
+        for grammar, kind, made, no in (
+            ("InputGuardrailGrammar", "input_guardrail", "InputGuardrail", None),
+            ("OutputGuardrailGrammar", "output_guardrail", "OutputGuardrail", False),
+        )
+        for key, keys, name, retry in (
+            ("type", {}, "why_not", no),
+            ("check", {}, "why_not", no),
+            ("name", {"name": "polite"}, "polite", no),
+        )
+    },
+    "OutputGuardrailGrammar.retry": (
+        lambda: guardrail_with(type="output_guardrail", check="why_not", retry=True)[3],
+        True,
+    ),
     "LoggingGrammar.level": (lambda: logging_with(level="debug")["_level"], logging.DEBUG),
     **{
         f"BudgetGrammar.{key}": (partial(budget_with, key, 7), 7)
@@ -369,6 +450,7 @@ ROWS: dict[str, Row] = {
     "SupervisorGrammar.max_restarts": (lambda: strategy_with("max_restarts", 7), 7),
     "SupervisorGrammar.within": (lambda: strategy_with("within", 7), 7),
     "SupervisorGrammar.backoff": (lambda: strategy_with("backoff", [1, 7]), (1, 7)),
+    "SupervisorGrammar.decider": (lambda: strategy_with("decider", "decide"), decide),
     "ChildGrammar.ref": (
         lambda: [c.name for c in supervisor_with(children=[{"ref": "b"}]).children],
         ["b"],
@@ -383,6 +465,35 @@ ROWS: dict[str, Row] = {
 }
 BY_FILE = {"SpecGrammar.include", "PromptFile.file"}
 """Keys that name files; `test_sources` has them."""
+
+
+OTHERS: dict[str, Row] = {
+    "model": (lambda: loaded(agents=[{"id": "z", "model": {"name": "own_model"}}]).agent("z").model, OWN_MODEL),
+    "system_prompt": (lambda: agent_with("system_prompt", {"name": "greet"}), greet),
+    "memory": (lambda: agent_with("memory", {"name": "own_memory"}), OWN_MEMORY),
+    "memories": (
+        lambda: (
+            loaded(memories={"m": {"name": "own_memory"}}, agents=[{"id": "z", "model": "rehearsal", "memory": "m"}])
+            .agent("z")
+            .memory
+        ),
+        OWN_MEMORY,
+    ),
+    "on_invalid_call": (lambda: agent_with("on_invalid_call", {"name": "repair"}), repair),
+    "approval": (lambda: tool_option("approval", {"name": "is_large"}), is_large),
+    "no approval": (lambda: tool_option("approval", False), False),
+    "when": (lambda: task_with(when={"name": "is_spam"}).when, is_spam),
+    "until": (lambda: task_with(until={"name": "is_spam"}).until, is_spam),
+    "criterion": (lambda: agent_with("criteria", [{"name": "why_not"}]), (why_not,)),
+}
+"""Objects of the program that stand where something else may stand too."""
+
+
+@pytest.mark.parametrize("place", OTHERS)
+def test_a_registered_object_may_stand_in_a_place(place: str) -> None:
+    probe, expected = OTHERS[place]
+
+    assert probe() == expected
 
 
 @pytest.mark.parametrize("key", ROWS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy import AgentCallback, LoadedSpec, SpecError, load_spec_text, tool
+from understudy import AgentCallback, InMemoryMemory, LoadedSpec, Rehearsal, SpecError, load_spec_text, tool
 from understudy.specs.problems import MAX_PROBLEMS
 
 VALID = """\
@@ -21,15 +22,17 @@ version: 1
 x-small: {temperature: 0.0, max_tokens: 100}
 memories:
   desk: {type: windowed, window_size: 10}
+  shelf: {name: own_memory}
 agents:
   - id: reporter
     model: anthropic:claude-haiku-4-5
     system_prompt: You report.
     tools: [web_search, {name: place_order, approval: true, timeout: 5.5}]
+    restart_on: [RateLimited, ConnectionError, ShopError]
     settings: {temperature: 0.0, stop: [END], tool_choice: web_search, extra: {a: [1, {b: null}]}}
     memory: desk
     criteria: [{type: keyword, keyword: DONE}, {type: max_iterations, max: 3}, {type: structured_output, schema: {type: object}}]
-    callbacks: [{type: logging, level: debug}, {name: audit}]
+    callbacks: [{type: logging, level: debug}, {name: audit}, {type: output_guardrail, check: why_not, retry: true}]
     budget: {total_tokens: 1000, cost_usd: 0.5, prices: {'openai:own': {input: 1, output: 2.5}}}
   - id: editor
     provider: openai
@@ -38,6 +41,13 @@ agents:
     sub_agents: [reporter, {agent: morning, name: ask_all, allow: [reporter], timeout: 30}]
     output_schema: {type: object, properties: {title: {type: string}}, required: [title]}
     memory: {type: in_memory, max_conversations: 10}
+  - id: own
+    model: {name: own_model}
+    system_prompt: {name: about_it}
+    tools: [{name: place_order, approval: {name: why_not}}]
+    on_invalid_call: {name: why_not}
+    output_type: Verdict
+    memory: {name: own_memory}
 workflows:
   - id: morning
     type: sequential
@@ -55,8 +65,9 @@ workflows:
       - {id: fetch, agent: reporter, prompt: 'Gather ${topic}', retries: 2, backoff: [0.5, 4]}
       - {id: write, ref: morning, prompt: '${fetch}', dependencies: [fetch], when: '${fetch.ok} != no', until: '${write} == done'}
       - {id: each, agent: editor, dependencies: [fetch], for_each: '${fetch.list}', prompt: '${item}'}
+      - {id: last, agent: own, when: {name: about_it}, until: {name: about_it}}
 supervisors:
-  - {id: house, children: [editor, {ref: dag, restart: permanent}, desks], strategy: one_for_all, max_restarts: 3, backoff: [1, 30]}
+  - {id: house, children: [editor, {ref: dag, restart: permanent}, desks], strategy: one_for_all, max_restarts: 3, backoff: [1, 30], decider: about_it}
   - {id: desks, children: [reporter], within: 60}
 """
 SPEC: dict[str, Any] = yaml.safe_load(VALID)
@@ -74,9 +85,39 @@ def place_order(text: str) -> str:
     return text
 
 
+class ShopError(Exception):
+    pass
+
+
+@dataclass
+class Verdict:
+    good: bool
+
+
+def about_it(given: object) -> None:
+    return None
+
+
+def why_not(given: object, text: object) -> None:
+    return None
+
+
+OBJECTS = {
+    "ShopError": ShopError,
+    "Verdict": Verdict,
+    "about_it": about_it,
+    "why_not": why_not,
+    "own_model": Rehearsal(),
+    "own_memory": InMemoryMemory(),
+}
+
+
 def load(text: str) -> LoadedSpec:
     return load_spec_text(
-        text, tools={"web_search": web_search, "place_order": place_order}, callbacks={"audit": AgentCallback()}
+        text,
+        tools={"web_search": web_search, "place_order": place_order},
+        callbacks={"audit": AgentCallback()},
+        objects=OBJECTS,
     )
 
 

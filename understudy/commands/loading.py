@@ -11,8 +11,9 @@ from understudy.specs import LoadedSpec, SpecLoader, load_tool_file
 
 
 def load(file: str, tool_files: Sequence[str]) -> LoadedSpec:
-    """Load a spec, whose tools are in these files, or where it says itself."""
+    """Load a spec, whose tools and other objects are in these files, or the tools where it says itself."""
     loader = SpecLoader(tool_files=True)
+    objects: dict[str, object] = {}  # of two files that have a name for helpers of their own, the first goes before
     for tool_file in tool_files:
         found = load_tool_file(tool_file)
         for name, tool in found.tools.items():
@@ -20,8 +21,11 @@ def load(file: str, tool_files: Sequence[str]) -> LoadedSpec:
                 loader.register_tool(name, tool)
             except ValueError as error:
                 raise UsageMistake(f"--tools {tool_file}: {error}") from error
+        objects = {**found.objects, **objects}
         for name, reason in found.unusable.items():
             loader.explain_missing_tool(name, reason)
+    for name, each in objects.items():
+        loader.register_object(name, each)
     return loader.load_file(file)
 
 

@@ -30,7 +30,8 @@ def add_tools(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.py",
         action="append",
         default=[],
-        help="offer the spec this file's tools: what @tool made, and public functions with annotations; repeatable",
+        help="offer the spec this file's tools: what @tool made, and public functions with annotations; "
+        "also the functions, memories, classes of errors and other objects that it names; repeatable",
     )
 
 

@@ -1,0 +1,145 @@
+"""What Python can make, a spec can say, parameter by parameter; what it cannot is listed here with the reason."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import pytest
+
+import understudy as us
+from understudy.callbacks import AgentCallback
+from understudy.orchestration.runner import Runner
+from understudy.orchestration.supervision import Strategy
+from understudy.providers.client import HttpModel
+from understudy.specs import agent_grammar as agents
+from understudy.specs import named_grammar as named
+from understudy.specs import workflow_grammar as workflows
+from understudy.specs.build import STRATEGIES
+from understudy.specs.clients import OPTIONS
+from understudy.specs.keys import Grammar, keys_of
+
+GRAMMARS: dict[Callable[..., object], type[Grammar]] = {
+    us.Agent: agents.AgentGrammar,
+    us.Settings: agents.SettingsGrammar,
+    us.Tool: agents.ToolGrammar,
+    us.SubAgent: agents.SubAgentGrammar,
+    us.Budget: agents.BudgetGrammar,
+    us.Price: agents.PriceGrammar,
+    us.InMemoryMemory: agents.InMemoryGrammar,
+    us.WindowedMemory: agents.WindowedGrammar,
+    us.MaxIterationsCriteria: agents.MaxIterationsGrammar,
+    us.KeywordCriteria: agents.KeywordGrammar,
+    us.StructuredOutputCriteria: agents.StructuredOutputGrammar,
+    us.LoggingCallback: named.LoggingGrammar,
+    us.InputGuardrail: named.InputGuardrailGrammar,
+    us.OutputGuardrail: named.OutputGuardrailGrammar,
+    us.SequentialAgent: workflows.SequentialGrammar,
+    us.ParallelAgent: workflows.ParallelGrammar,
+    us.Workflow: workflows.GraphGrammar,
+    us.Task: workflows.TaskGrammar,
+    us.Supervisor: workflows.SupervisorGrammar,
+    us.Child: workflows.ChildGrammar,
+    us.OneForOne: workflows.SupervisorGrammar,
+    us.OneForAll: workflows.SupervisorGrammar,
+    us.RestForOne: workflows.SupervisorGrammar,
+    us.OpenAI: agents.AgentGrammar,
+    us.Anthropic: agents.AgentGrammar,
+    us.Gemini: agents.AgentGrammar,
+    us.Vertex: agents.AgentGrammar,
+}
+"""What a spec makes -> the mapping that says so."""
+
+CALLED = {
+    "MaxIterationsCriteria.limit": "max",
+    "ParallelAgent.children": "steps",
+    "ParallelAgent.merge": "merge_strategy",
+    "SubAgent.runner": "agent",
+    "Task.name": "id",
+    "Task.runner": "agent",
+    "Tool.function": "name",
+    "WindowedMemory.turns": "window_size",
+    "Child.actor": "ref",
+    **{
+        f"{client.__name__}.{option}": key
+        for client in (us.OpenAI, us.Anthropic, us.Gemini, us.Vertex)
+        for key, option in OPTIONS.items()
+    },
+}
+"""Parameter -> its key, where they differ."""
+
+A_SECRET = "keys never stand in a spec; they come from the environment"
+FOR_TESTS = "a double of the network or the clock, for tests of Python code; a model with one is registered"
+NOT_IN_SPECS = {
+    "Tool.name": "a tool goes by its name; register Tool.replace(name=…) for another one",
+    "Child.name": "a runner goes by its id",
+    "Child.mailbox": "a runner takes runs, which no mailbox bounds",
+    "Child.turn_timeout": "a runner takes runs, which have timeouts of their own",
+    "OpenAI.api_key": A_SECRET,
+    "Anthropic.api_key": A_SECRET,
+    "Gemini.api_key": A_SECRET,
+    "Vertex.access_token": A_SECRET,
+    **{
+        f"{client.__name__}.{name}": FOR_TESTS
+        for client in (us.OpenAI, us.Anthropic, us.Gemini, us.Vertex)
+        for name in ("transport", "timing")
+    },
+}
+"""Parameter -> why no spec says it."""
+
+
+def parameters() -> list[str]:
+    """Return the parameters of everything that a spec makes."""
+    return [f"{made.__name__}.{name}" for made in GRAMMARS for name in inspect.signature(made).parameters]
+
+
+def key_of(parameter: str) -> str:
+    """Return the key by which a spec says a parameter; empty if it has none."""
+    made, name = parameter.split(".")
+    grammar = next(grammar for each, grammar in GRAMMARS.items() if each.__name__ == made)
+    others = {key for other, key in CALLED.items() if other.startswith(f"{made}.") and other != parameter}
+    key = CALLED.get(parameter, "" if name in others else name)
+    return key if key in [known for known, _ in keys_of(grammar)] else ""
+
+
+@pytest.mark.parametrize("parameter", parameters())
+def test_a_parameter_has_a_key_or_a_reason_to_have_none(parameter: str) -> None:
+    assert bool(key_of(parameter)) != (parameter in NOT_IN_SPECS), (
+        "give it a key in the grammar of specs, or say in this file why it has none; not both"
+    )
+
+
+def test_the_tables_speak_of_parameters_that_there_are() -> None:
+    gone = (CALLED.keys() | NOT_IN_SPECS.keys()) - set(parameters())
+
+    # Each provider has some of the options of clients.
+    assert {each for each in gone if each.split(".")[1] not in OPTIONS.values()} == set()
+
+
+def test_a_client_takes_what_its_parameter_is_called_in_specs() -> None:
+    assert set(OPTIONS) <= {key for key, _ in keys_of(agents.AgentGrammar)}
+
+
+def concrete(base: type) -> set[type]:
+    """Return the public classes below one that a program can make objects of."""
+    public = [getattr(us, name) for name in us.__all__]
+    return {
+        each
+        for each in public
+        if isinstance(each, type) and issubclass(each, base) and each is not base and not inspect.isabstract(each)
+    }
+
+
+@pytest.mark.parametrize("base", [Runner, AgentCallback, Strategy, HttpModel])
+def test_a_class_of_understudys_own_can_be_made_by_a_spec(base: type) -> None:
+    assert concrete(base) <= GRAMMARS.keys()
+
+
+def test_a_strategy_has_a_word() -> None:
+    assert concrete(Strategy) == set(STRATEGIES.values())
+
+
+def test_memories_and_criteria_are_all_known() -> None:
+    public = [getattr(us, name) for name in us.__all__ if name.endswith(("Memory", "Criteria", "Guardrail"))]
+
+    assert set(public) - {us.Memory} <= GRAMMARS.keys()
