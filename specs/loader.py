@@ -157,7 +157,8 @@ class SpecLoader:
         from .loading import load
 
         toolbox = Toolbox(self._tools, folder=folder, unusable=self._unusable)
-        return load(sources, Registered(toolbox, self._callbacks, self._criteria, self._objects))
+        more = "; give more with --tools FILE.py" if self._tool_files else ""
+        return load(sources, Registered(toolbox, self._callbacks, self._criteria, self._objects, more))
 
 
 def _named(what: str, given: Mapping[str, T] | None, example: str) -> Mapping[str, T]:

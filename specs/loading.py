@@ -42,9 +42,10 @@ def load(sources: Sources, registered: Registered) -> LoadedSpec:
     definitions = definitions_in(documents)
     memories, twice = check_memories([Spot.top(document) for document in documents])
     order, circles = in_order_of_need(definitions)
-    found += [*twice, *circles, *check_shared_memories(memories, registered)]
+    found += [*twice, *circles]
     meant = (p for one in definitions for p in check_definition(one, sources, registered, memories))
-    for problems in (check_ids(definitions), check_references(definitions), _check_parts(definitions), meant):
+    shared = check_shared_memories(memories, registered)
+    for problems in (check_ids(definitions), check_references(definitions), _check_parts(definitions), shared, meant):
         found += islice(problems, MAX_PROBLEMS + 1)  # each takes a look for a near name
     if not definitions and not found and not any(document.problems for document in documents):
         found += _nothing(documents[0])

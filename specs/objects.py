@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from inspect import isfunction, signature
+from inspect import isroutine, signature
 from types import MappingProxyType
 from typing import cast
 
@@ -21,6 +21,8 @@ from understudy.outputs import OutputType
 
 from .problems import did_you_mean, listed
 
+OF_ANNOTATIONS = ("types", "typing", "typing_extensions")
+"""Modules of the classes of annotations, such as `list[int]`, which can be called and are no functions."""
 Misfit = Callable[[object], str]
 """Says of an object what should have stood in its place; empty if it fits."""
 
@@ -31,24 +33,32 @@ class Kind:
 
     Attributes:
         word: what errors call one.
-        misfit: says what was expected in place of an object; empty if it fits.
+        look: says what was expected in place of an object; empty if it fits.
         built_in: those that need not be registered, by name.
     """
 
     word: str
-    misfit: Misfit
+    look: Misfit
     built_in: Mapping[str, object] = field(default_factory=lambda: MappingProxyType(dict[str, object]()))
+
+    def misfit(self, given: object) -> str:
+        """Return what was expected in place of an object; empty if it fits. It is not called."""
+        try:
+            return self.look(given)
+        except Exception:  # noqa: BLE001  # a proxy of what is not there yet refuses to be looked at, with whatever error
+            return f"a {self.word} that can be looked at"
 
     def fitting(self, known: Mapping[str, object]) -> dict[str, object]:
         """Return those of the registered objects that may stand here."""
         return {name: each for name, each in known.items() if not self.misfit(each)}
 
-    def problem(self, name: str, known: Mapping[str, object]) -> str:
+    def problem(self, name: str, known: Mapping[str, object], more: str = "") -> str:
         """Return why a name stands for nothing that fits here; empty if it does.
 
         Args:
             name: as it stands in the spec.
             known: the registered objects by name; they go before those that are built in.
+            more: says where others come from.
         """
         if name in known or name in self.built_in:
             given = known[name] if name in known else self.built_in[name]
@@ -57,21 +67,21 @@ class Kind:
         fitting = self.fitting(known)
         where = "built in or registered" if self.built_in else "registered"
         hint = did_you_mean(name, [*fitting, *self.fitting(self.built_in)])
-        return f"no {self.word} {name!r} is {where}; registered: {listed(sorted(fitting))}{hint}"
+        return f"no {self.word} {name!r} is {where}; registered: {listed(sorted(fitting))}{more}{hint}"
 
 
 def described(given: object) -> str:
     """Return what an object is, without what is in it."""
     if isinstance(given, type):
         return f"the class {given.__name__}"
-    return "another function" if isfunction(given) else f"an object of {type(given).__name__}"
+    return "another function" if isroutine(given) else f"an object of {type(given).__name__}"
 
 
 def _function_of(*arguments: str) -> Misfit:
     expected = f"a function of {' and '.join(arguments)}"
 
     def misfit(given: object) -> str:
-        if isinstance(given, type) or not callable(given):
+        if isinstance(given, type) or not callable(given) or type(given).__module__ in OF_ANNOTATIONS:
             return expected
         return "" if _takes(given, len(arguments)) else expected
 

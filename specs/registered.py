@@ -21,10 +21,12 @@ class Registered:
     callbacks: Mapping[str, AgentCallback] = field(default_factory=dict[str, AgentCallback])
     criteria: Mapping[str, Criterion] = field(default_factory=dict[str, Criterion])
     objects: Mapping[str, object] = field(default_factory=dict[str, object])
+    more: str = ""
+    """Where others come from, for errors."""
 
     def problem(self, kind: Kind, name: str) -> str:
         """Return why a name stands for nothing of a kind; empty if it does."""
-        return kind.problem(name, self._known(kind))
+        return kind.problem(name, self._known(kind), self.more)
 
     def get(self, kind: Kind, name: str) -> Any:
         """Return what a name stands for; `problem` has nothing to say of it.

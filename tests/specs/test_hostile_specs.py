@@ -88,6 +88,22 @@ REFUSED = {
         f"agents: [{{id: a, model: rehearsal, output_schema: {{pattern: '{'(' * 3_000}a{')' * 3_000}'}}}}]\n",
         "1:51: agent 'a': 'output_schema': the schema has a pattern that is nested too deeply",
     ),
+    "a long name": (
+        f"agents: [{{id: a, model: rehearsal, system_prompt: {{name: {BIG}}}}}]\n",
+        "1:58: agent 'a': no function 'aaa",
+    ),
+    "many names": (
+        "memories:\n" + "".join([f"  m{n}: {{name: n{n}}}\n" for n in range(5_000)]) + A,
+        "2:14: no memory 'n0' is registered",
+    ),
+    "many classes of errors": (
+        f"agents: [{{id: a, model: rehearsal, restart_on: [{'RateLimted, ' * 50_000}]}}]\n",
+        "1:49: agent 'a': no class of errors 'RateLimted' is built in or registered",
+    ),
+    "many dots in a logger": (
+        f"agents: [{{id: a, model: rehearsal, callbacks: [{{type: logging, logger: {'a.' * 2_000_000}a}}]}}]\n",
+        "1:72: agent 'a': 'callbacks[0].logger' must be letters",
+    ),
     "a long tag": (f"version: !{BIG} b\n", "1:10: the tag !aaa"),
 }
 

@@ -159,6 +159,7 @@ FILE = """\
 from http.client import HTTPException
 from os import path, system
 from pathlib import Path
+from typing import Annotated, Literal, Optional
 import json
 import understudy as us
 from understudy.testing import ScriptedModel
@@ -168,6 +169,10 @@ class Verdict: ...
 class Audit(us.AgentCallback): ...
 
 LIMIT = 7
+Answer = list[int]
+class Proxy:
+    def __getattr__(self, name): raise RuntimeError("there is no request")
+request = Proxy()
 store = us.InMemoryMemory()
 audit = Audit()
 done = us.KeywordCriteria("DONE")
@@ -181,13 +186,44 @@ def find(word: str) -> str: return word
 """
 
 
+class Proxy:
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError("there is no request")
+
+    def __call__(self, given: object) -> str:
+        return ""
+
+    @property
+    def __signature__(self) -> object:
+        raise RuntimeError("there is no request")
+
+
+@pytest.mark.parametrize("place", ["model: {name: it}", "model: rehearsal, system_prompt: {name: it}"])
+def test_an_object_that_refuses_to_be_looked_at_is_told_and_raises_nothing_else(place: str) -> None:
+    with pytest.raises(us.SpecError, match="<text>:1:.*: agent 'a': 'it' must be an? .*, got an object of Proxy"):
+        us.load_spec_text(f"agents: [{{id: a, {place}}}]", objects={"it": Proxy()})
+
+
+def test_a_function_that_cannot_be_asked_what_it_takes_may_be_named() -> None:
+    class Native:
+        __signature__ = "no signature"
+
+        def __call__(self, given: object) -> str:
+            return ""
+
+    native = Native()
+    loaded = us.load_spec_text("agents: [{id: a, model: rehearsal, system_prompt: {name: it}}]", objects={"it": native})
+
+    assert loaded.agent("a").system_prompt is native
+
+
 def test_a_file_offers_what_a_spec_may_name_and_not_what_it_imported(tmp_path: Path) -> None:
     file = tmp_path / "tools.py"
     file.write_text(FILE)
 
     found = load_tool_file(file)
 
-    own = ["ShopError", "Verdict", "Audit", "store", "audit", "done", "played", "decide", "greet"]
+    own = ["ShopError", "Verdict", "Audit", "Answer", "Proxy", "store", "audit", "done", "played", "decide", "greet"]
     assert list(found.objects) == ["HTTPException", *own]
 
 
@@ -225,7 +261,8 @@ def test_the_command_line_tells_a_name_that_no_file_has(
     assert main(["check", "shop.yaml", "--tools", "tools.py"]) == 2
 
     assert (
-        "no function 'gret' is registered; registered: decide, greet; did you mean 'greet'?" in capsys.readouterr().err
+        "no function 'gret' is registered; registered: decide, greet; give more with --tools FILE.py; did you mean 'greet'?"
+        in capsys.readouterr().err
     )
 
 
