@@ -85,6 +85,10 @@ class AgentRef(ActorRef[Never], Generic[T_co]):
         """Go on with a run that paused in the reference's system; like `Agent.resume`."""
         return self._agent.resume(token, answer, system=self._system, **options)
 
+    def submit_resume(self, token: str, answer: Answer = None, **options: Unpack[ResumeKeywords]) -> RunHandle[T_co]:
+        """Go on with a run that paused in the reference's system and return its handle; like `Agent.submit_resume`."""
+        return self._agent.submit_resume(token, answer, system=self._system, **options)
+
     def tell(self, message: Never, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> NoReturn:
         """Refuse: an agent takes runs."""
         raise self._no_messages()

@@ -1,4 +1,4 @@
-"""What the definitions' `run`, `submit` and `resume` call."""
+"""What the definitions' `run`, `submit`, `resume` and `submit_resume` call."""
 
 from __future__ import annotations
 
@@ -49,9 +49,16 @@ class ThreadRuntime:
         _check_resume(token, options)
         checked = _runner(runner)
         _refuse_circle(checked, options.system)
-        _refuse_forbidden(checked)
-        system = _system(options.system)
-        return _carry_out(system, system.prepare_again(checked, token, answer, options))
+        return _carry_out(*_prepare_again(checked, token, answer, options))
+
+    def submit_resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> Handle:
+        """Go on with a paused run and return its handle."""
+        _check_resume(token, options)
+        checked = _runner(runner)
+        _refuse_caller_tools(checked)
+        system, record = _prepare_again(checked, token, answer, options)
+        system.launch(record)
+        return Handle(record)
 
 
 def _prepare(runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, RunRecord]:
@@ -59,6 +66,14 @@ def _prepare(runner: Runner[object], input: str | Sequence[Part], options: RunOp
     _refuse_forbidden(runner)
     system = _system(options.system)
     return system, system.prepare(runner, input, options)
+
+
+def _prepare_again(
+    runner: Runner[object], token: str, answer: Answer, options: ResumeOptions
+) -> tuple[ActorSystem, RunRecord]:
+    _refuse_forbidden(runner)
+    system = _system(options.system)
+    return system, system.prepare_again(runner, token, answer, options)
 
 
 def _carry_out(system: ActorSystem, record: RunRecord) -> Outcome[object]:
@@ -92,7 +107,7 @@ def _refuse_caller_tools(runner: Runner[object]) -> None:
     if name is not None:
         raise ValueError(
             f"tool {name!r} has isolation='caller': its calls run on the thread that waits in run() or resume(), "
-            "and after submit() none does"
+            "and after submit() or submit_resume() none does"
         )
 
 

@@ -87,6 +87,10 @@ class Runtime(Protocol):
         """Carry a paused run to its next outcome, blocking."""
         ...
 
+    def submit_resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> RunHandle[object]:
+        """Use up a token and return the handle of the run that goes on."""
+        ...
+
 
 _runtime: Runtime | None = None
 

@@ -186,6 +186,46 @@ class Runner(ABC, Generic[T_co]):
         )
         return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))
 
+    def submit_resume(
+        self,
+        token: str,
+        answer: Answer = None,
+        *,
+        deps: object = None,
+        timeout: float | None = None,
+        system: object = None,
+        max_iterations: int | None = None,
+        max_turns: int | None = None,
+        max_continues: int | None = None,
+        adopt: bool = False,
+        budget: Budget | None = None,
+        max_output_retries: int | None = None,
+    ) -> RunHandle[T_co]:
+        """Go on with a run that waits and return its handle; takes what `resume` takes.
+
+        Does not wait for the run. Where the system has a store, the calling thread waits until that has given the run
+        out. The handle has the run's id and is of its stay from now on: its events are those that happen since, and it
+        ends or pauses as `resume` would return or raise. A run that pauses again is gone on with by the token of its
+        outcome.
+
+        Raises:
+            UnknownToken, TokenUsed, SpecChanged, StoreError, TypeError, ValueError: what `resume` raises before the run
+                goes on, raised here and not by the handle; the token still stands, unless it was used. ValueError also
+                for a tool with `isolation="caller"`, as of `submit`: nobody waits to make its calls.
+        """
+        options = ResumeOptions(
+            deps=deps,
+            timeout=timeout,
+            system=system,
+            max_iterations=max_iterations,
+            max_turns=max_turns,
+            max_continues=max_continues,
+            adopt=adopt,
+            budget=budget,
+            max_output_retries=max_output_retries,
+        )
+        return cast("RunHandle[T_co]", runtime().submit_resume(self, token, answer, options))
+
 
 def below(runners: Iterable[Runner[object]]) -> list[Runner[object]]:
     """Return the runners inside of `runners`, at any depth, each once."""

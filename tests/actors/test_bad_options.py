@@ -321,11 +321,12 @@ RESUME: dict[str, str] = {
 }
 
 
-def test_a_bad_option_does_not_use_up_a_token() -> None:
+@pytest.mark.parametrize("how", ["resume", "submit_resume"])
+def test_a_bad_option_does_not_use_up_a_token(how: str) -> None:
     agent = us.Agent("clerk", model=ScriptedModel([says("__ask_user__: Who?"), says("Hello, Ada.")]))
     paused = agent.run("go")
     assert isinstance(paused, us.NeedsInput)
-    resume: Callable[..., us.Outcome] = agent.resume
+    resume: Callable[..., object] = getattr(agent, how)
     assert inspect.signature(resume).parameters.keys() - {"deps", "token", "answer"} == RESUME.keys()
 
     for name, fits in RESUME.items():

@@ -16,9 +16,7 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
 from tests.support.stores import DictStore
 from understudy.actors.conversations import Conversations
-from understudy.actors.handle import Handle
 from understudy.actors.waiting import graph
-from understudy.orchestration.port import ResumeOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 WAITING = "waiting for conversation c-42"
@@ -588,11 +586,9 @@ def diverged(handle: us.RunHandle[object]) -> list[int]:
 
 
 def resume(agent: us.Agent, outcome: us.Outcome[object], system: us.ActorSystem) -> us.RunHandle[object]:
-    """Go on with a run that asked something, as `agent.resume` does, and return a handle of it."""
+    """Go on with a run that asked something."""
     assert isinstance(outcome, us.NeedsInput)
-    record = system.prepare_again(agent, outcome.token, "Ada", ResumeOptions())
-    system.launch(record)
-    return Handle(record)
+    return agent.submit_resume(outcome.token, "Ada", system=system)
 
 
 def asker(memory: us.Memory | None, questions: int = 1) -> us.Agent:

@@ -1,0 +1,397 @@
+"""`submit_resume`: a run that waited goes on, and whoever has its handle watches and ends it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import assert_type
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, finished, results_of
+from tests.support.stores import DictStore
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+ASKS = "__ask_user__: Who?"
+
+
+@us.tool(approval=True)
+def refund(order: str) -> str:
+    """Pay money back."""
+    return f"paid {order}"
+
+
+@us.tool(isolation="caller")
+def sign() -> str:
+    """Sign, on the thread that waits."""
+    return "signed"
+
+
+@pytest.fixture
+def store() -> DictStore:
+    return DictStore()
+
+
+@pytest.fixture(params=["memory", "store"])
+def system(request: pytest.FixtureRequest, store: DictStore) -> Iterator[us.ActorSystem]:
+    with us.ActorSystem("shop", store=store if request.param == "store" else None) as made:
+        yield made
+        made.stop(0.0)
+
+
+class Gate:
+    """A model that asks who, and then answers when it may."""
+
+    def __init__(self) -> None:
+        self.entered, self.leave = threading.Event(), threading.Event()
+
+    def complete(self, request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 1:
+            return says(ASKS)
+        self.entered.set()
+        assert self.leave.wait(WAIT)
+        return says(f"Hello {request.text}")
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.leave.set()
+
+
+def asker(id: str = "asker") -> us.Agent:
+    """Make an agent that asks who, and greets whoever it is, in any number of runs."""
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        return says(ASKS if request.turn == 1 else f"Hello {request.messages[-1].text}")
+
+    return us.Agent(id, model=FunctionModel(answer))
+
+
+def cashier() -> us.Agent:
+    turns = [calls("refund", order="7"), says("Done.")]
+    return us.Agent("cashier", model=ScriptedModel(turns), tools=[refund])
+
+
+def token_of(outcome: us.Outcome[object]) -> str:
+    assert isinstance(outcome, (us.NeedsInput, us.NeedsApproval)), outcome
+    return outcome.token
+
+
+def kinds(events: list[us.Event], *path: str) -> list[str]:
+    return [type(event).__name__ for event in events if event.path == path]
+
+
+# --- the handle
+
+
+def test_the_handle_is_of_the_same_run_and_comes_to_what_resume_returns(system: us.ActorSystem) -> None:
+    agent = cashier()
+    waiting = agent.run("Refund order 7", system=system)
+
+    handle = assert_type(
+        agent.submit_resume(token_of(waiting), us.Approve(), timeout=WAIT, system=system), us.RunHandle[str]
+    )
+
+    outcome = finished(handle.result(WAIT))
+    assert (handle.run_id, outcome.run_id) == (waiting.run_id, waiting.run_id)
+    assert (outcome.text, results_of(outcome)[0].content) == ("Done.", "paid 7")
+
+
+def test_it_does_not_wait_for_the_run(gate: Gate, system: us.ActorSystem) -> None:
+    agent = us.Agent("clerk", model=gate)
+    handle = agent.submit_resume(token_of(agent.run("hi", system=system)), "Ada", system=system)
+    assert gate.entered.wait(WAIT)
+
+    status = handle.status()
+    assert (status.phase, status.turns, handle.done(), handle.running()) == ("running", 1, False, True)
+    assert status.doing == "waiting for the model, turn 2"
+    with pytest.raises(TimeoutError):
+        handle.result(0.0)
+    gate.leave.set()
+
+    assert handle.result(WAIT).text == "Hello Ada"
+
+
+def test_the_run_can_be_cancelled_and_its_token_stays_used(gate: Gate, system: us.ActorSystem) -> None:
+    agent = us.Agent("clerk", model=gate)
+    token = token_of(agent.run("hi", system=system))
+    handle = agent.submit_resume(token, "Ada", system=system)
+    assert gate.entered.wait(WAIT)
+
+    assert handle.cancel()
+
+    assert isinstance(handle.exception(WAIT), us.RunCancelled)
+    assert handle.cancelled()
+    with pytest.raises(us.TokenUsed):
+        agent.submit_resume(token, "Ada", system=system)
+
+
+def test_its_time_is_limited_from_now_on(gate: Gate, system: us.ActorSystem) -> None:
+    agent = us.Agent("clerk", model=gate)
+    handle = agent.submit_resume(token_of(agent.run("hi", system=system)), "Ada", timeout=0.05, system=system)
+
+    assert isinstance(handle.exception(WAIT), us.RunTimedOut)
+
+
+def test_a_limit_is_raised_by_the_handle_with_the_next_token(system: us.ActorSystem) -> None:
+    def look() -> str:
+        return "seen"
+
+    turns = [*[calls("look")] * 3, says("ok")]
+    agent = us.Agent("clerk", model=ScriptedModel(turns), tools=[look], max_iterations=1)
+    with pytest.raises(us.MaxIterationsExceeded) as first:
+        agent.run("go", system=system)
+
+    second = agent.submit_resume(first.value.token, max_iterations=2, system=system).exception(WAIT)
+    assert isinstance(second, us.MaxIterationsExceeded)
+
+    assert agent.submit_resume(second.token, max_iterations=3, system=system).result(WAIT).text == "ok"
+
+
+def test_several_that_go_on_are_collected(system: us.ActorSystem) -> None:
+    agent = asker()
+    tokens = [token_of(agent.run("hi", system=system)) for _ in range(3)]
+
+    handles = [agent.submit_resume(token, name, system=system) for token, name in zip(tokens, "abc", strict=True)]
+
+    assert [each.text for each in us.collect(handles, timeout=WAIT).result()] == ["Hello a", "Hello b", "Hello c"]
+
+
+def test_a_reference_has_it_too(system: us.ActorSystem) -> None:
+    ref = system.spawn(asker())
+
+    handle = assert_type(ref.submit_resume(token_of(ref.run("hi")), "Ada", timeout=WAIT), us.RunHandle[str])
+
+    assert finished(handle.result(WAIT)).text == "Hello Ada"
+
+
+# --- its events
+
+
+def test_the_events_are_those_since_the_run_went_on(system: us.ActorSystem) -> None:
+    agent = cashier()
+    handle = agent.submit_resume(token_of(agent.run("go", system=system)), us.Approve(), system=system)
+
+    events = list(handle.events())
+
+    assert kinds(events, "cashier") == [
+        "ToolStarted",
+        "ToolFinished",
+        "TurnStarted",
+        "TextDelta",
+        "TurnFinished",
+        "RunFinished",
+    ]
+    assert [event.seq for event in events] == list(range(6))
+    assert {event.run_id for event in events} == {handle.run_id}
+    assert events == list(handle.events())
+
+
+def test_they_arrive_while_it_goes_on(gate: Gate, system: us.ActorSystem) -> None:
+    agent = us.Agent("clerk", model=gate)
+    handle = agent.submit_resume(token_of(agent.run("hi", system=system)), "Ada", system=system)
+
+    told: list[us.Event] = []
+    for event in handle.events():
+        told.append(event)
+        gate.leave.set()  # until now the model holds the run up
+
+    assert kinds(told, "clerk") == ["TurnStarted", "TextDelta", "TurnFinished", "RunFinished"]
+
+
+def test_a_run_that_pauses_again_ends_the_events_with_the_next_token(system: us.ActorSystem) -> None:
+    turns = [says(ASKS), says("__ask_user__: And why?"), says("I see.")]
+    agent = us.Agent("clerk", model=ScriptedModel(turns))
+    handle = agent.submit_resume(token_of(agent.run("hi", system=system)), "Ada", system=system)
+
+    *_, last = handle.events()
+
+    assert isinstance(last, us.RunFinished) and isinstance(last.outcome, us.NeedsInput)
+    assert last.outcome.question == "And why?"
+    assert agent.submit_resume(last.outcome.token, "So.", system=system).result(WAIT).text == "I see."
+
+
+def test_what_happens_inside_of_a_group_that_goes_on_is_told_under_the_ids_it_had(system: us.ActorSystem) -> None:
+    group = us.ParallelAgent("desk", [asker(), us.SequentialAgent("till", [cashier()])])
+    begun = group.submit("go", system=system)
+    before = {event.path: event.run_id for event in begun.events(inner=True)}
+    waiting = begun.result(WAIT)
+    assert isinstance(waiting, us.NeedsInput)
+    question, approval = [pause.id for pause in waiting.pauses]
+
+    handle = group.submit_resume(waiting.token, {question: "Ada", approval: us.Approve()}, system=system)
+
+    events = list(handle.events(inner=True))
+    assert kinds(events, "desk", "asker") == ["TurnStarted", "TextDelta", "TurnFinished"]
+    assert kinds(events, "desk", "till", "cashier")[:2] == ["ToolStarted", "ToolFinished"]
+    assert kinds(events, "desk", "till") == ["ChildStarted", "ChildFinished"]
+    assert isinstance(events[-1], us.RunFinished)
+    assert {event.path: event.run_id for event in events} == before
+
+
+def test_what_happens_inside_of_a_sub_agent_that_goes_on_is_told(system: us.ActorSystem) -> None:
+    model = ScriptedModel([calls("cashier", input="x"), says("done")])
+    lead = us.Agent("lead", model=model, sub_agents=[cashier()])
+
+    handle = lead.submit_resume(token_of(lead.run("go", system=system)), us.Approve(), system=system)
+
+    events = list(handle.events(inner=True))
+    assert kinds(events, "lead", "cashier")[:2] == ["ToolStarted", "ToolFinished"]
+    assert kinds(events, "lead")[:2] == ["ToolStarted", "ToolFinished"]
+    assert kinds(events, "lead")[-1] == "RunFinished"
+
+
+def test_a_group_that_goes_on_is_cancelled_with_all_inside(gate: Gate, system: us.ActorSystem) -> None:
+    group = us.SequentialAgent("desk", [us.Agent("clerk", model=gate)])
+    handle = group.submit_resume(token_of(group.run("hi", system=system)), "Ada", system=system)
+    assert gate.entered.wait(WAIT)
+
+    assert handle.cancel()
+
+    *_, last = handle.events(inner=True)
+    assert isinstance(last, us.RunFailed) and isinstance(last.error, us.RunCancelled)
+    assert system.in_flight == 0
+
+
+# --- what the call itself raises
+
+
+@pytest.mark.parametrize(
+    ("id", "wrong", "answer", "error"),
+    [
+        ("asker", "x", "Ada", us.UnknownToken),
+        ("asker", "", us.Approve(), TypeError),
+        ("asker", "", {"nothing": "Ada"}, us.ProtocolViolation),
+        ("another", "", "Ada", ValueError),
+    ],
+)
+def test_what_does_not_fit_is_raised_at_once_and_the_token_stands(
+    id: str,
+    wrong: str,
+    answer: str | us.Decision | dict[str, us.PauseAnswer],
+    error: type[Exception],
+    system: us.ActorSystem,
+) -> None:
+    agent = asker()
+    token = token_of(agent.run("hi", system=system))
+
+    with pytest.raises(error):
+        asker(id).submit_resume(token + wrong, answer, system=system)
+
+    assert system.in_flight == 0
+    assert agent.submit_resume(token, "Ada", system=system).result(WAIT).text == "Hello Ada"
+
+
+def test_another_definition_is_refused_at_once_unless_it_is_adopted(store: DictStore) -> None:
+    with us.ActorSystem("shop", store=store) as system:
+        token = token_of(asker().run("hi", system=system))
+        changed = asker().replace(system_prompt="Be kind.")
+
+        with pytest.raises(us.SpecChanged):
+            changed.submit_resume(token, "Ada", system=system)
+
+        assert changed.submit_resume(token, "Ada", adopt=True, system=system).result(WAIT).text == "Hello Ada"
+
+
+def test_the_store_is_asked_on_the_callers_thread_before_there_is_a_handle(store: DictStore) -> None:
+    asked: list[tuple[str, bool]] = []
+    caller = threading.get_ident()
+    with us.ActorSystem("shop", store=store) as system:
+        agent = asker()
+        token = token_of(agent.run("hi", system=system))
+        store.on_call = lambda method: asked.append((method, threading.get_ident() == caller))
+
+        handle = agent.submit_resume(token, "Ada", system=system)
+
+        assert asked[:2] == [("get", True), ("take", True)]
+        assert handle.result(WAIT).text == "Hello Ada"
+
+
+@pytest.mark.parametrize("broken", ["get", "take"])
+def test_a_store_that_fails_is_an_error_at_once_and_the_token_stands(store: DictStore, broken: str) -> None:
+    def fail(method: str) -> None:
+        if method == broken:
+            raise ConnectionError("the disk is away")
+
+    with us.ActorSystem("shop", store=store) as system:
+        agent = asker()
+        token = token_of(agent.run("hi", system=system))
+        store.on_call = fail
+        with pytest.raises(us.StoreError, match="the disk is away"):
+            agent.submit_resume(token, "Ada", system=system)
+        store.on_call = lambda _: None
+
+        assert agent.submit_resume(token, "Ada", system=system).result(WAIT).text == "Hello Ada"
+
+
+def test_of_many_who_bring_one_token_one_gets_a_handle(system: us.ActorSystem) -> None:
+    agent = asker()
+    token = token_of(agent.run("hi", system=system))
+    together = threading.Barrier(8, timeout=WAIT)
+    handles: list[us.RunHandle[str]] = []
+    refused: list[us.TokenUsed] = []
+
+    def bring() -> None:
+        together.wait()
+        try:
+            handles.append(agent.submit_resume(token, "Ada", system=system))
+        except us.TokenUsed as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=bring, daemon=True) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(WAIT)
+
+    assert (len(handles), len(refused)) == (1, 7)
+    assert handles[0].result(WAIT).text == "Hello Ada"
+
+
+def test_calls_for_the_callers_thread_are_refused_as_by_submit_and_the_token_stands(system: us.ActorSystem) -> None:
+    turns = [says(ASKS), calls("sign"), says("ok")]
+    agent = us.Agent("clerk", model=ScriptedModel(turns), tools=[sign])
+    token = token_of(agent.run("hi", system=system))
+
+    with pytest.raises(ValueError, match=r"tool 'sign' has isolation='caller'.*after .*submit_resume\(\) none does"):
+        agent.submit_resume(token, "Ada", system=system)
+    with pytest.raises(ValueError, match="tool 'sign'"):
+        us.SequentialAgent("desk", [agent]).submit_resume(token, "Ada", system=system)
+
+    outcome = agent.resume(token, "Ada", system=system)
+    assert [result.content for result in results_of(outcome)] == ["signed"]
+
+
+# --- inside of a run
+
+
+def test_a_tool_may_go_on_with_a_run_of_its_own_agent_and_not_wait_for_it(system: us.ActorSystem) -> None:
+    handles: list[us.RunHandle[str]] = []
+    tokens: list[str] = []
+
+    def again(wait: bool) -> str:
+        handle = me.submit_resume(tokens.pop(), "Ada")
+        handles.append(handle)
+        return handle.result(WAIT).text if wait else handle.run_id
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        said = request.messages[-1]
+        if said.tool_results:
+            return says("ok")
+        if said.text in ("yes", "no"):
+            return calls("again", wait=said.text == "yes")
+        return says(ASKS if request.turn == 1 else f"Hello {said.text}")
+
+    me = us.Agent("me", model=FunctionModel(answer), tools=[again])
+    tokens += [token_of(me.run("ask", system=system)) for _ in range(2)]
+
+    waited = me.run("yes", system=system)
+    begun = me.run("no", system=system)
+
+    assert "me -> me" in results_of(waited)[0].content
+    assert not results_of(begun)[0].is_error
+    assert results_of(begun)[0].content == handles[1].run_id
+    assert handles[1].result(WAIT).text == "Hello Ada"
