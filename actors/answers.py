@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.errors import ProtocolViolation
@@ -19,12 +19,19 @@ if TYPE_CHECKING:
     from understudy.orchestration.runner import Runner
     from understudy.outcomes import PauseAnswer
 
+    from .story import Finished
+
 NUMBERS = ("max_iterations", "max_turns", "max_continues", "max_output_retries")
 """Limits of agents, of which groups have none themselves."""
 
 
-def feed_answer(record: RunRecord, runner: Runner[object], answer: Answer, options: ResumeOptions) -> None:
+def feed_answer(
+    record: RunRecord, runner: Runner[object], answer: Answer, options: ResumeOptions
+) -> Sequence[Finished]:
     """Raise the limits and feed the answer to the run's machine, or change nothing.
+
+    Returns:
+        The calls that have their result by the answer; whoever goes on with the run tells of them.
 
     Raises:
         TypeError: the answer is not of the kind the run waits for.
@@ -39,7 +46,7 @@ def feed_answer(record: RunRecord, runner: Runner[object], answer: Answer, optio
         raise type(error)(f"run {record.run_id}: {error}") from None
     if isinstance(record, GroupRecord):
         _go_on(record, given, options)
-        return
+        return ()
     assert isinstance(record, Record)
     machine = record.machine
     assert machine is not None
@@ -50,8 +57,7 @@ def feed_answer(record: RunRecord, runner: Runner[object], answer: Answer, optio
         budget=options.budget,
         max_output_retries=options.max_output_retries,
     )
-    if given:
-        machine.respond(given)
+    return record.respond(given) if given else ()
 
 
 def _go_on(record: GroupRecord, given: Mapping[str, PauseAnswer], options: ResumeOptions) -> None:

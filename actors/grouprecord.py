@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -24,7 +24,7 @@ from understudy.session import SessionOverlay, SessionState
 from .awaited import Wait
 from .clockwork import Alarm, ring_at
 from .runrecord import RunDriver, RunRecord, Stale
-from .story import ChildBegan
+from .story import ChildBegan, Finished
 from .waiting import graph
 
 if TYPE_CHECKING:
@@ -113,8 +113,9 @@ class GroupRecord(RunRecord):
         self.account.settle()
         return self.machine.to_json()
 
-    def respond(self, answers: Mapping[str, PauseAnswer]) -> None:
+    def respond(self, answers: Mapping[str, PauseAnswer]) -> Sequence[Finished]:
         self.machine.respond(answers)
+        return ()
 
     def is_at_limit(self) -> bool:
         return self.machine.at_limit()

@@ -87,7 +87,7 @@ def continued(
     child.session.changes.update(saved.session)
     child.session.removed = frozenset(saved.removed)
     if paused.answers:  # else it stood at a limit
-        child.respond(paused.answers)
+        child.story.note_settled(child.respond(paused.answers))
     return _part_of(outer, child)
 
 

@@ -18,6 +18,7 @@ from understudy.session import RunContext, SessionOverlay, SessionState
 from .memory import recall
 from .orders import Executed, Paused
 from .runrecord import RunRecord
+from .story import Finished
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
@@ -103,9 +104,16 @@ class Record(RunRecord):
         assert self.machine is not None
         return self.machine.to_json()
 
-    def respond(self, answers: Mapping[str, PauseAnswer]) -> None:
+    def respond(self, answers: Mapping[str, PauseAnswer]) -> Sequence[Finished]:
         assert self.machine is not None
+        round_ = self.machine.state.round
+        if round_ is None:
+            self.machine.respond(answers)
+            return ()
+        before = set(round_.results)
         self.machine.respond(answers)
+        found = [(call, round_.results.get(call.id)) for call in round_.calls if call.id not in before]
+        return [(call, result) for call, result in found if result is not None]
 
     def is_at_limit(self) -> bool:
         return self.machine is not None and self.machine.at_limit()

@@ -24,7 +24,7 @@ from understudy.scope import Scope, enter_scope
 from understudy.session import SessionOverlay, SessionState
 
 from .reply import Reply
-from .story import Story
+from .story import Finished, Story
 
 if TYPE_CHECKING:
     from understudy.orchestration.port import RunOptions
@@ -175,8 +175,8 @@ class RunRecord(ABC):
         """Return the machine as text."""
 
     @abstractmethod
-    def respond(self, answers: Mapping[str, PauseAnswer]) -> None:
-        """Feed a person's answers, by the ids of the pauses."""
+    def respond(self, answers: Mapping[str, PauseAnswer]) -> Sequence[Finished]:
+        """Feed a person's answers, by the ids of the pauses; returns the calls that have their result by them."""
 
     @abstractmethod
     def is_at_limit(self) -> bool:

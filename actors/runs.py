@@ -131,8 +131,10 @@ class Runs:
         with self._tokens.claimed(token, read) as paused:
             scope = _scope(options.timeout)
             paused.account.enter(scope.account)  # the limits that it is held to are those of whoever resumes it
-            feed_answer(paused, runner, answer, options)
-            return paused.continued(scope, options.deps)
+            settled = feed_answer(paused, runner, answer, options)
+            record = paused.continued(scope, options.deps)
+            record.story.note_settled(settled)
+            return record
 
     def load(
         self,

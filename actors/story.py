@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -92,6 +93,12 @@ class Story:
             self.facts.append(fact)
             for listener in self._listeners:
                 listener.wake()
+
+    def note_settled(self, calls: Iterable[Finished]) -> None:
+        """Add calls that have their result without having run, by what a person answered."""
+        for call, result in calls:
+            self.note(call)
+            self.note((call, result))
 
     def end(self, ending: Outcome[object] | BaseException) -> None:
         """Add the last fact; a second one is dropped."""

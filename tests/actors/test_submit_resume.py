@@ -214,6 +214,40 @@ def test_a_run_that_pauses_again_ends_the_events_with_the_next_token(system: us.
     assert agent.submit_resume(last.outcome.token, "So.", system=system).result(WAIT).text == "I see."
 
 
+def settled(events: list[us.Event], *path: str) -> list[tuple[str, str]]:
+    """Return the names of the calls that began and ended in the events, each with its result."""
+    begun = [event.call.id for event in events if isinstance(event, us.ToolStarted) and event.path == path]
+    ended = [event for event in events if isinstance(event, us.ToolFinished) and event.path == path]
+    assert begun == [event.call.id for event in ended]
+    return [(event.call.name, event.result.content) for event in ended]
+
+
+def test_calls_that_an_answer_settles_are_told_with_their_results(system: us.ActorSystem) -> None:
+    turn = calls("refund", order="7") + calls("refund", order="8") + calls("ask_user", question="Who?")
+    agent = us.Agent("clerk", model=ScriptedModel([turn, says("ok")]), tools=[refund, us.ask_user])
+    waiting = agent.run("go", system=system)
+    assert isinstance(waiting, us.NeedsApproval)
+    question = waiting.pauses[1].id
+    first, second = [call.id for call in waiting.calls]
+
+    handle = agent.submit_resume(waiting.token, {second: us.Reject("too much"), question: "Ada"}, system=system)
+    events = list(handle.events())
+    again = agent.submit_resume(token_of(handle.result(WAIT)), {first: us.Approve()}, system=system)
+
+    assert settled(events, "clerk") == [("refund", "Rejected: too much"), ("ask_user", "Ada")]
+    assert settled(list(again.events()), "clerk") == [("refund", "paid 7")]
+
+
+def test_calls_inside_that_an_answer_settles_are_told_there(system: us.ActorSystem) -> None:
+    model = ScriptedModel([calls("cashier", input="x"), says("done")])
+    lead = us.Agent("lead", model=model, sub_agents=[cashier()])
+    group = us.SequentialAgent("desk", [lead])
+
+    handle = group.submit_resume(token_of(group.run("go", system=system)), us.Reject("no"), system=system)
+
+    assert settled(list(handle.events(inner=True)), "desk", "lead", "cashier") == [("refund", "Rejected: no")]
+
+
 def test_what_happens_inside_of_a_group_that_goes_on_is_told_under_the_ids_it_had(system: us.ActorSystem) -> None:
     group = us.ParallelAgent("desk", [asker(), us.SequentialAgent("till", [cashier()])])
     begun = group.submit("go", system=system)
