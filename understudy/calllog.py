@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from understudy.events import ChildFinished, ChildStarted, Event, ToolFinished, ToolStarted
-from understudy.messages import JsonValue, ToolCall, ToolResult
+from understudy.messages import JsonValue, Message, ToolCall, ToolResult
 from understudy.outcomes import Complete
 
 Report: TypeAlias = "dict[str, JsonValue]"
@@ -48,23 +48,44 @@ class CallLog:
         """Take note of an event."""
         match event:
             case ToolStarted(run_id=run_id, path=path, call=call):
-                self._calls.append(_Call(run_id, path, call))
+                if self._open(run_id, call) is None:  # a sub-agent's goes on after a pause inside of it
+                    self._calls.append(_Call(run_id, path, call))
             case ToolFinished(run_id=run_id, path=path, call=call, result=result):
-                # Ids are unique within a turn only, and a call that was refused never started.
-                for one in reversed(self._calls):
-                    if one.result is None and (one.run_id, one.call.id) == (run_id, call.id):
-                        one.result = result
-                        break
-                else:
+                begun = self._open(run_id, call)
+                if begun is None:  # a call that was refused never started
                     self._calls.append(_Call(run_id, path, call, result))
+                else:
+                    begun.result = result
             case ChildStarted() | ChildFinished():
                 self._children.setdefault(event.child_run_id, {}).update(_child_report(event))
             case _:
                 pass
 
-    def put_first(self, calls: Sequence[tuple[ToolCall, ToolResult | None]]) -> None:
-        """Take note of calls that were made before all others."""
-        self._calls[:0] = [_Call("", (), call, result) for call, result in calls]
+    def _open(self, run_id: str, call: ToolCall) -> _Call | None:
+        """Return what there is of a call that began and has no result; ids are unique within a turn only."""
+        for one in reversed(self._calls):
+            if one.result is None and (one.run_id, one.call.id) == (run_id, call.id):
+                return one
+        return None
+
+    def put_first(self, messages: Sequence[Message]) -> None:
+        """Take note of the calls that a run made before its events were heard.
+
+        Args:
+            messages: what the run added to its history; of equal calls in it, the last ones are those that were heard of.
+        """
+        heard = [one.call for one in self._calls if len(one.path) < 2]  # by value: ids come back in later turns
+        before: list[_Call] = []
+        results: dict[str, ToolResult] = {}
+        for message in reversed(messages):
+            results |= {result.call_id: result for result in message.tool_results}
+            for call in reversed(message.tool_calls):
+                result = results.pop(call.id, None)
+                if call in heard:
+                    heard.remove(call)
+                elif result is not None:  # else it waits
+                    before.append(_Call("", (), call, result))
+        self._calls[:0] = reversed(before)
 
     def report(self) -> Report:
         """Return the calls as JSON, and the runs inside if there were any."""

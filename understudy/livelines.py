@@ -38,14 +38,16 @@ class _AtWork:
 
     path: tuple[str, ...]
     name: str
-    turn: int
+    turn: int | None
+    """None until a turn begins, of a run that goes on with calls of an earlier one."""
     open: list[ToolCall] = field(default_factory=list[ToolCall])
     reached: dict[str, str] = field(default_factory=dict[str, str])
     """How far the calls are that said so, by their ids."""
 
     def said(self) -> str:
         calls = ", ".join([self._named(call) for call in self.open])
-        doing = f"turn {self.turn}: {'running ' + one_line(calls) if calls else 'asking the model'}"
+        turn = "" if self.turn is None else f"turn {self.turn}: "
+        doing = f"{turn}{'running ' + one_line(calls) if calls else 'asking the model'}"
         return f"{self.name}: {doing}" if self.name else doing
 
     def _named(self, call: ToolCall) -> str:
@@ -68,6 +70,7 @@ class Live:
 
     def see(self, event: Event) -> None:
         """Show a turn, a call, how far it is, a result, or a run inside that begins or ends."""
+        self._status.start()  # again, if it was closed and the run goes on; else this does nothing
         name = self._names.of(event)
         match event:
             case ToolFinished(call=call, result=result):
@@ -90,7 +93,7 @@ class Live:
             self._status.update(self._doing())
 
     def close(self) -> None:
-        """Take the lines of what is at work away; those of what ended stay."""
+        """Take the lines of what is at work away, until the next event; those of what ended stay."""
         self._status.stop()
 
     def _work(self, event: Event, name: str) -> bool:
@@ -103,8 +106,7 @@ class Live:
                 del self._at_work[event.run_id]
             case ToolStarted(call=call):
                 self._watch.start(event.run_id, call.id)
-                if run is not None:
-                    run.open.append(call)
+                self._at_work.setdefault(event.run_id, _AtWork(event.path, name, None)).open.append(call)
             case ToolProgress(call=call) if run is not None:
                 run.reached[call.id] = shown_progress(event)
             case ToolFinished(call=call) if run is not None:

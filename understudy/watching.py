@@ -19,7 +19,7 @@ class Progress(Protocol):
         ...
 
     def close(self) -> None:
-        """Take away what is not to stay. A second call does nothing."""
+        """Take away what is not to stay, until the next event. A second call does nothing."""
         ...
 
 

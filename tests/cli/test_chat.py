@@ -141,6 +141,48 @@ def test_pauses_inside_of_a_group_are_asked_for_one_after_another(
     assert "no agent of desk has a memory" in err
 
 
+def test_what_a_group_did_before_and_after_its_pauses_is_in_its_report(
+    typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def look(order: str) -> str:
+        return f"order {order}"
+
+    paying = calls("look", order="1") + calls("refund", order="2") + calls("refund", order="3")
+    model = ScriptedModel([paying, calls("refund", order="4"), calls("look", order="5"), says("done")])
+    payer = us.Agent("payer", model=model, tools=[look, refund])
+    lead = us.Agent("lead", model=ScriptedModel([calls("payer", input="x"), says("all done")]), sub_agents=[payer])
+    typed("pay", "n too much", 'e {"order": "30"}', "y")
+
+    assert chat_made(us.SequentialAgent("desk", [lead]), "--json") == 0
+
+    report = json.loads(capsys.readouterr().out)
+    assert [(call["path"][-1], call["name"], call["result"]) for call in report["tool_calls"]] == [
+        ("lead", "payer", "done"),
+        ("payer", "look", "order 1"),
+        ("payer", "refund", "Rejected: too much"),
+        ("payer", "refund", "paid 30"),
+        ("payer", "refund", "paid 4"),
+        ("payer", "look", "order 5"),
+    ]
+    assert [(child["path"], child["status"], child["text"]) for child in report["children"]] == [
+        (["desk", "lead"], "complete", "all done")
+    ]
+
+
+def test_what_was_done_before_a_failure_is_in_the_report_across_the_pause(
+    typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ScriptedModel([calls("refund", order="1"), calls("refund", order="2"), us.BadReply("lost")])
+    agent = us.Agent("cashier", model=model, tools=[refund])
+    typed("pay", "y", "y")
+
+    assert chat_made(agent, "--json") == 1
+
+    report = json.loads(capsys.readouterr().out)
+    assert report["outcome"] == "error"
+    assert [call["result"] for call in report["tool_calls"]] == ["paid 1", "paid 2"]
+
+
 def test_lines_that_end_in_a_question_leave_a_run_that_waits(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
     typed("pay")
 
@@ -178,6 +220,11 @@ def refund(order: str) -> str:
     """Pay back."""
     return f"paid {order}"
 
+@us.tool(approval=True)
+def stall() -> str:
+    threading.Event().wait()
+    return "never"
+
 def hang() -> str:
     print("hanging", flush=True)
     threading.Event().wait()
@@ -188,6 +235,7 @@ agents:
   - {id: cashier, model: rehearsal, tools: ['tools.py:refund']}
   - {id: clerk, model: rehearsal}
   - {id: slow, model: rehearsal, tools: ['tools.py:hang']}
+  - {id: staller, model: rehearsal, tools: ['tools.py:stall']}
 """
 
 
@@ -231,6 +279,26 @@ def test_an_interrupt_cancels_the_run_and_another_one_ends_the_chat(shop: Path) 
         screen.interrupt()
 
         assert screen.status() == 130
+        assert "Traceback" not in screen.screen
+
+
+def test_after_an_answer_progress_is_live_and_an_interrupt_cancels_the_run(shop: Path) -> None:
+    pytest.importorskip("rich")
+    with on_terminal("chat", "shop.yaml", "staller", cwd=shop) as screen:
+        screen.wait_for("> ")
+        screen.type("wait\n")
+        screen.wait_for("[y/N/e] ")
+        assert screen.has_cursor
+        screen.type("y\n")
+        screen.wait_for("turn 1: running stall")
+        assert not screen.has_cursor
+        screen.type("\x03")
+        screen.wait_for("the run was cancelled")
+        screen.wait_for("Ctrl-C again")
+        screen.wait_for("> ")
+        screen.type("\x04")
+
+        assert screen.status() == 0
         assert "Traceback" not in screen.screen
 
 

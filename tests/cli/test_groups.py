@@ -231,11 +231,36 @@ def test_several_pauses_are_answered_one_by_one_or_together(capsys: pytest.Captu
 
     assert resume_made(desk, token, *STORE, "--pause", ids[0], "--answer", "Ada", "--pause", ids[1], "--approve") == 3
 
-    err = capsys.readouterr().err
-    assert err.startswith("understudy: the run waits, in desk > porter, for an answer to: who?\nGo on with: ")
-    token = shlex.split(err.splitlines()[-1].removeprefix("Go on with: understudy resume "))[0]
+    *progress, why, how = capsys.readouterr().err.splitlines()
+    assert "desk > clerk: turn 2: asking the model" in progress
+    assert "desk > till > cashier: call refund(order='7')" in progress
+    assert "desk: porter begins" not in progress
+    assert why == "understudy: the run waits, in desk > porter, for an answer to: who?"
+    token = shlex.split(how.removeprefix("Go on with: understudy resume "))[0]
     assert resume_made(desk, token, *STORE, "--answer", "Bea", "--json") == 0
     assert json.loads(report_of(capsys)["combined_text"]) == ["clerk heard Ada", "paid", "porter heard Bea"]
+
+
+def test_the_report_of_a_group_that_goes_on_has_its_children_and_calls_since(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    desk = waiting()
+    assert run_made(desk, "go", *STORE, "--json") == 3
+    first = report_of(capsys)
+    pauses = [pause["id"] for pause in first["pauses"]]
+
+    words = ("--pause", pauses[0], "--answer", "Ada", "--pause", pauses[1], "--reject", "no")
+    assert resume_made(desk, first["token"], *STORE, *words, "--json") == 3
+
+    report = report_of(capsys)
+    assert [(call["path"], call["result"]) for call in report["tool_calls"]] == [
+        (["desk", "till", "cashier"], "Rejected: no")
+    ]
+    assert {tuple(child["path"]): child["status"] for child in report["children"]} == {
+        ("desk", "clerk"): "complete",
+        ("desk", "till"): "complete",
+        ("desk", "till", "cashier"): "complete",
+    }
 
 
 @pytest.mark.parametrize(

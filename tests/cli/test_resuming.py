@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+import understudy as us
 from tests.cli.test_main import TOOLS
+from tests.support.commands import resume_made, run_made
 from tests.support.paths import ROOT
+from tests.support.terminals import on_terminal
 from understudy.cli import main
+from understudy.testing import ScriptedModel, says
 
 SPEC = """\
 agents:
   - {id: cashier, model: rehearsal, tools: [refund]}
   - {id: clerk, model: rehearsal, tools: [find], max_iterations: 0}
+"""
+HANGS = """
+import threading
+import understudy as us
+
+def find(word: str) -> str:
+    return word
+
+@us.tool(approval=True)
+def refund(order: str, cents: int) -> str:
+    threading.Event().wait()
+    return "never"
 """
 STORE = ("--store", "sqlite:///shop.db")
 
@@ -51,6 +69,14 @@ def paused(capsys: pytest.CaptureFixture[str]) -> str:
     token = report(capsys)["token"]
     assert isinstance(token, str)
     return token
+
+
+PROGRESS = ["  call refund(order='text', cents=1)", "  refund gave, after TIME: done", "turn 2: asking the model"]
+
+
+def shown(err: str) -> list[str]:
+    """Return the lines of progress, without how long things took."""
+    return re.sub(r"\d+\.\d\d s", "TIME", err).splitlines()
 
 
 def test_a_run_that_waits_in_a_store_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +123,7 @@ def test_an_approval_lets_the_run_go_on_to_its_answer(capsys: pytest.CaptureFixt
     status = resume(token, *STORE, "--approve")
 
     out, err = capsys.readouterr()
-    assert (status, err) == (0, "")
+    assert (status, shown(err)) == (0, PROGRESS)
     assert out.startswith("(rehearsal) 1 of 1 tools were called:")
 
 
@@ -106,9 +132,9 @@ def test_a_rejection_is_read_by_the_model_and_stands_in_the_report(capsys: pytes
 
     status = resume(token, *STORE, "--reject", "too much", "--json")
 
-    calls = report(capsys)["tool_calls"]
-    assert status == 0
-    assert calls == [
+    out, err = capsys.readouterr()
+    assert (status, err) == (0, "")
+    assert json.loads(out)["tool_calls"] == [
         {
             "name": "refund",
             "arguments": {"order": "text", "cents": 1},
@@ -116,6 +142,88 @@ def test_a_rejection_is_read_by_the_model_and_stands_in_the_report(capsys: pytes
             "is_error": True,
         }
     ]
+
+
+@us.tool(approval=True)
+def pay(order: str) -> str:
+    """Pay back."""
+    return f"paid {order}"
+
+
+def look(order: str) -> str:
+    """Look an order up."""
+    return f"order {order}"
+
+
+def call(name: str, order: str, id: str = "c1") -> us.ModelTurn:
+    """Make a turn with one call; models may give calls of several turns the same id."""
+    return us.ModelTurn((us.ToolCall(id, name, {"order": order}),))
+
+
+def made(*turns: us.ModelTurn | Exception) -> us.Agent:
+    return us.Agent("clerk", model=ScriptedModel(turns), tools=[pay, look])
+
+
+def told(calls: object) -> list[tuple[object, object]]:
+    """Return the names and results of the calls of a report."""
+    assert isinstance(calls, list)
+    return [(each["name"], each["result"]) for each in cast("list[dict[str, object]]", calls)]
+
+
+def test_calls_made_before_and_after_the_pause_are_in_the_report_once_each(capsys: pytest.CaptureFixture[str]) -> None:
+    both = call("pay", "3") + call("look", "4", "c2")
+    agent = made(call("look", "1"), call("look", "2"), both, call("look", "5"), says("ok"))
+    assert run_made(agent, "go", *STORE, "--json") == 3
+    waiting = report(capsys)
+
+    assert resume_made(agent, str(waiting["token"]), *STORE, "--approve", "--json") == 0
+
+    assert told(waiting["tool_calls"]) == [("look", "order 1"), ("look", "order 2"), ("look", "order 4")]
+    assert told(report(capsys)["tool_calls"]) == [
+        ("look", "order 1"),
+        ("look", "order 2"),
+        ("look", "order 4"),
+        ("pay", "paid 3"),
+        ("look", "order 5"),
+    ]
+
+
+def test_calls_that_wait_again_are_not_reported_as_made(capsys: pytest.CaptureFixture[str]) -> None:
+    agent = made(call("pay", "1"), call("pay", "2"))
+    assert run_made(agent, "go", *STORE, "--json") == 3
+
+    assert resume_made(agent, str(report(capsys)["token"]), *STORE, "--approve", "--json") == 3
+
+    again = report(capsys)
+    assert told(again["tool_calls"]) == [("pay", "paid 1")]
+    assert again["waiting"] == [{"name": "pay", "arguments": {"order": "2"}}]
+
+
+def test_a_run_that_fails_after_its_pause_says_what_it_did_since(capsys: pytest.CaptureFixture[str]) -> None:
+    agent = made(call("pay", "1"), us.BadReply("lost"))
+    assert run_made(agent, "go", *STORE, "--json") == 3
+
+    assert resume_made(agent, str(report(capsys)["token"]), *STORE, "--approve", "--json") == 1
+
+    failed = report(capsys)
+    assert failed["outcome"] == "error"
+    assert told(failed["tool_calls"]) == [("pay", "paid 1")]
+
+
+def test_an_interrupt_cancels_a_run_that_goes_on_and_progress_is_live(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("rich")
+    (shop / "tools.py").write_text(HANGS)
+    token = paused(capsys)
+
+    with on_terminal("resume", token, "shop.yaml", "--tools", "tools.py", *STORE, "--approve", cwd=shop) as screen:
+        screen.wait_for("running refund")
+        screen.type("\x03")
+
+        assert screen.status() == 130
+        assert "interrupted; the run was cancelled" in screen.screen
+        assert screen.has_cursor
 
 
 def test_a_limit_goes_on_when_it_is_raised(capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +251,7 @@ def test_another_process_finds_the_store_in_the_environment(
         check=False,
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, shown(done.stderr)) == (0, PROGRESS)
 
 
 @pytest.mark.parametrize(

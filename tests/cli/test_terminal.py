@@ -191,6 +191,22 @@ def test_a_sub_agent_that_was_given_up_has_no_line_any_more() -> None:
     assert progress.at_work() == ["turn 1: asking the model"]
 
 
+def test_a_run_that_goes_on_with_calls_of_an_earlier_turn_has_a_line_too() -> None:
+    pytest.importorskip("rich")
+    stream = io.StringIO()
+    progress = Live(stream, clock=Ticks())
+
+    progress.see(ToolStarted(path=("lead",), run_id="r1", call=LOOK))
+    began = progress.at_work()
+    progress.see(ToolFinished(path=("lead",), run_id="r1", call=LOOK, result=ToolResult("c1", "7")))
+    progress.see(TurnStarted(path=("lead",), run_id="r1", turn=2))
+    asked = progress.at_work()
+    progress.close()
+
+    assert (began, asked) == (["running look"], ["turn 2: asking the model"])
+    assert "✓ look(sku='[bold]A-113')  0.50 s  7" in stream.getvalue()
+
+
 def test_of_many_runs_at_work_some_are_counted() -> None:
     pytest.importorskip("rich")
     progress = Live(io.StringIO(), clock=Ticks())

@@ -37,6 +37,11 @@ class Terminal:
         """All that was printed, without what steers the terminal."""
         return STEERING.sub("", self._raw.decode(errors="replace"))
 
+    @property
+    def has_cursor(self) -> bool:
+        """Whether the cursor is to be seen, which live lines hide while they are there."""
+        return self._raw.rfind(b"\x1b[?25h") >= self._raw.rfind(b"\x1b[?25l")
+
     def wait_for(self, text: str) -> str:
         """Wait until a text is printed after what was waited for before, and return what came up to its end."""
         limit = time.monotonic() + LONGEST

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import secrets
 import sys
 from collections.abc import Mapping
@@ -17,13 +18,13 @@ from understudy.orchestration import Agent
 from understudy.outcomes import NeedsApproval, NeedsInput
 from understudy.report import COMPLETE, INTERRUPTED, WAITING, as_json, for_people, status_of
 from understudy.terminal import Quiet, progress_on
+from understudy.watching import Progress
 
 from . import options
 from .asking import answers_to
 from .lines import Lines
 from .loading import agents_in, check_tools, load
 from .printing import put, tell, warn
-from .resume import log_calls
 from .run import add_parameters, begin, parameters, watch
 from .waiting import repeated, system_of, without_vain_token
 
@@ -158,8 +159,7 @@ class Chat:
     def _answer(self, text: str) -> None:
         log = CallLog()
         progress = progress_on(sys.stderr) if self._lines.interactive else Quiet()
-        ended: Outcome[object] | BaseException
-        try:
+        with contextlib.closing(progress):
             handle = begin(
                 self._runner,
                 text,
@@ -169,18 +169,16 @@ class Chat:
                 conversation_id=self._conversation,
             )
             ended = watch(handle, log.see, progress.see)
-        finally:
-            progress.close()
-        while isinstance(ended, (NeedsInput, NeedsApproval)):
-            ended = self._resumed(ended, log)
-            if not isinstance(ended, BaseException) and ended.messages:  # what happened since sent no events here
-                log = CallLog()
-                log_calls(ended.messages, log)
+            while isinstance(ended, (NeedsInput, NeedsApproval)):
+                progress.close()  # the person's lines come now
+                ended = self._resumed(ended, log, progress)
         self._tell(ended, log)
         if isinstance(ended, KeyboardInterrupt):
             raise ended
 
-    def _resumed(self, waiting: NeedsInput | NeedsApproval, log: CallLog) -> Outcome[object] | BaseException:
+    def _resumed(
+        self, waiting: NeedsInput | NeedsApproval, log: CallLog, progress: Progress
+    ) -> Outcome[object] | BaseException:
         """Have a person answer, and go on with the run.
 
         Raises:
@@ -194,11 +192,12 @@ class Chat:
             raise EOFError
         self._interrupts = 0
         try:
-            return self._runner.resume(waiting.token, answers, timeout=self._arguments.timeout, system=self._system)
-        except KeyboardInterrupt:
-            return KeyboardInterrupt("the run was cancelled")
-        except (UnderstudyError, ExceptionGroup) as error:
+            handle = self._runner.submit_resume(
+                waiting.token, answers, timeout=self._arguments.timeout, system=self._system
+            )
+        except UnderstudyError as error:
             return error
+        return watch(handle, log.see, progress.see)
 
     def _tell(self, ended: Outcome[object] | BaseException, log: CallLog) -> None:
         """Print how a run ended. Unlike `tell`, lets an interrupt out, which may be to end the chat."""

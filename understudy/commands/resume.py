@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -10,25 +12,27 @@ from understudy.actors.stores import MEMORY
 from understudy.calllog import CallLog
 from understudy.casting import cast_of
 from understudy.errors import ProtocolViolation, UnderstudyError
-from understudy.messages import Message, ToolResult
 from understudy.models import ModelName
 from understudy.orchestration.port import Answer
 from understudy.outcomes import Approve, Decision, Outcome, Reject
 from understudy.providers.credentials import check_key
 from understudy.report import UsageMistake
+from understudy.terminal import Quiet, progress_on
 
 from . import options
 from .loading import agents_in, check_tools, load
 from .printing import tell, warn
+from .run import watch
 from .waiting import repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
     from understudy.actors import ActorSystem
+    from understudy.handles import RunHandle
     from understudy.orchestration.runner import Runner
     from understudy.specs import LoadedSpec
 
 ABOUT = """\
-Go on with a run that waits, and print its answer.
+Go on with a run that waits, and print its answer. Progress goes to standard error, as of run.
 
 The run waits in the store that --store or UNDERSTUDY_STORE named when it began; the spec must define its runner as it did then.
 A token works once. If the run waits again, a new token is printed.
@@ -122,13 +126,15 @@ def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Names
     ended: Outcome[object] | BaseException
     try:
         ended = _resumed(loaded, system, arguments, log)
-    except (UsageMistake, UnderstudyError, ExceptionGroup, KeyboardInterrupt) as error:
+    except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
         ended = error
     ended = without_vain_token(ended, arguments)
     return tell(ended, out, json=arguments.json, log=log, again=repeated(arguments))
 
 
-def _resumed(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namespace, log: CallLog) -> Outcome[object]:
+def _resumed(
+    loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namespace, log: CallLog
+) -> Outcome[object] | BaseException:
     runner = loaded.runner(waiting_runner(arguments, system))
     check_tools(runner)
     inside = agents_in([runner])
@@ -136,8 +142,14 @@ def _resumed(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namesp
         for agent in inside:
             if isinstance(agent.model, ModelName):  # once the token is taken, what was approved is done: look now
                 check_key(agent.model.provider)
-    with cast_of(agents_in(loaded.runners.values()), inside, arguments, warn):
-        return _go_on(runner, arguments, system, log)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(cast_of(agents_in(loaded.runners.values()), inside, arguments, warn))
+        progress = Quiet() if arguments.json else progress_on(sys.stderr)
+        stack.callback(progress.close)
+        ended = watch(_go_on(runner, arguments, system), log.see, progress.see)
+    if not isinstance(ended, BaseException):
+        log.put_first(ended.messages)
+    return ended
 
 
 def waiting_runner(arguments: argparse.Namespace, system: ActorSystem) -> str:
@@ -152,10 +164,10 @@ def waiting_runner(arguments: argparse.Namespace, system: ActorSystem) -> str:
         raise UsageMistake(str(error)) from error
 
 
-def _go_on(runner: Runner[object], arguments: argparse.Namespace, system: ActorSystem, log: CallLog) -> Outcome[object]:
-    """Resume the run. What is wrong with the answer is a `UsageMistake`: nothing was run, and the token stands."""
+def _go_on(runner: Runner[object], arguments: argparse.Namespace, system: ActorSystem) -> RunHandle[object]:
+    """Have the run go on. What is wrong with the answer is a `UsageMistake`: nothing was run, and the token stands."""
     try:
-        outcome = runner.resume(
+        return runner.submit_resume(
             arguments.token,
             _answer(arguments.answers),
             timeout=arguments.timeout,
@@ -166,12 +178,8 @@ def _go_on(runner: Runner[object], arguments: argparse.Namespace, system: ActorS
         )
     except (TypeError, ProtocolViolation) as error:
         raise UsageMistake(f"{error}\n  {HOW_TO_ANSWER}") from error
-    except ExceptionGroup:  # of a group all of whose children failed
-        raise
     except ValueError as error:
         raise UsageMistake(str(error)) from error
-    log_calls(outcome.messages, log)
-    return outcome
 
 
 def _answer(given: Sequence[Given]) -> Answer:
@@ -180,11 +188,3 @@ def _answer(given: Sequence[Given]) -> Answer:
     if given[0].pause is None:
         return given[0].answer
     return {one.pause: one.answer for one in given if one.pause is not None}
-
-
-def log_calls(messages: Sequence[Message], log: CallLog) -> None:
-    """Put a run's tool calls into the log; those of another process have sent no events here."""
-    results: dict[str, ToolResult] = {}
-    for message in reversed(messages):
-        results |= {result.call_id: result for result in message.tool_results}
-        log.put_first([(call, results.pop(call.id, None)) for call in message.tool_calls])
