@@ -35,7 +35,11 @@ class ThreadRuntime:
         checked = _runner(runner)
         _refuse_caller_tools(checked)
         system, record = _prepare(checked, input, options)
-        system.launch(record)
+        try:
+            system.launch(record)
+        except BaseException:  # an interrupt: nobody gets the handle, so nobody could end the run
+            Handle(record).cancel()
+            raise
         return Handle(record)
 
     def run(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Outcome[object]:
@@ -57,7 +61,11 @@ class ThreadRuntime:
         checked = _runner(runner)
         _refuse_caller_tools(checked)
         system, record = _prepare_again(checked, token, answer, options)
-        system.launch(record)
+        try:
+            system.launch(record)
+        except BaseException:  # as in `submit`
+            Handle(record).cancel()
+            raise
         return Handle(record)
 
 

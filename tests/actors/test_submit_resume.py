@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Iterator
-from typing import assert_type
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, assert_type
 
 import pytest
 
@@ -12,6 +15,9 @@ import understudy as us
 from tests.support.scripts import WAIT, finished, results_of
 from tests.support.stores import DictStore
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 ASKS = "__ask_user__: Who?"
 
@@ -397,6 +403,57 @@ def test_calls_for_the_callers_thread_are_refused_as_by_submit_and_the_token_sta
 
     outcome = agent.resume(token, "Ada", system=system)
     assert [result.content for result in results_of(outcome)] == ["signed"]
+
+
+# --- interrupts
+
+
+@contextmanager
+def interrupted_at_the_end_of(function: str) -> Generator[None]:
+    """Raise a `KeyboardInterrupt` on this thread, as a signal may, when a function is about to return."""
+    before = sys.gettrace()
+
+    def calls_of(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+        return its_end if frame.f_code.co_qualname == function else None
+
+    def its_end(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+        if event == "return":
+            sys.settrace(before)
+            raise KeyboardInterrupt
+        return its_end
+
+    sys.settrace(calls_of)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        sys.settrace(before)
+
+
+def test_an_interrupt_before_there_is_a_handle_ends_the_run(gate: Gate, system: us.ActorSystem) -> None:
+    agent = us.Agent("clerk", model=gate)
+    token = token_of(agent.run("hi", system=system))
+
+    with interrupted_at_the_end_of("ActorSystem.launch"):
+        agent.submit_resume(token, "Ada", system=system)
+
+    assert system.in_flight == 0
+    with pytest.raises(us.TokenUsed):
+        agent.submit_resume(token, "Ada", system=system)
+
+
+def test_an_interrupt_before_there_is_a_handle_ends_a_run_that_begins(system: us.ActorSystem) -> None:
+    leave = threading.Event()
+
+    def answer(_: us.ModelRequest) -> us.ModelTurn:
+        leave.wait(WAIT)
+        return says("late")
+
+    with interrupted_at_the_end_of("ActorSystem.launch"):
+        us.Agent("clerk", model=FunctionModel(answer)).submit("hi", system=system)
+
+    assert system.in_flight == 0
+    leave.set()
 
 
 # --- inside of a run

@@ -6,7 +6,8 @@ import argparse
 import contextlib
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
 
 from understudy.calllog import CallLog
@@ -30,6 +31,7 @@ from .waiting import repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
     from understudy.actors import ActorSystem
+    from understudy.handles import RunHandle
     from understudy.orchestration.runner import Runner
     from understudy.outcomes import Outcome
     from understudy.specs import LoadedSpec
@@ -160,7 +162,8 @@ class Chat:
         log = CallLog()
         progress = progress_on(sys.stderr) if self._lines.interactive else Quiet()
         with contextlib.closing(progress):
-            handle = begin(
+            start = partial(
+                begin,
                 self._runner,
                 text,
                 self._given,
@@ -168,7 +171,7 @@ class Chat:
                 system=self._system,
                 conversation_id=self._conversation,
             )
-            ended = watch(handle, log.see, progress.see)
+            ended = _watched(start, log, progress)
             while isinstance(ended, (NeedsInput, NeedsApproval)):
                 progress.close()  # the person's lines come now
                 ended = self._resumed(ended, log, progress)
@@ -191,13 +194,17 @@ class Chat:
             tell(told, self._out, json=self._arguments.json, log=log, again=repeated(self._arguments))
             raise EOFError
         self._interrupts = 0
+        start = partial(
+            self._runner.submit_resume,
+            waiting.token,
+            answers,
+            timeout=self._arguments.timeout,
+            system=self._system,
+        )
         try:
-            handle = self._runner.submit_resume(
-                waiting.token, answers, timeout=self._arguments.timeout, system=self._system
-            )
+            return _watched(start, log, progress)
         except UnderstudyError as error:
             return error
-        return watch(handle, log.see, progress.see)
 
     def _tell(self, ended: Outcome[object] | BaseException, log: CallLog) -> None:
         """Print how a run ended. Unlike `tell`, lets an interrupt out, which may be to end the chat."""
@@ -209,6 +216,17 @@ class Chat:
             warn(aside)
             put(answer, self._out)
         self._status = self._status or status_of(ended)
+
+
+def _watched(
+    start: Callable[[], RunHandle[object]], log: CallLog, progress: Progress
+) -> Outcome[object] | BaseException:
+    """Have a run begin or go on, and watch it; an interrupt cancels it from its first moment on."""
+    try:
+        handle = start()
+    except KeyboardInterrupt:
+        return KeyboardInterrupt("the run was cancelled")
+    return watch(handle, log.see, progress.see)
 
 
 def _new_conversation() -> str:
