@@ -59,7 +59,7 @@ class _Reader:
         inner: whether stories inside of this one are read too.
     """
 
-    __slots__ = ("_inner", "_inside", "_news", "_path", "_position", "_seq", "_story", "_under_way", "over")
+    __slots__ = ("_by_key", "_inner", "_inside", "_news", "_path", "_position", "_seq", "_story", "_under_way", "over")
 
     def __init__(self, story: Story, path: tuple[str, ...], news: _News, *, inner: bool) -> None:
         self._story = story
@@ -70,8 +70,10 @@ class _Reader:
         self._seq = 0
         self._under_way: set[str] = set()
         """Ids of the calls that have begun and not ended."""
-        self._inside: list[tuple[str, _Reader]] = []
-        """What is read of runs inside, by the call or the run that they are."""
+        self._inside: dict[_Reader, None] = {}
+        """What is read of runs inside, in the order in which they began."""
+        self._by_key: dict[str, list[_Reader]] = {}
+        """The same by the call or the run that they are; a call that is made again has several."""
         self.over = False
         """Whether there is nothing more to read here."""
         story.listen(self)
@@ -83,9 +85,10 @@ class _Reader:
         """Read no more, here and inside."""
         self.over = True
         self._story.leave(self)
-        for _, reader in self._inside:
+        for reader in self._inside:
             reader.close()
         self._inside.clear()
+        self._by_key.clear()
 
     def read(self) -> Iterator[Event]:
         """Tell what is there and was not told yet."""
@@ -116,7 +119,8 @@ class _Reader:
         match fact:
             case ChildBegan(run_id=key, story=story) | Delegated(key, story) if self._inner:
                 reader = _Reader(story, (*self._path, story.runner_id), self._news, inner=True)
-                self._inside.append((key, reader))
+                self._inside[reader] = None
+                self._by_key.setdefault(key, []).append(reader)
                 yield from reader.read()
             case _ if isinstance(fact, ENDINGS):
                 self.close()
@@ -125,12 +129,16 @@ class _Reader:
 
     def _rest(self, key: str | None = None) -> Iterator[Event]:
         """Tell what is left of one story inside, or of all, and close it."""
-        ending = [(name, reader) for name, reader in self._inside if key in (None, name)]
-        for _, reader in ending:
+        if key is None:
+            ending = list(self._inside)
+            self._by_key.clear()
+        else:
+            ending = self._by_key.pop(key, [])
+        for reader in ending:
             yield from reader.read()
             yield from reader._rest()
             reader.close()
-        self._inside = [each for each in self._inside if each not in ending]
+            self._inside.pop(reader, None)  # not sooner: a listener that leaves meanwhile closes what is inside
 
 
 _News: TypeAlias = "queue.SimpleQueue[_Reader]"

@@ -9,6 +9,8 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT
+from understudy.actors.story import ChildBegan, ChildEnded, Delegated, Story
+from understudy.actors.telling import events_of
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -201,3 +203,67 @@ def test_who_stops_reading_is_told_no_more(system: us.ActorSystem) -> None:
 
     assert list(events) == []
     assert isinstance(list(handle.events(inner=True))[-1], us.RunFinished)
+
+
+# --- groups that are wide
+
+
+class Key(str):
+    """A run's id that counts how often one is compared with another."""
+
+    compared = 0
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Key.compared += 1
+        return str.__eq__(self, other)
+
+
+def wide(width: int, *, ended: bool) -> Story:
+    """Return the story of a group whose children all began, and then ended one by one or were left when it did."""
+    story = Story("group-1", "group")
+    began = [ChildBegan(n, "child", Key(n), "", Story(f"run-{n}", "child")) for n in range(width)]
+    for child in began:
+        story.note(child)
+    for child in began:
+        child.story.note(1)
+        if ended:
+            story.note(ChildEnded(child, us.RunCancelled("over")))
+    story.end(us.RunCancelled("over"))
+    return story
+
+
+def compared(width: int, *, ended: bool) -> int:
+    """Return how often ids are compared while such a story is told, and check that it is told as it happened."""
+    Key.compared = 0
+
+    events = list(events_of(wide(width, ended=ended), inner=True))
+
+    numbers = [event.run_id for event in events if isinstance(event, us.TurnStarted)]
+    assert numbers == [f"run-{n}" for n in range(width)]
+    assert len(events) == width * (3 if ended else 2) + 1
+    return Key.compared
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_child_of_a_wide_group_is_not_looked_for_among_all_others(ended: bool) -> None:
+    assert compared(1_000, ended=ended) <= 10 * compared(100, ended=ended) + 100
+
+
+def test_what_is_left_of_runs_inside_is_told_in_the_order_in_which_they_began() -> None:
+    first, other, again = [Story(f"run-{n}", "child") for n in range(3)]
+    story = Story("outer-1", "outer")
+    for id in ("call-1", "call-2"):
+        story.note(us.ToolCall(id=id, name="child", arguments={}))
+    for fact in (Delegated("call-1", first), Delegated("call-2", other), Delegated("call-1", again), 1):
+        story.note(fact)
+    events = iter(events_of(story, inner=True))
+    before = [next(events) for _ in range(3)]  # to the turn: the stories inside are read from here on
+
+    for inner in (again, other, first):
+        inner.note(1)
+    story.end(us.RunCancelled("over"))
+
+    assert [type(event) for event in before] == [us.ToolStarted, us.ToolStarted, us.TurnStarted]
+    assert [event.run_id for event in events] == ["run-0", "run-1", "run-2", "outer-1"]
