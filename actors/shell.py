@@ -151,11 +151,16 @@ class ShellPool:
             if not self._may_wake:
                 self._lent.append(shell)
                 return
-            self._may_wake -= 1
-        shell.slot.gate.release()
+            try:
+                shell.slot.gate.release()
+            finally:  # a Ctrl-C comes as soon as the release is done: a shell that was woken is counted all the same
+                self._may_wake -= 1
 
     def arrived(self) -> None:
-        """Wake the next shell that was lent, on the thread of one that was woken and has the interpreter lock now."""
+        """Wake the next shell that was lent, on the thread of one that was woken and has the interpreter lock now.
+
+        A shell's thread is never the main one, so no Ctrl-C comes between taking the next one and waking it.
+        """
         with self._lock:
             if not self._lent:
                 self._may_wake += 1

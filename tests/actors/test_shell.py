@@ -225,6 +225,57 @@ def test_when_all_have_arrived_a_shell_that_is_lent_is_woken_at_once() -> None:
     assert woken == ["a", "b"]
 
 
+class InterruptedBell(Bell):
+    """A gate at whose release a Ctrl-C comes: once the call is done, which is when Python looks for one."""
+
+    def release(self) -> None:
+        super().release()
+        raise KeyboardInterrupt
+
+
+class InterruptedLock:
+    """A pool's lock at whose first release a Ctrl-C comes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._interrupts = True
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if self._interrupts:
+            self._interrupts = False
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("at", ["the gate", "the lock"])
+def test_a_ctrl_c_while_a_shell_is_woken_loses_neither_it_nor_its_place(
+    at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, woken, note = ShellPool(waking=1), list[str](), Note()
+    resting_in(pool, woken, "c", "b")
+    interrupted = Shell(pool, Note(), "a")
+    gate = (InterruptedBell if at == "the gate" else Bell)(woken, "a")
+    interrupted.slot.gate = cast("threading.Lock", gate)
+    pool.park(interrupted, interrupted.slot.gate)
+    if at == "the lock":
+        monkeypatch.setattr(pool, "_lock", InterruptedLock())
+
+    with pytest.raises(KeyboardInterrupt):
+        pool.lend(note)
+
+    assert (woken, interrupted.slot.given) == (["a"], note)
+    pool.lend(Note())
+    assert woken == ["a"]  # it has the only place
+    pool.arrived()
+    assert woken == ["a", "b"]
+    pool.arrived()
+    pool.lend(Note())
+    assert woken == ["a", "b", "c"]  # and gave it back
+
+
 def test_a_shell_says_when_it_has_arrived() -> None:
     pool = ShellPool(waking=1)
 

@@ -252,6 +252,13 @@ MUTANTS = (
         (TEST_SHELL,),
     ),
     Mutant(
+        "a Ctrl-C while a shell is woken gives its place away twice",
+        SHELL,
+        "            try:\n                shell.slot.gate.release()\n            finally:",
+        "            if True:\n                shell.slot.gate.release()\n            if True:",
+        (TEST_SHELL,),
+    ),
+    Mutant(
         "a shell that was lent is woken by nobody where others are on their way",
         SHELL,
         "if not self._lent:",
