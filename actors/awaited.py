@@ -64,6 +64,29 @@ class Merged:
         self.any_will_do = any_will_do
 
 
+class Driving:
+    """Whether a group is driven in this moment; if so it waits for nobody, for its driver may begin or end anything."""
+
+    __slots__ = ("at_work",)
+
+    def __init__(self) -> None:
+        self.at_work = True
+
+    def expects(self, place: int) -> bool:
+        return not self.at_work
+
+
+class Race(Merged):
+    """Runs of which one will do, and which come and go; only the graph adds and removes some, under its lock."""
+
+    __slots__ = ("driving", "links")
+
+    def __init__(self) -> None:
+        self.driving = Driving()
+        self.links: list[Link] = []
+        super().__init__(self.driving, self.links, any_will_do=True)
+
+
 # `Union`, because a name in quotes has no `|` at run time.
 Awaited: TypeAlias = Union[Link, Asked, "Merged", None]
 """None is what can end by means that nobody here knows of: it never leads back."""
@@ -147,6 +170,8 @@ class Wait:
             self.links = (awaited.actor,)
         elif isinstance(awaited, Link):
             self.links = (awaited,)
+        elif isinstance(awaited, Race):
+            self.links, self.choices = awaited.links, (awaited.driving,)
         else:
             self.links, self.choices = links(awaited), choices(awaited)
         self.refuse = refuse
@@ -170,3 +195,17 @@ class Wait:
     def asks(self, link: Link) -> bool:
         """Whether `link` was begun by the waiter or inside of it: then to wait for it is to call it."""
         return self.waiter.run_id in link.begun_in
+
+
+class RaceWait(Wait):
+    """The wait of a group for the first of its children to succeed; no thread blocks.
+
+    Attributes:
+        race: the children.
+    """
+
+    __slots__ = ("race",)
+
+    def __init__(self, waiter: Link, scope: Scope | None) -> None:
+        self.race = Race()
+        super().__init__(waiter, self.race, scope, None)

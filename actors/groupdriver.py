@@ -13,6 +13,7 @@ from functools import partial
 from sys import maxsize
 from typing import TYPE_CHECKING, assert_never
 
+from understudy.ancestry import circular
 from understudy.errors import UnderstudyError, had_its_retries
 from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
 from understudy.orchestration.graph_run import GraphRun
@@ -83,6 +84,7 @@ class GroupDriver(Woken):
 
     def _look(self, *, all_of_them: bool) -> None:
         record = self._record
+        record.look(self._epoch)  # before it takes the news, which are for whoever holds the run
         deadline = record.scope.deadline
         if deadline is not None and time.monotonic() >= deadline:  # before a child's own error says so
             raise timed_out(record)
@@ -90,6 +92,17 @@ class GroupDriver(Woken):
         told = [position for position in ended if self._report(position)]
         if told or all_of_them or record.ready:
             self._go_on(all_of_them=all_of_them)
+        self._refuse_stuck()
+
+    def _refuse_stuck(self) -> None:
+        """End a child that could end only after this run, for no other one is left that may; then it is looked at anew."""
+        way = self._record.waits.settle()
+        for inside in self._record.children.values() if way else ():
+            if inside.record.link is way[1]:
+                error = circular(*[link.runner.id for link in (*way[1:], way[1])])
+                error.run_id = inside.record.run_id
+                current_system().tell_refused(inside.record.runner, error)
+                return self._runs.refuse(inside.record, error)
 
     def _news(self) -> list[int]:
         news = self._record.news

@@ -21,11 +21,10 @@ from understudy.outcomes import Outcome, PauseAnswer
 from understudy.scope import Scope
 from understudy.session import SessionOverlay, SessionState
 
-from .awaited import Wait
+from .childwaits import ChildWaits, EachChild, FirstChild
 from .clockwork import Alarm, ring_at
 from .runrecord import RunDriver, RunRecord, Stale
 from .story import ChildBegan, Finished
-from .waiting import graph
 
 if TYPE_CHECKING:
     from understudy.orchestration.children import ChildOrder
@@ -45,16 +44,14 @@ class Inside:
     Attributes:
         record: the run.
         fact: what the story tells of it.
-        wait: that it is waited for, in the graph.
         launched: whether it began. A driver that fails before that leaves it to the next one to begin it anew.
     """
 
-    __slots__ = ("fact", "launched", "record", "wait")
+    __slots__ = ("fact", "launched", "record")
 
-    def __init__(self, record: RunRecord, fact: ChildBegan, wait: Wait) -> None:
+    def __init__(self, record: RunRecord, fact: ChildBegan) -> None:
         self.record = record
         self.fact = fact
-        self.wait = wait
         self.launched = False
 
 
@@ -71,7 +68,7 @@ class GroupRecord(RunRecord):
         machine: what decides; it has the input.
     """
 
-    __slots__ = ("alarms", "children", "group", "machine", "news", "ready")
+    __slots__ = ("alarms", "children", "group", "machine", "news", "ready", "waits")
 
     def __init__(
         self,
@@ -95,6 +92,8 @@ class GroupRecord(RunRecord):
         """Position -> what wakes the driver when a retry is due."""
         self.ready: set[int] = set()
         """Positions whose alarm has rung."""
+        first = isinstance(group, ParallelAgent) and group.merge == "first"
+        self.waits: ChildWaits = (FirstChild if first else EachChild)(self.link, scope)
 
     @property
     def turns(self) -> int:
@@ -168,6 +167,12 @@ class GroupRecord(RunRecord):
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other
 
+    def look(self, epoch: int) -> None:
+        """Note that the driver has something to do."""
+        with self.lock:
+            self._check(epoch)
+            self.waits.look()
+
     def next_step(self, epoch: int, *, only_new: bool = False) -> GroupStep:
         """Return what is to be done, or only what is new of it; raises what the run fails of."""
         with self.lock:
@@ -187,7 +192,8 @@ class GroupRecord(RunRecord):
         """Note a child that is about to begin."""
         task = self.task_at(position)
         fact = ChildBegan(position, child.runner.id, child.run_id, "" if task is None else task.name, child.story)
-        inside = Inside(child, fact, graph.begin(self.link, child.link, self.scope))
+        inside = Inside(child, fact)
+        self.waits.join(child.link)
         with self.lock:
             held = self.is_held_at(epoch)
             if held:
@@ -195,7 +201,7 @@ class GroupRecord(RunRecord):
                 self._forget_alarm(position)
                 self._say()
         if not held:
-            graph.end(inside.wait)
+            self.waits.leave(child.link)
             raise Stale
         return inside
 
@@ -204,9 +210,9 @@ class GroupRecord(RunRecord):
         with self.lock:
             self._check(epoch)
             lost = [position for position, inside in self.children.items() if not inside.launched]
-            waits = [self.children.pop(position).wait for position in lost]
-        for wait in waits:
-            graph.end(wait)
+            forgotten = [self.children.pop(position) for position in lost]
+        for inside in forgotten:
+            self.waits.leave(inside.record.link)
 
     def launched(self, epoch: int, inside: Inside) -> None:
         """Note that a child began."""
@@ -232,7 +238,7 @@ class GroupRecord(RunRecord):
             self._forget_alarm(position)
             self._say()
         if inside is not None:
-            graph.end(inside.wait)
+            self.waits.leave(inside.record.link)
 
     def _take_artifacts(self, position: int) -> None:
         """Keep what a child that is done found too long for its model; what is paused or goes on has it itself."""
@@ -284,7 +290,7 @@ class GroupRecord(RunRecord):
         for alarm in alarms.values():
             alarm.call_off()
         for inside in children.values():
-            graph.end(inside.wait)
+            self.waits.leave(inside.record.link)
         for record in begun:
             self.runs.cancel(record, self._why_cancelled)
 

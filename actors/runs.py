@@ -291,6 +291,10 @@ class Runs:
         """End a run early, whatever it is doing; whether this call ended it."""
         return self._abandon(record, cancelled(record, why), "cancelled")
 
+    def refuse(self, record: RunRecord, circle: UnderstudyError) -> None:
+        """End a run that could end only after one which waits for it."""
+        self._abandon(record, circle, "failed")
+
     def cancel_all(self, why: str) -> list[str]:
         """Cancel every run in flight, and return the ids of those that are over because of it.
 

@@ -18,7 +18,7 @@ from understudy.ancestry import Ancestry, Link, Runner, check_call, check_depth,
 from understudy.errors import CircularAgentCall
 from understudy.scope import Scope, current_scope
 
-from .awaited import Awaited, Expecting, Refuse, Wait, held_by
+from .awaited import Awaited, Expecting, RaceWait, Refuse, Wait, held_by
 
 Walk: TypeAlias = dict[Link, Link | None]
 """What was reached, nearest first -> from where; the start from nowhere."""
@@ -119,9 +119,44 @@ class WaitGraph:
                 path = self._circle(wait)
                 if path is not None and wait.refuse is not None:
                     self._remove(wait)  # so that of two that close one circle only the first is refused
-                    refused.append((wait.refuse, circular(*path)))
+                    refused.append((wait.refuse, circular(*_ids(path))))
         for refuse, error in refused:
             refuse(error)
+
+    # --- races: waits for any one of several runs, which come and go
+
+    def join(self, wait: RaceWait, link: Link) -> None:
+        """Have a new run take part, which waits for nobody yet; so it closes no circle."""
+        with self._lock:
+            wait.race.links.append(link)
+            if len(wait.race.links) == 1:
+                self._add(wait)
+            else:
+                self._by_target.setdefault(link, {})[wait] = None
+
+    def leave(self, wait: RaceWait, link: Link) -> None:
+        """Have a run take part no more; the wait is over when nobody does."""
+        with self._lock:
+            if len(wait.race.links) == 1:
+                self._remove(wait)
+            else:
+                _take_out(self._by_target, link, wait)
+            wait.race.links.remove(link)
+
+    def settle(self, wait: RaceWait) -> Sequence[Link]:
+        """Note that only those who take part can end the race, for the driver has done what there was to do.
+
+        Returns:
+            A way from the waiter to itself, if all of them are stuck: then the driver has something to do after all, and
+            the next one that comes here gets no such way before it has. Else nothing.
+        """
+        driving = wait.race.driving
+        with self._lock:
+            driving.at_work = False
+            may_close = wait.waiter in self._by_target and all(link in self._by_waiter for link in wait.race.links)
+            way = self._circle(wait) if may_close else None  # else nobody waits for it, or a child waits for nobody
+            driving.at_work = way is not None
+        return way or ()
 
     def _add(self, wait: Wait) -> None:
         self._by_waiter.setdefault(wait.waiter, {})[wait] = None
@@ -143,21 +178,21 @@ class WaitGraph:
         if wait.waiter in self._by_target:  # else nobody waits for it
             path = self._circle(wait)
             if path is not None:
-                raise circular(*path)
+                raise circular(*_ids(path))
         for link in wait.links:
             if wait.asks(link):
                 self._refuse_recursion(wait)
                 break
 
-    def _circle(self, wait: Wait) -> list[str] | None:
-        """Return the ids on a way from the waiter to itself along waits that can never end, `wait` first."""
+    def _circle(self, wait: Wait) -> list[Link] | None:
+        """Return a way from the waiter to itself along waits that can never end, `wait` first."""
         waiter = wait.waiter
         reached = self._below(wait.held_by(_anybody), _anybody)
         if waiter not in reached:
             return None
         stuck = self._stuck(reached).__contains__
         circle = self._below(wait.held_by(stuck), stuck)
-        return _ids([waiter, *reversed(_way(circle, waiter))]) if waiter in circle else None
+        return [waiter, *reversed(_way(circle, waiter))] if waiter in circle else None
 
     def _stuck(self, suspects: Walk) -> set[Link]:
         """Return those who can never go on, if nobody but `suspects` keeps them from it.

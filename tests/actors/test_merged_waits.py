@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
@@ -12,11 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.actors.awaited import Asked, Awaited, Merged
+from understudy.actors.awaited import Asked, Awaited, Merged, RaceWait
+from understudy.actors.childwaits import FirstChild
 from understudy.actors.reply import Reply
 from understudy.actors.waiting import WaitGraph
+from understudy.actors.waiting import graph as process_graph
 from understudy.ancestry import MAX_DEPTH, Link, enter_ancestry, leave_ancestry
 from understudy.errors import CircularAgentCall, RunError
+from understudy.scope import Scope
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +77,19 @@ class Node:
 @dataclass(frozen=True)
 class Group:
     any_will_do: bool
-    members: tuple[Node | Group | None, ...]
+    members: tuple[Node | Group | Race | None, ...]
     whole: Whole
 
 
-Tree = Node | Group | None
+@dataclass(eq=False)
+class Race:
+    """The children of a group of which one will do."""
+
+    children: list[int] = field(default_factory=list[int])
+    driven: bool = True
+
+
+Tree = Node | Group | Race | None
 
 
 def could_end(tree: Tree, stuck: set[int]) -> bool:
@@ -85,6 +98,8 @@ def could_end(tree: Tree, stuck: set[int]) -> bool:
         return True
     if isinstance(tree, Node):
         return tree.over or tree.number not in stuck
+    if isinstance(tree, Race):
+        return tree.driven or not tree.children or any(child not in stuck for child in tree.children)
     missing = [could_end(member, stuck) for place, member in enumerate(tree.members) if place not in tree.whole.heard]
     return any(missing) or not missing if tree.any_will_do else all(missing)
 
@@ -125,6 +140,8 @@ class Company:
         self.graph = WaitGraph()
         self.waits: list[tuple[int, Tree]] = []
         self.woken: list[tuple[int, Tree]] = []
+        self.races: dict[int, tuple[Race, RaceWait]] = {}
+        """By the number of the group."""
         self._stack = ExitStack()
 
     def awaited(self, tree: Tree) -> Awaited:
@@ -136,6 +153,8 @@ class Company:
                 if over:
                     reply.set(None)
                 return Asked(self.links[number], reply)
+            case Race():
+                raise AssertionError("nobody begins one whole")
             case Group(any_will_do=any_will_do, members=members, whole=whole):
                 return Merged(whole, [self.awaited(member) for member in members], any_will_do=any_will_do)
 
@@ -163,6 +182,9 @@ class Company:
 
     def end(self) -> None:
         self._stack.close()
+        for group, (race, _) in self.races.items():
+            for child in list(race.children):
+                self.leave(group, child)
         assert len(self.graph) == 0
 
     def fail(self, group: Group, place: int) -> None:
@@ -176,16 +198,69 @@ class Company:
             if hopeless:
                 self.waits.remove(wait)
 
+    def race(self, group: int) -> tuple[Race, RaceWait]:
+        if group not in self.races:
+            self.races[group] = Race(), RaceWait(self.links[group], None)
+            self.waits.append((group, self.races[group][0]))
+        return self.races[group]
+
+    def join(self, group: int, child: int) -> None:
+        """Have a run that waits for nobody begin as a child of a group."""
+        race, wait = self.race(group)
+        race.driven = wait.race.driving.at_work = True
+        race.children.append(child)
+        self.graph.join(wait, self.links[child])
+
+    def leave(self, group: int, child: int) -> None:
+        """Have a child fail, and the driver hear of it."""
+        race, wait = self.race(group)
+        race.driven = wait.race.driving.at_work = True
+        race.children.remove(child)
+        self.graph.leave(wait, self.links[child])
+
+    def settle(self, group: int) -> None:
+        """Have the driver be done, as often as there is a child that has to fail."""
+        race, wait = self.race(group)
+        while True:
+            race.driven = False
+            hopeless = is_hopeless(group, self.waits)
+
+            way = self.graph.settle(wait)
+
+            assert bool(way) == hopeless
+            if not way:
+                return
+            numbers = [self.links.index(link) for link in way]
+            assert numbers[0] == numbers[-1] == group
+            assert numbers[1] in race.children
+            assert all(is_hopeless(number, self.waits) for number in numbers)
+            self.leave(group, numbers[1])
+
+    def could_join(self) -> list[tuple[int, int]]:
+        """Return who may begin as whose child: whoever waits for nobody, and is nobody's child there yet."""
+        size = range(len(self.links))
+        new = [n for n in size if n not in {waiter for waiter, _ in self.waits}]
+        taken = {(group, child) for group, (race, _) in self.races.items() for child in race.children}
+        return [(g, n) for g in size for n in new if g != n and (g, n) not in taken]
+
+    def could_leave(self) -> list[tuple[int, int]]:
+        return [(group, child) for group, (race, _) in self.races.items() for child in race.children]
+
     def could_fail(self) -> list[tuple[Group, int]]:
         """Return the members without which there would be one way less to go on."""
         groups = [group for _, tree in self.waits for group in groups_in(tree) if group.any_will_do]
         return [(group, n) for group in groups for n in range(len(group.members)) if group.whole.expects(n)]
 
 
-def go_through(size: int, steps: list[tuple[int, Tree]], which: Callable[[int], int]) -> None:
-    """Begin one wait after another, and now and then have a member fail; `which` chooses one of so many."""
+def go_through(size: int, steps: list[tuple[int, Tree]], which: Callable[[int], int], groups: int = 0) -> None:
+    """Begin one wait after another, and now and then have a member fail; `which` chooses one of so many.
+
+    Before each there are so many steps of groups that take the first answer.
+    """
     company = Company(size)
     for waiter, tree in steps:
+        for _ in range(groups):
+            step_of_a_group(company, which)
         could_fail = company.could_fail()
         if could_fail and which(3) == 0:
             company.fail(*could_fail[which(len(could_fail))])
@@ -197,12 +272,42 @@ def go_through(size: int, steps: list[tuple[int, Tree]], which: Callable[[int], 
     company.end()
 
 
+def step_of_a_group(company: Company, which: Callable[[int], int]) -> None:
+    """Have a child begin or fail, or a driver be done; `which` chooses one of so many."""
+    does = which(4)
+    if does < 2 and (could_join := company.could_join()):
+        company.join(*could_join[which(len(could_join))])
+    elif does == 2 and (could_leave := company.could_leave()):
+        company.leave(*could_leave[which(len(could_leave))])
+    elif company.races:
+        company.settle(list(company.races)[which(len(company.races))])
+
+
 @settings(deadline=None)
 @given(st.data())
 def test_a_wait_is_refused_if_and_only_if_its_waiter_could_never_go_on(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 5), "size")
     steps = data.draw(st.lists(st.tuples(st.integers(0, size - 1), trees(size)), max_size=8), "steps")
     go_through(size, steps, lambda number: data.draw(st.integers(0, number - 1)))
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_a_group_of_which_the_first_counts_is_stuck_if_and_only_if_no_child_could_ever_end(data: st.DataObject) -> None:
+    size = data.draw(st.integers(2, 5), "size")
+    steps = data.draw(st.lists(st.tuples(st.integers(0, size - 1), trees(size)), max_size=8), "steps")
+    go_through(size, steps, lambda number: data.draw(st.integers(0, number - 1)), groups=3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_that_come_to_be_stuck_are_found_exactly_too(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(40):
+        size = chance.randint(3, 6)
+        steps: list[tuple[int, Tree]] = [
+            (chance.randrange(size), Node(chance.randrange(size), over=False)) for _ in range(10)
+        ]
+        go_through(size, steps, chance.randrange, groups=chance.randint(1, 4))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -367,3 +472,99 @@ def test_ten_thousand_that_are_waited_for_at_once_are_looked_through() -> None:
             pass
 
     assert path == ["9999", "a", "9999"]
+
+
+# --- the first child of a group
+
+
+@pytest.fixture
+def group() -> Iterator[tuple[Link, FirstChild]]:
+    """A group that waits in the graph of this process."""
+    before = len(process_graph)
+    link = run("g")
+    yield link, FirstChild(link, Scope(None, time.monotonic))
+    assert len(process_graph) == before
+
+
+def test_a_group_that_is_driven_waits_for_nobody(group: tuple[Link, FirstChild]) -> None:
+    link, children = group
+    b = run("b", link)
+    children.join(b)
+
+    with process_graph.waiting((b,), link):  # another child may be about to begin
+        assert [each.run_id for each in children.settle()] == ["g", "b", "g"]
+        with process_graph.waiting((run("other"),), link):  # its driver has something to do again
+            children.leave(b)
+            assert children.settle() == ()
+
+
+def test_a_group_waits_for_nobody_as_soon_as_its_driver_looks_again(group: tuple[Link, FirstChild]) -> None:
+    link, children = group
+    b = run("b", link)
+    children.join(b)
+    assert children.settle() == ()
+    with refused() as path, process_graph.waiting((b,), link):
+        pass
+    assert path == ["b", "g", "b"]
+
+    children.look()
+
+    with process_graph.waiting((b,), link):
+        pass
+    children.leave(b)
+
+
+def test_a_child_that_is_over_and_was_not_heard_of_may_be_the_winner(group: tuple[Link, FirstChild]) -> None:
+    link, children = group
+    b, c = run("b", link), run("c", link)
+    children.join(b)
+    children.join(c)
+    c.over = True
+
+    with process_graph.waiting((b,), link):
+        assert children.settle() == ()
+        children.leave(c)
+        assert [each.run_id for each in children.settle()] == ["g", "b", "g"]
+    children.leave(b)
+
+
+def test_children_of_a_group_are_in_nobodys_way_once_they_left(group: tuple[Link, FirstChild]) -> None:
+    link, children = group
+    b, c = run("b", link), run("c", link)
+    children.join(b)
+    children.join(c)
+    children.leave(b)
+    assert children.settle() == ()
+
+    with process_graph.waiting((b,), link), refused(), process_graph.waiting((c,), link):
+        pass
+    children.leave(c)
+
+
+def test_of_two_groups_that_close_one_circle_only_one_is_told() -> None:
+    links = [run("g-0"), run("g-1")]
+    groups = [FirstChild(link, Scope(None, time.monotonic)) for link in links]
+    children = [run("b-0", links[0]), run("b-1", links[1])]
+    for first, child in zip(groups, children, strict=True):
+        first.join(child)
+
+    with process_graph.waiting((children[0],), links[1]), process_graph.waiting((children[1],), links[0]):
+        ways = [first.settle() for first in (groups[0], groups[1], groups[0])]
+        for first, child in zip(groups, children, strict=True):
+            first.leave(child)
+
+    assert [[link.run_id for link in way] for way in ways] == [[], ["g-1", "b-1", "g-0", "b-0", "g-1"], []]
+
+
+def test_a_child_that_left_a_group_is_kept_by_nothing(group: tuple[Link, FirstChild]) -> None:
+    link, children = group
+    b, c = run("b", link), run("c", link)
+    children.join(b)
+    children.join(c)
+    gone = weakref.ref(b.runner)
+
+    children.leave(b)
+    del b
+
+    assert gone() is None
+    children.leave(c)

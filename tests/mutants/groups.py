@@ -12,7 +12,11 @@ CHILDREN = "orchestration/child_runs.py"
 GRAPH = "orchestration/graph_run.py"
 ANSWERS = "actors/answers.py"
 
+WAITING = "actors/waiting.py"
+
 TEST_GROUPS = "tests/actors/test_groups.py"
+TEST_RACES = "tests/actors/test_group_races.py"
+TEST_WAITS = "tests/actors/test_merged_waits.py"
 TEST_LIMITS = "tests/actors/test_group_limits.py"
 TEST_PAUSES = "tests/actors/test_group_pauses.py"
 TEST_WORKFLOWS = "tests/actors/test_workflows.py"
@@ -173,6 +177,42 @@ MUTANTS = (
         (
             f"{TEST_WORKFLOWS}::test_a_workflow_pauses_when_nothing_else_runs_and_a_failure_besides_does_not_keep_it_from_going_on",
         ),
+    ),
+    # --- the first answer, in circles of waiting
+    Mutant(
+        "a group that takes the first answer waits for each",
+        RECORD,
+        "(FirstChild if first else EachChild)",
+        "EachChild",
+        (f"{TEST_RACES}::test_a_child_that_has_not_begun_may_still_answer",),
+    ),
+    Mutant(
+        "a group of which every child waits for it is not found",
+        DRIVER,
+        "        self._refuse_stuck()\n",
+        "",
+        (f"{TEST_RACES}::test_when_the_others_have_failed_the_child_that_waits_for_its_group_does",),
+    ),
+    Mutant(
+        "a group is held up by its children while it is about to begin another one",
+        RECORD,
+        "            self.waits.look()\n",
+        "            pass\n",
+        (f"{TEST_RACES}::test_who_comes_to_wait_for_a_group_that_is_about_to_begin_a_child_is_not_refused",),
+    ),
+    Mutant(
+        "a circle through two groups ends a child of each",
+        WAITING,
+        "driving.at_work = way is not None",
+        "pass",
+        (f"{TEST_WAITS}::test_of_two_groups_that_close_one_circle_only_one_is_told",),
+    ),
+    Mutant(
+        "a child that left a group stays in the graph",
+        WAITING,
+        "                _take_out(self._by_target, link, wait)\n            wait.race",
+        "                pass\n            wait.race",
+        (f"{TEST_WAITS}::test_a_child_that_left_a_group_is_kept_by_nothing",),
     ),
     Mutant(
         "limits of agents are taken by groups and forgotten",
