@@ -126,6 +126,6 @@ MUTANTS = (
         "winner_before_losers", models.first_frees_its_losers, MergedFuture, "_wait", (("self._dismiss()", "pass"),)
     ),
     Mutant("count_without_lock", models.collect_misses_nobody, MergedFuture, "_end", UNLOCKED, "opcode"),
-    Mutant("answer_without_lock", models.collect_against_lapse, Reply, "_finish", UNLOCKED),
+    Mutant("answer_without_lock", models.collect_against_lapse, Reply, "finish", UNLOCKED),
     Mutant("callback_without_lock", models.answer_against_wait, Reply, "when_done", UNLOCKED),
 )
