@@ -262,6 +262,9 @@ def test_another_process_finds_the_store_in_the_environment(
         (("--approve",), "expected --store sqlite:///FILE.db or the variable UNDERSTUDY_STORE"),
         (("--store", "shop.db", "--approve"), "--store: store 'shop.db': expected"),
         ((*STORE, "--approve", "--answer", "Ada"), "not allowed with argument"),
+        ((*STORE, "--pause", "approval"), "--pause approval: no answer to it follows"),
+        ((*STORE, "--approve", "--pause", "approval"), "--pause approval: no answer to it follows"),
+        ((*STORE, "--pause", "one", "--pause", "approval", "--approve"), "--pause one: no answer to it follows"),
     ],
 )
 def test_what_is_wrong_with_the_command_leaves_the_token(

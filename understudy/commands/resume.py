@@ -61,7 +61,10 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
     resume.add_argument("file", metavar="FILE.yaml", help="the spec")
     resume.set_defaults(pause=None, answers=[])
     resume.add_argument(
-        "--pause", metavar="ID", help="which of the things that the run waits for comes next; repeatable"
+        "--pause",
+        metavar="ID",
+        action=_TakePause,
+        help="which of the things that the run waits for comes next; repeatable",
     )
     resume.add_argument("--answer", metavar="TEXT", action=_TakeAnswer, help="answer the question")
     resume.add_argument("--approve", nargs=0, action=_TakeAnswer, help="let all calls run that wait for it")
@@ -80,6 +83,29 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
     )
     options.add_tools(resume)
     options.add_run_options(resume)
+
+
+class _TakePause(argparse.Action):
+    """Keeps a pause until its answer comes."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        _refuse_unanswered(namespace)
+        namespace.pause = values
+
+
+def _refuse_unanswered(arguments: argparse.Namespace) -> None:
+    """Refuse a pause that no answer follows: an answer before it is for all, which is not what was meant."""
+    if arguments.pause is not None:
+        raise UsageMistake(
+            f"--pause {arguments.pause}: no answer to it follows; expected --pause ID and then --answer TEXT, "
+            "--approve or --reject REASON"
+        )
 
 
 class _TakeAnswer(argparse.Action):
@@ -104,6 +130,7 @@ class _TakeAnswer(argparse.Action):
         if option_string != "--answer":
             answer = Approve() if option_string == "--approve" else Reject(text)
         namespace.answers = [*before, Given(pause, str(option_string), answer)]
+        namespace.pause = None
 
 
 class Given(NamedTuple):
@@ -116,6 +143,7 @@ class Given(NamedTuple):
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
     """Load the spec, go on with the run, and print the answer."""
+    _refuse_unanswered(arguments)
     system = system_of(arguments)
     return carry_out(load(arguments.file, arguments.tools), system, arguments, out)
 
