@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn, Protocol, TextIO, cast
 
 from .errors import UnderstudyError
-from .report import UsageMistake
+from .report import FAILED, UsageMistake
 
 ABOUT = """\
 Run agents, groups and workflows that are described in YAML.
@@ -49,9 +50,19 @@ class Command(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; `argv` is without the program's name."""
-    given = list(sys.argv[1:] if argv is None else argv)
+    from .commands.printing import OutputFailed, warn
+
+    _open_closed_streams()
     _never_fail_to_print()
-    out = sys.stdout
+    try:
+        return _done(list(sys.argv[1:] if argv is None else argv), sys.stdout)
+    except OutputFailed as error:
+        warn(f"understudy: {error}")
+        return FAILED
+
+
+def _done(given: Sequence[str], out: TextIO) -> int:
+    """Carry out what was given, tell what is wrong, and return the exit status."""
     try:
         command = _command(given)
         arguments = _parser(given, command).parse_args(given)
@@ -65,6 +76,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         from .commands.printing import tell
 
         return tell(error, out, json="--json" in given)
+
+
+def _open_closed_streams() -> None:
+    """Have a stream that the caller closed lead nowhere, before a file of ours is opened under its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # for the process
 
 
 def _command(given: Sequence[str]) -> Command | None:
@@ -105,5 +123,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import version
 
-        print(f"understudy {version('understudy')}")
+        from .commands.printing import put
+
+        put(f"understudy {version('understudy')}", sys.stdout)
         parser.exit(0)

@@ -83,6 +83,6 @@ class Plain:
         """Do nothing: lines stay."""
 
     def _line(self, text: str) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the run matters, not who watches it
+        with contextlib.suppress(OSError):  # the run matters, not who watches it
             self._stream.write(f"{text}\n")  # at once: tools print to the same stream, from their threads
             self._stream.flush()

@@ -168,3 +168,87 @@ def test_output_that_the_encoding_cannot_show_is_escaped(tmp_path: Path) -> None
     )
 
     assert done.stdout == "(rehearsal) You said: gr\\xfc\\xdfe\n"
+
+
+@pytest.fixture
+def echo(tmp_path: Path) -> Path:
+    """A folder with a spec of an agent that repeats what it is told."""
+    (tmp_path / "spec.yaml").write_text("agents: [{id: a, model: rehearsal}]")
+    return tmp_path
+
+
+def in_shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command with what a shell says of its streams."""
+    return subprocess.run(
+        ["sh", "-c", f"{shlex.quote(str(COMMAND))} {line}"],
+        cwd=cwd,
+        env=QUIET_ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "out", "err"),
+    [
+        ("run spec.yaml a hello 2>&-", 0, "(rehearsal) You said: hello\n", ""),
+        ("run spec.yaml nobody hello 2>&-", 2, "", ""),
+        ("run spec.yaml a hello >&-", 0, "", "turn 1: asking the model\n"),
+        ("run spec.yaml a - --json <&-", 2, None, ""),
+        ("chat spec.yaml a --json <&-", 0, "", None),
+        ("run spec.yaml a hello <&- >&- 2>&-", 0, "", ""),
+    ],
+)
+def test_a_stream_that_the_caller_closed_leads_nowhere(
+    line: str, status: int, out: str | None, err: str | None, echo: Path
+) -> None:
+    done = in_shell(line, echo)
+
+    assert done.returncode == status
+    assert out is None or done.stdout == out
+    assert err is None or done.stderr == err
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run spec.yaml a hello",
+        "run spec.yaml a hello --json",
+        "run spec.yaml nobody hello --json",
+        "check spec.yaml",
+        "graph spec.yaml",
+        "schema",
+        "--version",
+    ],
+)
+def test_output_that_cannot_be_written_is_said_and_a_failure(line: str, echo: Path) -> None:
+    done = in_shell(f"{line} >/dev/full", echo)
+
+    assert done.returncode == 1
+    assert "understudy: the output cannot be written: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_token_that_cannot_be_told_in_json_is_told_aside(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "import understudy as us\n\n@us.tool(approval=True)\ndef pay() -> int:\n    return 1\n"
+    )
+    (tmp_path / "spec.yaml").write_text("agents: [{id: a, model: rehearsal, tools: ['tools.py:pay']}]")
+
+    done = in_shell("run spec.yaml a hello --json --store sqlite:///shop.db >/dev/full", tmp_path)
+
+    assert done.returncode == 1
+    assert "Go on with: understudy resume" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_progress_that_cannot_be_written_keeps_no_answer_back(echo: Path) -> None:
+    done = in_shell("run spec.yaml a hello 2>/dev/full", echo)
+
+    assert (done.returncode, done.stdout) == (0, "(rehearsal) You said: hello\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -14,14 +15,29 @@ if TYPE_CHECKING:
     from understudy.outcomes import Outcome
 
 
+class OutputFailed(Exception):
+    """An answer cannot be printed, as on a disk that is full."""
+
+
 def put(text: str, stream: TextIO) -> None:
-    """Print a text, if there is one; a reader who has gone is nobody's error."""
+    """Print a text, if there is one; a reader who has gone is nobody's error.
+
+    Raises:
+        OutputFailed: it cannot be printed.
+    """
     try:
         if text:
             print(text, file=stream, flush=True)
-    except BrokenPipeError:
-        # The reader has gone, as `head` does. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except BrokenPipeError:  # the reader has gone, as `head` does
+        _give_up(stream)
+    except OSError as error:
+        _give_up(stream)
+        raise OutputFailed(f"the output cannot be written: {error.strerror}") from error
+
+
+def _give_up(stream: TextIO) -> None:
+    """Let nothing more of a stream be written: Python would complain once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def write(text: str, into: str) -> None:
@@ -37,8 +53,9 @@ def write(text: str, into: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a text to standard error."""
-    put(text, sys.stderr)
+    """Print a text to standard error, if that can be written."""
+    with contextlib.suppress(OutputFailed):
+        put(text, sys.stderr)
 
 
 def tell(
@@ -52,6 +69,9 @@ def tell(
         json: whether a program reads it.
         log: the tool calls of the run.
         again: what `understudy resume TOKEN` must be given to find the run and its definition.
+
+    Raises:
+        OutputFailed: it cannot be printed.
     """
     if json:
         answer, aside = as_json(ended, log or CallLog(), again), ""
@@ -62,4 +82,8 @@ def tell(
         put(answer, out)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OutputFailed:
+        if json:  # who cannot be told in JSON may still read the token of a run that waits
+            warn(for_people(ended, again)[1])
+        raise
     return status_of(ended)
