@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import io
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -92,10 +94,17 @@ def _command(given: Sequence[str]) -> Command | None:
 
 
 def _never_fail_to_print() -> None:
-    """Escape what an old terminal's encoding cannot show."""
+    """Escape what an old terminal's encoding cannot show, so that what is JSON stays JSON."""
+    codecs.register_error("understudy.json", _escaped)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="understudy.json")
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Return what stands for characters that cannot be encoded; Python's own backslashes are no escapes of JSON."""
+    assert isinstance(error, UnicodeEncodeError), "it is given to streams that write only"
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 class _Parser(argparse.ArgumentParser):

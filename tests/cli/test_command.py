@@ -167,7 +167,22 @@ def test_output_that_the_encoding_cannot_show_is_escaped(tmp_path: Path) -> None
         check=True,
     )
 
-    assert done.stdout == "(rehearsal) You said: gr\\xfc\\xdfe\n"
+    assert done.stdout == "(rehearsal) You said: gr\\u00fc\\u00dfe\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_json_is_json_in_an_encoding_that_cannot_show_it(encoding: str, echo: Path) -> None:
+    done = subprocess.run(
+        [COMMAND, "run", "spec.yaml", "a", "grüße 🎭", "--json"],
+        cwd=echo,
+        env={**QUIET_ENVIRONMENT, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        encoding=encoding,
+        timeout=60,
+        check=True,
+    )
+
+    assert json.loads(done.stdout)["text"] == "(rehearsal) You said: grüße 🎭"
 
 
 @pytest.fixture
