@@ -267,3 +267,50 @@ def test_progress_that_cannot_be_written_keeps_no_answer_back(echo: Path) -> Non
     done = in_shell("run spec.yaml a hello 2>/dev/full", echo)
 
     assert (done.returncode, done.stdout) == (0, "(rehearsal) You said: hello\n")
+
+
+BYTES = "grüße".encode()
+OLD_LOCALE = {**QUIET_ENVIRONMENT, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def answered(
+    *argv: str | bytes, cwd: Path, input: bytes = b"", **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the command with bytes that the locale may not know."""
+    return subprocess.run(
+        [os.fsencode(COMMAND), *map(os.fsencode, argv)],
+        cwd=cwd,
+        env={**OLD_LOCALE, **environment},
+        input=input,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_what_is_given_in_utf_8_is_text_in_a_locale_that_does_not_know_it(echo: Path) -> None:
+    given = answered("run", "spec.yaml", "a", BYTES, "--json", cwd=echo)
+    piped = answered("run", "spec.yaml", "a", "-", "--json", cwd=echo, input=BYTES)
+    said = answered("chat", "spec.yaml", "a", "--json", cwd=echo, input=BYTES)
+
+    assert [json.loads(done.stdout)["text"] for done in (given, piped, said)] == ["(rehearsal) You said: grüße"] * 3
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize(
+    ("argv", "input", "says"),
+    [
+        (("run", "spec.yaml", "a", b"\xff"), b"", b"argument INPUT: expected text in UTF-8, got '\\udcff'"),
+        (("run", "spec.yaml", "a", "-"), b"\xff", b"standard input is not text"),
+        (("chat", "spec.yaml", "a"), b"\xff\n", b"standard input is not text"),
+        (("run", "spec.yaml", "a", "hi", "--set", b"n=\xff"), b"", b"argument --set: expected text in UTF-8"),
+        (("resume", "t", "spec.yaml", "--answer", b"\xff"), b"", b"argument --answer: expected text in UTF-8"),
+    ],
+)
+def test_what_is_no_text_is_refused_before_anything_runs(
+    locale: str, argv: tuple[str | bytes, ...], input: bytes, says: bytes, echo: Path
+) -> None:
+    done = answered(*argv, cwd=echo, input=input, LC_ALL=locale)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert says in done.stderr

@@ -63,11 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what `chat` takes."""
     parser.epilog = options.EXITS
     parser.add_argument("file", metavar="FILE.yaml", help="the spec")
-    parser.add_argument("id", metavar="ID", help="which of its agents, groups and workflows")
+    parser.add_argument("id", metavar="ID", type=options.text, help="which of its agents, groups and workflows")
     add_parameters(parser)
     parser.add_argument(
         "--conversation",
         metavar="ID",
+        type=options.text,
         help="the conversation's id, as memories, tools and prompts know it; else a new one",
     )
     options.add_tools(parser)

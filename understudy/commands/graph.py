@@ -33,7 +33,7 @@ FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what `graph` takes."""
     parser.add_argument("file", metavar="FILE.yaml", help="the spec")
-    parser.add_argument("id", metavar="ID", nargs="?", help="what to draw of it; else all")
+    parser.add_argument("id", metavar="ID", nargs="?", type=options.text, help="what to draw of it; else all")
     parser.add_argument(
         "-o", metavar="FILE", dest="into", help="write a file .mmd, .dot or .svg, in place of one that is there"
     )

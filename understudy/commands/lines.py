@@ -9,6 +9,15 @@ from typing import TextIO
 from understudy.report import UsageMistake
 
 
+def decoded(given: str) -> str:
+    """Return text as it was meant: bytes that the locale could not decode, which Python keeps as halves of characters, are UTF-8.
+
+    Raises:
+        UnicodeDecodeError: they are not.
+    """
+    return given.encode("utf-8", "surrogateescape").decode("utf-8")
+
+
 class Lines:
     """Reads standard input.
 
@@ -29,8 +38,8 @@ class Lines:
         try:
             if self.interactive:
                 with contextlib.redirect_stdout(self._out if self._out.isatty() else sys.stderr):
-                    return input(prompt)
-            line = sys.stdin.readline()
+                    return decoded(input(prompt))
+            line = decoded(sys.stdin.readline())
         except EOFError:
             return None
         except UnicodeDecodeError as error:

@@ -8,6 +8,8 @@ import os
 from understudy.actors.current import STORE
 from understudy.actors.stores import MEMORY
 
+from .lines import decoded
+
 EXITS = """\
 keys:
   A model's key is read from the environment, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY.
@@ -84,6 +86,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     add_json(parser, "print one JSON object, also for errors, and no progress")
     add_timeout(parser)
     add_store(parser)
+
+
+def text(given: str) -> str:
+    """Return what a model, a tool or a prompt may read of the command line."""
+    try:
+        return decoded(given)
+    except UnicodeDecodeError as error:
+        raise argparse.ArgumentTypeError(f"expected text in UTF-8, got {given!r}") from error
 
 
 def seconds(text: str) -> float:

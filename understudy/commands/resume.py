@@ -66,13 +66,14 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
         action=_TakePause,
         help="which of the things that the run waits for comes next; repeatable",
     )
-    resume.add_argument("--answer", metavar="TEXT", action=_TakeAnswer, help="answer the question")
+    resume.add_argument("--answer", metavar="TEXT", type=options.text, action=_TakeAnswer, help="answer the question")
     resume.add_argument("--approve", nargs=0, action=_TakeAnswer, help="let all calls run that wait for it")
     resume.add_argument(
         "--reject",
         metavar="REASON",
         nargs="?",
         const="",
+        type=options.text,
         action=_TakeAnswer,
         help="let none of them run; the model reads the reason",
     )

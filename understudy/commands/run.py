@@ -19,6 +19,7 @@ from understudy.report import UsageMistake
 from understudy.terminal import Quiet, progress_on
 
 from . import options
+from .lines import decoded
 from .loading import agents_in, check_tools, load
 from .printing import tell, warn
 from .waiting import repeated, system_of, without_vain_token
@@ -53,8 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what `run` takes."""
     parser.epilog = options.EXITS
     parser.add_argument("file", metavar="FILE.yaml", help="the spec")
-    parser.add_argument("id", metavar="ID", help="which of its agents, groups and workflows")
-    parser.add_argument("input", metavar="INPUT", nargs="?", help="what the user says; - reads standard input")
+    parser.add_argument("id", metavar="ID", type=options.text, help="which of its agents, groups and workflows")
+    parser.add_argument(
+        "input", metavar="INPUT", nargs="?", type=options.text, help="what the user says; - reads standard input"
+    )
     add_parameters(parser)
     options.add_tools(parser)
     options.add_run_options(parser)
@@ -66,6 +69,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         "--set",
         metavar="NAME=VALUE",
         action="append",
+        type=options.text,
         default=[],
         help="a parameter of a workflow, as text; NAME:=JSON for anything else; repeatable",
     )
@@ -136,7 +140,7 @@ def read_input(runner: Runner[object], given: str | None) -> str:
         why = "; its prompts refer to ${input}" if isinstance(runner, Workflow) else ""
         raise UsageMistake(f"the following arguments are required: INPUT, for {runner.id!r} to answer{why}")
     try:
-        text = sys.stdin.read() if given == "-" else given
+        text = decoded(sys.stdin.read()) if given == "-" else given
     except UnicodeDecodeError as error:
         raise UsageMistake(f"standard input is not text: {error}") from error
     if not text.strip():
