@@ -182,7 +182,7 @@ def shown_pause(pause: Pause) -> str:
 
 def _calls_of(pause: Pause) -> list[str]:
     reasons = {call_id: f" ({one_line(why)})" for call_id, why in pause.reasons.items()}
-    return [f"{shown_call(call)}{reasons.get(call.id, '')}" for call in pause.calls]
+    return [f"{shown_call(call, WIDEST_ASKED)}{reasons.get(call.id, '')}" for call in pause.calls]
 
 
 def how_to_answer(pause: Pause) -> str:
@@ -225,11 +225,15 @@ def explain(error: BaseException, again: str = SPEC) -> str:
     return f"{name}{error}{''.join(hints)}"
 
 
-def shown_call(call: ToolCall) -> str:
+WIDEST = 100  # Characters of a line of progress; what is longer is cut, not wrapped.
+WIDEST_ASKED = 20_000  # Of a call that a person is to allow, who must see all that it would do.
+
+
+def shown_call(call: ToolCall, widest: int = WIDEST) -> str:
     """Return a call as one line of code: `find(word='tide')`."""
     if call.bad_arguments is not None:
-        return one_line(f"{call.name}({call.bad_arguments})")
-    return one_line(f"{call.name}({shown_arguments(call.arguments)})")
+        return one_line(f"{call.name}({call.bad_arguments})", widest)
+    return one_line(f"{call.name}({shown_arguments(call.arguments)})", widest)
 
 
 def shown_arguments(arguments: Mapping[str, JsonValue]) -> str:
@@ -237,7 +241,13 @@ def shown_arguments(arguments: Mapping[str, JsonValue]) -> str:
     return ", ".join([f"{name}={value!r}" for name, value in arguments.items()])
 
 
-WIDEST = 100  # Characters of a line of progress; what is longer is cut, not wrapped.
+STEERING = {code: "�" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+"""What would move a terminal's cursor, clear its screen, or type for its user."""
+
+
+def for_terminal(text: str) -> str:
+    """Return a text without what would steer a terminal; lines and tabs stay."""
+    return text.replace("\r\n", "\n").translate(STEERING)
 
 
 def one_line(text: str, widest: int = WIDEST) -> str:

@@ -322,3 +322,20 @@ def test_progress_on_a_terminal_is_live(shop: Path) -> None:
 
         assert screen.status() == 130
         assert "interrupted; the run was cancelled" in screen.screen
+
+
+def test_an_answer_cannot_steer_the_terminal(shop: Path) -> None:
+    with on_terminal("run", "shop.yaml", "clerk", "one\x1b[2Jtwo", cwd=shop) as screen:
+        screen.wait_for("(rehearsal) You said: one�[2Jtwo")
+
+        assert screen.status() == 0
+
+
+def test_of_a_call_that_is_asked_for_all_is_shown(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    order = f"{'x' * 500} for 9000 euros"
+    agent = us.Agent("cashier", model=ScriptedModel([calls("refund", order=order), says("done")]), tools=[refund])
+    typed("pay", "n")
+
+    assert chat_made(agent) == 0
+
+    assert f"may this run? refund(order='{order}')" in capsys.readouterr().out

@@ -24,7 +24,7 @@ from understudy import (
 )
 from understudy.calllog import CallLog
 from understudy.events import Event
-from understudy.report import UsageMistake, as_json, explain, for_people, one_line, shown_call, status_of
+from understudy.report import UsageMistake, as_json, explain, for_people, for_terminal, one_line, shown_call, status_of
 
 LOOK = ToolCall("c1", "look", {"sku": "A-113"})
 
@@ -100,6 +100,18 @@ def test_what_is_shown_of_a_tool_cannot_steer_the_terminal() -> None:
     assert one_line("\n  \x1b[2Jgone\x07 \n more") == "�[2Jgone�"
     assert one_line("x" * 500) == "x" * 99 + "…"
     assert one_line(" \n ") == ""
+
+
+def test_an_answer_on_a_terminal_keeps_its_lines_and_cannot_steer_it() -> None:
+    assert for_terminal("grüße\r\n\tone\x1b[2J\x9b2J\rtwo\x7f 🎭") == "grüße\n\tone�[2J�2J�two� 🎭"
+
+
+def test_of_a_call_that_waits_for_a_person_all_is_shown() -> None:
+    call = ToolCall("c1", "pay", {"note": "x" * 500, "euros": 9000})
+
+    _, aside = for_people(NeedsApproval(calls=(call,)))
+
+    assert "euros=9000" in aside
 
 
 def test_a_call_whose_arguments_are_no_json_is_shown_as_the_model_wrote_it() -> None:

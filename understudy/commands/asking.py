@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 
 from understudy.messages import JsonObject, ToolCall
 from understudy.outcomes import Approve, Decision, Pause, PauseAnswer, Reject
-from understudy.report import one_line, shown_call
+from understudy.report import WIDEST_ASKED, one_line, shown_call
 
 Read: TypeAlias = Callable[[str], str | None]
 """Reads a line, after a prompt; None at the end of the input."""
@@ -46,7 +46,8 @@ def _decided(pause: Pause, read: Read, say: Say) -> dict[str, Decision] | None:
     decisions: dict[str, Decision] = {}
     for call in pause.calls:
         why = pause.reasons.get(call.id, "")
-        say(f"{_who(pause)}may this run? {shown_call(call)}{f' ({one_line(why)})' if why else ''}")
+        shown = shown_call(call, WIDEST_ASKED)
+        say(f"{_who(pause)}may this run? {shown}{f' ({one_line(why)})' if why else ''}")
         decision = _decision(call, read, say)
         if decision is None:
             return None

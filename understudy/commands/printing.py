@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from understudy.calllog import CallLog
-from understudy.report import INTERRUPTED, SPEC, UsageMistake, as_json, for_people, status_of
+from understudy.report import INTERRUPTED, SPEC, UsageMistake, as_json, for_people, for_terminal, status_of
 
 if TYPE_CHECKING:
     from understudy.outcomes import Outcome
@@ -20,14 +20,14 @@ class OutputFailed(Exception):
 
 
 def put(text: str, stream: TextIO) -> None:
-    """Print a text, if there is one; a reader who has gone is nobody's error.
+    """Print a text, if there is one, on a terminal without what would steer it; a reader who has gone is nobody's error.
 
     Raises:
         OutputFailed: it cannot be printed.
     """
     try:
         if text:
-            print(text, file=stream, flush=True)
+            print(for_terminal(text) if stream.isatty() else text, file=stream, flush=True)
     except BrokenPipeError:  # the reader has gone, as `head` does
         _give_up(stream)
     except OSError as error:
