@@ -9,6 +9,8 @@ from typing import cast
 
 from understudy.errors import (
     AuthenticationError,
+    BudgetExceeded,
+    InvalidOutput,
     MaxIterationsExceeded,
     RunCancelled,
     RunError,
@@ -193,7 +195,7 @@ def how_to_answer(pause: Pause) -> str:
 def _failed_tasks(outcome: Incomplete, again: str) -> str:
     failed = [task for task in outcome.tasks.values() if task.status == "failed"]
     if not failed:
-        return ""
+        return f"\n{go_on(outcome.token, again, '--max-continues N')}" if outcome.token and not outcome.tasks else ""
     lines = "".join([f"\n  task {task.name} failed: {one_line(task.reason)}" for task in failed])
     return f"{lines}\n{go_on(outcome.token, again, '') if outcome.token else NO_TASKS}"
 
@@ -209,6 +211,19 @@ HINTS: tuple[tuple[type[BaseException], str], ...] = (
 """What to do about an error, where the command line knows."""
 
 
+def _raised_by(error: RunError) -> str | None:
+    """Return the option of `resume` that raises the limit which a run stopped at; None if it is another error."""
+    match error:
+        case MaxIterationsExceeded(what=what):
+            return f"--{what.replace('_', '-')} N"
+        case BudgetExceeded(what=what):
+            return f"--budget {what}=N"
+        case InvalidOutput():
+            return "--max-output-retries N"
+        case _:
+            return None
+
+
 def explain(error: BaseException, again: str = SPEC) -> str:
     """Return what happened and, where it is known, what to do about it."""
     if isinstance(error, KeyboardInterrupt):
@@ -217,8 +232,8 @@ def explain(error: BaseException, again: str = SPEC) -> str:
     if not isinstance(error, UnderstudyError | UsageMistake):
         name = f"{type(error).__module__}.{name}".removeprefix("builtins.")
     hints = [f"\n  {hint}" for kind, hint in HINTS if isinstance(error, kind)]
-    if isinstance(error, MaxIterationsExceeded) and error.token:
-        hints.append(f"\n  {go_on(error.token, again, '--max-iterations N')}")
+    if isinstance(error, RunError) and error.token and (option := _raised_by(error)):
+        hints.append(f"\n  {go_on(error.token, again, option)}")
     if isinstance(error, BaseExceptionGroup):
         causes = cast("BaseExceptionGroup[BaseException]", error).exceptions
         hints += [f"\n  {one_line(explain(one))}" for one in causes]

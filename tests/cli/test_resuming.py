@@ -17,7 +17,9 @@ from tests.cli.test_main import TOOLS
 from tests.support.commands import resume_made, run_made
 from tests.support.paths import ROOT
 from tests.support.terminals import on_terminal
+from understudy import InvalidOutput
 from understudy.cli import main
+from understudy.report import for_people
 from understudy.testing import ScriptedModel, says
 
 SPEC = """\
@@ -232,6 +234,53 @@ def test_a_limit_goes_on_when_it_is_raised(capsys: pytest.CaptureFixture[str]) -
     assert isinstance(token, str)
 
     assert resume(token, *STORE, "--max-iterations", "3") == 0
+
+
+LIMITED = """\
+agents:
+  - {id: turns, model: rehearsal, tools: [find], max_turns: 1}
+  - {id: budget, model: rehearsal, tools: [find], budget: {tool_calls: 0}}
+  - {id: keyword, model: rehearsal, criteria: [{type: keyword, keyword: DONE}], max_continues: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("id", "told", "raised", "status"),
+    [
+        ("turns", "--max-turns N", "--max-turns=2", 0),
+        ("budget", "--budget tool_calls=N", "--budget=tool_calls=1", 0),
+        ("keyword", "--max-continues N", "--max-continues=2", 1),
+    ],
+)
+def test_a_run_at_a_limit_names_the_option_that_raises_it(
+    id: str, told: str, raised: str, status: int, shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shop / "shop.yaml").write_text(LIMITED)
+    assert run(id, *STORE) == 1
+    go_on = capsys.readouterr().err.splitlines()[-1].strip()
+    token = go_on.split()[5]
+
+    assert go_on.startswith("Go on with: understudy resume ")
+    assert go_on.endswith(told)
+    assert resume(token, *STORE, raised) == status
+    assert resume(token, *STORE, raised) == 2, "the token was used"
+
+
+def test_an_answer_that_did_not_fit_is_asked_for_again_by_raising_its_limit() -> None:
+    _, aside = for_people(InvalidOutput("no answer fits", token="t"), "shop.yaml")
+
+    assert aside.endswith("Go on with: understudy resume t shop.yaml --max-output-retries N")
+
+
+@pytest.mark.parametrize("limit", ["tool_calls", "tool_calls=many", "tool_calls=nan", "calls=3", "tool_calls=2.5"])
+def test_a_limit_that_is_none_leaves_the_token(limit: str, shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (shop / "shop.yaml").write_text(LIMITED)
+    assert run("budget", *STORE, "--json") == 1
+    token = str(report(capsys)["token"])
+
+    assert resume(token, *STORE, "--budget", limit) == 2
+    assert "--budget" in capsys.readouterr().err
+    assert resume(token, *STORE, "--budget", "tool_calls=1") == 0
 
 
 def test_another_process_finds_the_store_in_the_environment(

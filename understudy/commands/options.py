@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from understudy.actors.current import STORE
 from understudy.actors.stores import MEMORY
+from understudy.budget import LIMITS, Budget
+from understudy.report import UsageMistake
 
 from .lines import decoded
 
@@ -105,3 +110,26 @@ def seconds(text: str) -> float:
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
     return number
+
+
+def limit(text: str) -> tuple[str, float]:
+    """Return one limit of a budget."""
+    name, _, number = text.partition("=")
+    try:
+        most = float(number)
+    except ValueError:
+        most = math.nan
+    if name not in LIMITS or not math.isfinite(most):
+        raise argparse.ArgumentTypeError(f"expected LIMIT=N with a limit of {', '.join(LIMITS)}, got {text!r}")
+    return name, int(most) if most.is_integer() else most
+
+
+def budget(limits: Sequence[tuple[str, float]]) -> Budget | None:
+    """Return a budget with these limits; None for none."""
+    if not limits:
+        return None
+    given: dict[str, Any] = dict(limits)
+    try:
+        return Budget(**given)
+    except (TypeError, ValueError) as error:
+        raise UsageMistake(f"--budget: {error}") from error

@@ -47,6 +47,7 @@ examples:
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --reject "too much"
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --pause child/0/question --answer "Order 7" \\
       --pause child/1/approval --approve
+  understudy resume TOKEN shop.yaml --store sqlite:///shop.db --budget total_tokens=80000
 """
 
 HOW_TO_ANSWER = (
@@ -79,6 +80,16 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
     )
     resume.add_argument("--max-iterations", metavar="N", type=int, help="a higher limit, from the run's beginning")
     resume.add_argument("--max-turns", metavar="N", type=int, help="a higher limit, from the run's beginning")
+    resume.add_argument("--max-continues", metavar="N", type=int, help="a higher limit, from the run's beginning")
+    resume.add_argument("--max-output-retries", metavar="N", type=int, help="a higher limit, from the run's beginning")
+    resume.add_argument(
+        "--budget",
+        metavar="LIMIT=N",
+        action="append",
+        default=[],
+        type=options.limit,
+        help="a higher limit of the budget, from the run's beginning, such as total_tokens=80000; repeatable",
+    )
     resume.add_argument(
         "--adopt", action="store_true", help="go on even if the spec defines its runner in another way now"
     )
@@ -203,6 +214,9 @@ def _go_on(runner: Runner[object], arguments: argparse.Namespace, system: ActorS
             system=system,
             max_iterations=arguments.max_iterations,
             max_turns=arguments.max_turns,
+            max_continues=arguments.max_continues,
+            max_output_retries=arguments.max_output_retries,
+            budget=options.budget(arguments.budget),
             adopt=arguments.adopt,
         )
     except (TypeError, ProtocolViolation) as error:
