@@ -20,7 +20,7 @@ from .registered import Registered
 from .shape import check_shape
 from .sources import Sources
 from .spots import Spot
-from .task_checks import check_children, check_tasks
+from .task_checks import check_children, check_reach, check_tasks
 
 
 def load(sources: Sources, registered: Registered) -> LoadedSpec:
@@ -57,6 +57,7 @@ def load(sources: Sources, registered: Registered) -> LoadedSpec:
         builder.runners.keys() | builder.supervisors.keys()
     )  # what was not made and not told would be missed much later
     _stop_at(documents, [one.spot.problem("this could not be made") for one in definitions if one.id not in made])
+    _stop_at(documents, list(islice(check_reach(definitions, builder.runners), MAX_PROBLEMS + 1)))
     ids = [definition.id for definition in definitions]
     runners = {id: builder.runners[id] for id in ids if id in builder.runners}
     supervisors = {id: builder.supervisors[id] for id in ids if id in builder.supervisors}

@@ -1,10 +1,12 @@
-"""Check what a spec says of a workflow's tasks, by the rules that a workflow is made by, and of supervisors' children."""
+"""Check what a spec says of a workflow's tasks, by the rules that a workflow is made by, of supervisors' children, and of workflows inside."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from understudy.orchestration import Workflow
 from understudy.orchestration.graph_spec import TaskSpec, problems_of
+from understudy.orchestration.runner import Runner
 
 from .definitions import Definition
 from .problems import Problem
@@ -59,3 +61,16 @@ def _as_told(task: Spot) -> TaskSpec:
         until=task.at("until").text,
         asks_until=task.at("until").is_mapping,
     )
+
+
+def check_reach(definitions: Iterable[Definition], runners: Mapping[str, Runner[object]]) -> Iterator[Problem]:
+    """Yield a problem for each workflow with parameters inside of another runner: only the outermost run is given any."""
+    for definition in definitions:
+        for id, place in definition.needs() if definition.kind != "supervisor" else ():
+            inner = runners[id]
+            if isinstance(inner, Workflow) and inner.parameters:
+                needed = ", ".join([f"${{{name}}}" for name in sorted(inner.parameters)])
+                yield place.problem(
+                    f"workflow {id!r} refers to {needed}, and nothing gives it parameters here: inside of another runner "
+                    "it is told ${input} alone"
+                )
