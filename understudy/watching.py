@@ -41,18 +41,28 @@ class Stopwatch:
 
 
 class Names:
-    """What the runs are called: by the way to them, and by a number where there are several on one way."""
+    """What the runs are called: by the way to them, with a number where there are several of one id at one place."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[str, ...], dict[str, int]] = {}
+        self._names: dict[str, str] = {}
+        self._runs: dict[str, list[str]] = {}
+        """The runs that have one way and id, in the order in which they began."""
 
     def of(self, event: Event) -> str:
-        """Return the name of an event's run, such as `report > panel > clerk`; empty for an agent's that stands alone."""
-        if len(event.path) < 2 and not isinstance(event, (ChildStarted, ChildFinished, SessionConflict)):
+        """Return the name of an event's run, such as `report > panel #2 > clerk`; empty for an agent's that stands alone."""
+        name = self._name(event.run_id, " > ".join(event.path))
+        if isinstance(event, ChildStarted):
+            self._name(event.child_run_id, f"{name} > {event.runner_id}")
+        elif len(event.path) < 2 and not isinstance(event, (ChildFinished, SessionConflict)):
             return ""
-        runs = self._numbers.setdefault(event.path, {})
-        number = runs.setdefault(event.run_id, len(runs) + 1)
-        return " > ".join(event.path) + (f" #{number}" if number > 1 else "")
+        return name
+
+    def _name(self, run_id: str, unnumbered: str) -> str:
+        if run_id not in self._names:
+            runs = self._runs.setdefault(unnumbered, [])
+            runs.append(run_id)
+            self._names[run_id] = unnumbered + (f" #{len(runs)}" if len(runs) > 1 else "")
+        return self._names[run_id]
 
 
 def shown_progress(event: ToolProgress) -> str:

@@ -149,6 +149,26 @@ def test_runs_inside_are_named_by_the_way_to_them() -> None:
     ]
 
 
+def test_a_run_is_named_by_the_numbers_of_those_around_it() -> None:
+    stream = io.StringIO()
+    progress = Plain(stream, clock=Ticks())
+    each, panel = ("report",), ("report", "panel")
+
+    for n in ("1", "2"):
+        progress.see(us.ChildStarted(path=each, run_id="r", position=0, runner_id="panel", child_run_id=f"p{n}"))
+    for n in ("1", "2"):
+        progress.see(us.ChildStarted(path=panel, run_id=f"p{n}", position=0, runner_id="clerk", child_run_id=f"c{n}"))
+    for n in ("2", "1"):
+        progress.see(us.TurnStarted(path=(*panel, "clerk"), run_id=f"c{n}", turn=1))
+
+    assert stream.getvalue().splitlines()[2:] == [
+        "report > panel: clerk begins",
+        "report > panel #2: clerk begins",
+        "report > panel #2 > clerk: turn 1: asking the model",
+        "report > panel > clerk: turn 1: asking the model",
+    ]
+
+
 def test_each_run_that_is_at_work_has_a_live_line() -> None:
     pytest.importorskip("rich")
     stream = io.StringIO()
