@@ -65,6 +65,11 @@ class LoadedSpec:
 
     def runner(self, id: str) -> Runner[object]:
         """Return the agent, group or workflow with this id."""
+        if id in self.supervisors:
+            raise SpecError(
+                f"{self.source}: {id!r} is a supervisor, which a system spawns and nothing runs; "
+                f"there are the runners {listed(self.runners, 'none')}"
+            )
         return self._find(id, self.runners, "runner")
 
     def supervisor(self, id: str) -> Supervisor:

@@ -155,6 +155,8 @@ def _bytes_of(file: Path) -> bytes:
 
 def _why(file: Path, error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
+        if file.is_symlink():
+            return "this is a link to a file that is not there"
         folder = file.parent
         near = did_you_mean(file.name, (one.name for one in folder.iterdir()), cutoff=0.75) if folder.is_dir() else ""
         return f"there is no such file{near}"

@@ -113,7 +113,7 @@ class GraphGrammar(Grammar):
     id: str = Field(description="unique in the spec", json_schema_extra={"pattern": RUNNER_ID})
     type: Literal["workflow"] = Field(description="this kind of workflow")
     description: str = Field(default="", description="what it is for")
-    tasks: list[TaskGrammar] = Field(min_length=1, description="in any order")
+    tasks: list[TaskGrammar] = Field(min_length=1, description="its tasks, in any order")
     max_parallel: int | None = Field(
         default=None, ge=1, description="how many tasks run at once; null for all that may"
     )

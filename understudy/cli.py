@@ -67,7 +67,10 @@ def _done(given: Sequence[str], out: TextIO) -> int:
     """Carry out what was given, tell what is wrong, and return the exit status."""
     try:
         command = _command(given)
-        arguments = _parser(given, command).parse_args(given)
+        parser, of_command = _parsers(given, command)
+        arguments, unknown = parser.parse_known_args(given)
+        if unknown:
+            of_command.error(f"unrecognized arguments: {' '.join(unknown)}")
         assert command is not None, "without a command, the parser has given up"
         # What tools print is not the answer, and must not come between a program and its JSON.
         with contextlib.redirect_stdout(sys.stderr):
@@ -112,17 +115,20 @@ class _Parser(argparse.ArgumentParser):
         raise UsageMistake(f"{message}\n{self.format_usage().strip()}\n'{self.prog} --help' explains more")
 
 
-def _parser(given: Sequence[str], command: Command | None) -> argparse.ArgumentParser:
+def _parsers(given: Sequence[str], command: Command | None) -> tuple[_Parser, _Parser]:
+    """Return the parser of all, and that of the command, whose usage is to be told; without one, the first again."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = _Parser(prog="understudy", description=ABOUT, formatter_class=raw, allow_abbrev=False)
     parser.add_argument("--version", action=_Version)
+    of_command = parser
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     for name, help in COMMANDS.items():
         each = commands.add_parser(name, help=help, formatter_class=raw, allow_abbrev=False)
         if command is not None and name == given[0]:
             each.description = command.ABOUT
             command.add_arguments(each)
-    return parser
+            of_command = each
+    return parser, of_command
 
 
 class _Version(argparse.Action):

@@ -39,6 +39,17 @@ def test_a_spec_without_problems_is_described(capsys: pytest.CaptureFixture[str]
     )
 
 
+def test_supervisors_are_told_apart_from_what_can_be_run(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (shop / "watched.yaml").write_text(
+        "{agents: [{id: a, model: rehearsal}], supervisors: [{id: desk, children: [a]}]}"
+    )
+
+    assert main(["check", "watched.yaml"]) == 0
+    assert capsys.readouterr().out == "watched.yaml: all is well\n  agents: a\n  supervisors: desk\n"
+    assert main(["check", "watched.yaml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"][0]["supervisors"] == ["desk"]
+
+
 def test_a_key_that_is_set_is_not_missed_and_not_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

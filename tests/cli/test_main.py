@@ -197,6 +197,9 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", "shop.yaml", "clerk", "x", "--timeout", "nan"], "expected a number of seconds above 0, got 'nan'"),
     (["run", "shop.yaml", "clerk", "--tools", "tools.py"], "the following arguments are required: INPUT, for 'clerk'"),
     (["run", "shop.yaml", "clerk", "x", "--api-key", "k"], "unrecognized arguments: --api-key"),
+    (["run", "shop.yaml", "clerk", "x", "--api-key", "k"], "'understudy run --help' explains more"),
+    (["run", "watched.yaml", "desk", "x"], "'desk' is a supervisor, which a system spawns and nothing runs"),
+    (["run", "link.yaml", "a", "x"], "link.yaml: this is a link to a file that is not there"),
     (["rum"], "invalid choice: 'rum'"),
     ([], "the following arguments are required: COMMAND"),
 ]
@@ -210,6 +213,10 @@ def test_a_mistake_of_the_users_has_status_2_and_no_traceback(
     (shop / "loose.yaml").write_text("agents: [{id: a, model: rehearsal, tools: [loose]}]")
     (shop / "opaque.yaml").write_text("agents: [{id: a, model: rehearsal, tools: [opaque]}]")
     (shop / "held.yaml").write_text("agents: [{id: a, model: rehearsal, tools: [held]}]")
+    (shop / "watched.yaml").write_text(
+        "{agents: [{id: a, model: rehearsal}], supervisors: [{id: desk, children: [a]}]}"
+    )
+    (shop / "link.yaml").symlink_to("nowhere.yaml")
     (shop / "bad.py").write_text("x = 0\nx = 1 / x\n")
     (shop / "more.py").write_text("def find(word: str) -> str: return word\n")
 

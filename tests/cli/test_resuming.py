@@ -354,7 +354,7 @@ def test_another_definition_is_refused_unless_it_is_adopted(shop: Path, capsys: 
     (shop / "shop.yaml").write_text(SPEC.replace("id: cashier,", "id: cashier, system_prompt: Be kind.,"))
 
     assert resume(token, *STORE, "--approve") == 2
-    assert "adopt" in capsys.readouterr().err
+    assert "\n  here: --adopt\n" in capsys.readouterr().err
     assert resume(token, *STORE, "--approve", "--adopt") == 0
 
 

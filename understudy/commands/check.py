@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from understudy.errors import SpecError
@@ -67,7 +67,7 @@ def _checked(file: str, tool_files: Sequence[str]) -> Checked:
     try:
         return check(load(file, tool_files), file)
     except SpecError as error:
-        return Checked(file, str(error).splitlines(), {}, {}, {}, {})
+        return Checked(file, str(error).splitlines())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ class Checked:
         file: which.
         problems: what is wrong, a line each.
         runners: their ids by kind.
+        supervisors: their ids; a program starts them, and no command.
         parameters: the names that a workflow's prompts need, by its id.
         tools: their names, and whether a person must allow them.
         missing: variables of which none is set, by the provider whose key they would hold.
@@ -85,14 +86,17 @@ class Checked:
 
     file: str
     problems: list[str]
-    runners: dict[str, list[str]]
-    parameters: dict[str, list[str]]
-    tools: dict[str, bool]
-    missing: dict[str, tuple[str, ...]]
+    runners: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    supervisors: list[str] = field(default_factory=list[str])
+    parameters: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    tools: dict[str, bool] = field(default_factory=dict[str, bool])
+    missing: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def lines(self) -> list[str]:
         """Return what people are told, besides the problems."""
         lines = [f"  {kind}: {', '.join(map(self._named, ids))}" for kind, ids in self.runners.items()]
+        if self.supervisors:
+            lines.append(f"  supervisors: {', '.join(self.supervisors)}")
         if self.tools:
             named = [f"{name} (with approval)" if asks else name for name, asks in self.tools.items()]
             lines.append(f"  tools: {', '.join(named)}")
@@ -111,6 +115,7 @@ class Checked:
             "ok": not self.problems,
             "problems": [*self.problems],
             "runners": {kind: [*ids] for kind, ids in self.runners.items()},
+            "supervisors": [*self.supervisors],
             "parameters": {id: [*names] for id, names in self.parameters.items()},
             "tools": [*self.tools],
             "missing_keys": {provider: [*variables] for provider, variables in self.missing.items()},
@@ -126,6 +131,7 @@ def check(loaded: LoadedSpec, file: str) -> Checked:
         file,
         [f"{file}: {problem}" for agent in agents for problem in problems_of(agent)],
         {kind: ids for kind, ids in kinds.items() if ids},
+        [*loaded.supervisors],
         {one.id: sorted(one.parameters) for one in runners if isinstance(one, Workflow) and one.parameters},
         {
             tool.name: tool.approval is not False

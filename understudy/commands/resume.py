@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 from understudy.actors.stores import MEMORY
 from understudy.calllog import CallLog
 from understudy.casting import cast_of
-from understudy.errors import ProtocolViolation, UnderstudyError
+from understudy.errors import ProtocolViolation, SpecChanged, UnderstudyError
 from understudy.models import ModelName
 from understudy.orchestration.port import Answer
 from understudy.outcomes import Approve, Decision, Outcome, Reject
@@ -219,6 +219,8 @@ def _go_on(runner: Runner[object], arguments: argparse.Namespace, system: ActorS
             budget=options.budget(arguments.budget),
             adopt=arguments.adopt,
         )
+    except SpecChanged as error:
+        raise UsageMistake(f"{error}\n  here: --adopt") from error
     except (TypeError, ProtocolViolation) as error:
         raise UsageMistake(f"{error}\n  {HOW_TO_ANSWER}") from error
     except ValueError as error:
