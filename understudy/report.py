@@ -256,8 +256,8 @@ def shown_arguments(arguments: Mapping[str, JsonValue]) -> str:
     return ", ".join([f"{name}={value!r}" for name, value in arguments.items()])
 
 
-STEERING = {code: "�" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-"""What would move a terminal's cursor, clear its screen, or type for its user."""
+STEERING = {code: "�" for code in (*range(32), *range(127, 160), 0x202D, 0x202E) if chr(code) not in "\n\t"}
+"""What would move a terminal's cursor, clear its screen, type for its user, or show text from its end."""
 
 
 def for_terminal(text: str) -> str:

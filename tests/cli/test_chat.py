@@ -339,3 +339,16 @@ def test_of_a_call_that_is_asked_for_all_is_shown(typed: Typed, capsys: pytest.C
     assert chat_made(agent) == 0
 
     assert f"may this run? refund(order='{order}')" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [(), ("--store", "sqlite:///shop.db")])
+def test_a_run_that_an_interrupt_leaves_waiting_in_a_store_can_be_gone_on_with(
+    shop: Path, options: tuple[str, ...]
+) -> None:
+    with on_terminal("chat", "shop.yaml", "cashier", *options, cwd=shop) as screen:
+        screen.wait_for("> ")
+        screen.type("pay order 7\n")
+        screen.wait_for("[y/N/e] ")
+        screen.interrupt("Ctrl-C again")
+
+        assert ("Go on with: understudy resume" in screen.screen) == bool(options)

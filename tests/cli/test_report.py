@@ -103,7 +103,7 @@ def test_what_is_shown_of_a_tool_cannot_steer_the_terminal() -> None:
 
 
 def test_an_answer_on_a_terminal_keeps_its_lines_and_cannot_steer_it() -> None:
-    assert for_terminal("grüße\r\n\tone\x1b[2J\x9b2J\rtwo\x7f 🎭") == "grüße\n\tone�[2J�2J�two� 🎭"
+    assert for_terminal("grüße\r\n\tone\x1b[2J\x9b2J\rtwo\x7f\u202e 🎭") == "grüße\n\tone�[2J�2J�two�� 🎭"
 
 
 def test_of_a_call_that_waits_for_a_person_all_is_shown() -> None:

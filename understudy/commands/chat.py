@@ -189,7 +189,11 @@ class Chat:
             EOFError: the input ended before the answers.
         """
         asked_on = sys.stderr if self._arguments.json else self._out
-        answers = answers_to(waiting.pauses, self._lines.read, lambda text: put(text, asked_on))
+        try:
+            answers = answers_to(waiting.pauses, self._lines.read, lambda text: put(text, asked_on))
+        except KeyboardInterrupt:
+            self._leave(waiting)
+            raise
         if answers is None:
             told = without_vain_token(waiting, self._arguments)
             tell(told, self._out, json=self._arguments.json, log=log, again=repeated(self._arguments))
@@ -206,6 +210,12 @@ class Chat:
             return _watched(start, log, progress)
         except UnderstudyError as error:
             return error
+
+    def _leave(self, waiting: NeedsInput | NeedsApproval) -> None:
+        """Tell of a run that nobody answers now, if it can be answered later."""
+        told = without_vain_token(waiting, self._arguments)
+        if isinstance(told, (NeedsInput, NeedsApproval)) and told.token:
+            warn(f"\n{for_people(told, repeated(self._arguments))[1]}")
 
     def _tell(self, ended: Outcome[object] | BaseException, log: CallLog) -> None:
         """Print how a run ended. Unlike `tell`, lets an interrupt out, which may be to end the chat."""
