@@ -65,7 +65,7 @@ class Toolbox:
             raise ValueError(found)  # noqa: TRY004  # it is the reason, and not the value
         return cast("Tool[..., object]", found).replace(**changes) if changes and isinstance(found, Tool) else found
 
-    def _from_file(self, reference: str, file: str, name: str) -> Tool[..., object] | str:
+    def _from_file(self, reference: str, file: str, name: str) -> ToolSource | str:
         if self._folder is None:
             return f"{reference!r} names a file, which only the command line loads; register the function instead"
         try:

@@ -14,6 +14,7 @@ from typing import cast
 
 from understudy.errors import SpecError
 from understudy.tools import Tool
+from understudy.toolsets import ToolSource, is_toolset, tools_in
 
 from .objects import ERROR, OFFERED
 
@@ -23,26 +24,32 @@ class ToolFile:
     """What a file offers.
 
     Attributes:
-        tools: by the names the model calls them.
-        unusable: public functions that cannot be tools, with the reason.
+        tools: by the names the model calls them; toolsets and their classes by the names they have in the file.
+        unusable: public functions and toolsets that cannot be tools, with the reason.
         objects: what else a spec may name: the file's own functions and classes, classes of errors that it imported, and
             objects of a kind that specs name.
     """
 
-    tools: dict[str, Tool[..., object]] = field(default_factory=dict[str, Tool[..., object]])
+    tools: dict[str, ToolSource] = field(default_factory=dict[str, ToolSource])
     unusable: dict[str, str] = field(default_factory=dict[str, str])
     objects: dict[str, object] = field(default_factory=dict[str, object])
+
+    def add(self, name: str, tool: ToolSource, path: str | Path) -> None:
+        """Add a tool; of two under one name neither may stand for the other, whose approval it might lack."""
+        if self.tools.setdefault(name, tool) is not tool:
+            raise SpecError(f"{path}: two tools are named {name!r}; give one another name: @tool(name=…)")
 
 
 def load_tool_file(path: str | Path) -> ToolFile:
     """Run a Python file and return its tools: what `@tool` made, and its own public functions with full annotations.
 
-    What else a spec may name stands in `objects`, the functions among the tools included.
+    Its own classes of toolsets and all toolsets are among them. What else a spec may name stands in `objects`, the functions
+    among the tools included.
 
     A file is run once in a process. Its folder is added to the end of `sys.path`, for what it imports from beside it.
 
     Raises:
-        SpecError: the file is missing, is not Python, or raises; the message names the line.
+        SpecError: the file is missing, is not Python, or raises, when the message names the line; or two tools have one name.
     """
     module = _load(Path(path))
     made = ToolFile()
@@ -51,15 +58,18 @@ def load_tool_file(path: str | Path) -> ToolFile:
             continue
         if isinstance(value, Tool):
             tool = cast("Tool[..., object]", value)  # narrowing loses the parameters
-            made.tools[tool.name] = tool
+            made.add(tool.name, tool, path)
             continue
         if _is_offered(value, module.__name__):
             made.objects[name] = value
         if inspect.isfunction(value) and value.__module__ == module.__name__:
             try:
-                made.tools[name] = Tool(value)
+                plain = Tool(value)
             except (TypeError, ValueError) as error:
                 made.unusable[name] = str(error)
+            else:
+                made.add(name, plain, path)
+    _add_toolsets(module, made, path)
     return made
 
 
@@ -69,6 +79,20 @@ def _is_offered(value: object, module: str) -> bool:
         return any(not kind.misfit(value) for kind in OFFERED)
     is_own = getattr(value, "__module__", "") == module
     return is_own or not ERROR.misfit(value)
+
+
+def _add_toolsets(module: ModuleType, made: ToolFile, path: str | Path) -> None:
+    """Add what the file made of toolsets; classes that it imported are for those that it derives from them."""
+    for name, value in vars(module).items():
+        imported = isinstance(value, type) and value.__module__ != module.__name__
+        if name.startswith("_") or imported or not is_toolset(value):
+            continue
+        try:
+            tools_in(value)
+        except (TypeError, ValueError) as error:
+            made.unusable[name] = str(error)
+        else:
+            made.add(name, value, path)
 
 
 def _load(path: Path) -> ModuleType:

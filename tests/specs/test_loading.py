@@ -270,6 +270,47 @@ def test_a_tool_file_offers_its_tools_and_typed_functions(tmp_path: Path) -> Non
     assert load_tool_file(file).tools["find-it"] is found.tools["find-it"]
 
 
+def test_a_tool_file_offers_its_toolsets(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        "import understudy as us\n"
+        "from understudy import Toolset\n"
+        "class Bare(Toolset): ...\n"
+        "class Shelf(Toolset):\n"
+        "    prefix = 'shelf_'\n"
+        "    @us.tool\n"
+        "    def count(self, sku: str) -> int: return 7\n"
+        "store = Shelf()\n"
+    )
+    spec = tmp_path / "shop.yaml"
+    spec.write_text("agents: [{id: a, model: rehearsal, tools: ['tools.py:Shelf']}]")
+
+    found = load_tool_file(tmp_path / "tools.py")
+    agent = SpecLoader(tool_files=True).load_file(spec).agent("a")
+
+    assert list(found.tools) == ["Shelf", "store"]
+    assert found.unusable == {"Bare": "toolset Bare has no tools; decorate those of its methods with @tool"}
+    assert [tool.name for tool in agent.tools] == ["shelf_count"]
+
+
+@pytest.mark.parametrize(
+    "other", ["@us.tool(name='pay')\ndef two() -> int: return 2\n", "def pay() -> int: return 2\n"]
+)
+def test_two_tools_of_one_name_in_a_file_are_refused_for_neither_may_hide_the_other(tmp_path: Path, other: str) -> None:
+    file = tmp_path / "tools.py"
+    checked = "import understudy as us\n@us.tool(name='pay', approval=True)\ndef {}() -> int: return 1\n"
+    file.write_text(checked.format("one") + other)
+
+    with pytest.raises(SpecError, match="two tools are named 'pay'"):
+        load_tool_file(file)
+
+
+def test_a_tool_may_have_two_names_in_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "tools.py"
+    file.write_text("import understudy as us\n@us.tool\ndef pay() -> int: return 1\nagain = pay\n")
+
+    assert list(load_tool_file(file).tools) == ["pay"]
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [

@@ -9,12 +9,12 @@ from understudy.messages import ModelTurn, ToolResult
 from understudy.orchestration import Agent
 from understudy.outcomes import Complete, Outcome
 from understudy.providers import ScriptedModel
-from understudy.tools import ToolLike
+from understudy.toolsets import ToolSource
 
 WAIT = 10.0  # Seconds after which a test that waits has failed.
 
 
-def scripted(*turns: ModelTurn | Exception, tools: Iterable[ToolLike] = (), max_iterations: int = 10) -> Agent:
+def scripted(*turns: ModelTurn | Exception, tools: Iterable[ToolSource] = (), max_iterations: int = 10) -> Agent:
     """Make an agent whose model says `turns`, in order."""
     return Agent("clerk", model=ScriptedModel(turns), tools=tools, max_iterations=max_iterations)
 
