@@ -23,7 +23,7 @@ from .cell import Cell, Envelope, Fate
 from .clockwork import ring_at
 from .commands import Command, Timed, nothing
 from .eventstream import EventStream
-from .family import Family, Then
+from .family import Family, Still, Then, always
 from .lifecycle import ActorState, Lifecycle
 from .mailbox import QUEUED, Lanes, Put
 from .reply import Reply
@@ -179,14 +179,19 @@ class ActorCell(Cell):
     def halt(self, cause: BaseException | None, then: Then) -> None:
         self._command(lambda: self._life.halt(cause), then)
 
-    def begin(self, delay: float, then: Then) -> None:
+    def begin(self, delay: float, then: Then, still: Still = always) -> None:
         if delay > 0:
             try:
-                ring_at(time.monotonic() + delay, lambda: self.begin(0.0, then))
+                ring_at(time.monotonic() + delay, lambda: self.begin(0.0, then, still))
                 return
             except RuntimeError as error:
                 log.warning("%s begins at once, for no thread can be had to wait: %s", self.address, error)
-        self._command(lambda: self._life.begin(then), nothing, lost=lambda error: self._life.cannot_begin(error, then))
+        life = self._life
+        self._command(
+            lambda: life.begin(then) if still() else None,
+            nothing,
+            lost=lambda error: life.cannot_begin(error, then) if still() else None,
+        )
 
     def begin_here(self) -> None:
         """Begin on this thread: for an actor whose making runs no code of the user's, before anybody has its address."""

@@ -19,7 +19,13 @@ from understudy.system_events import ActorBackedOff, Escalated
 from .eventstream import EventStream
 
 Then = Callable[[], object]
+Still = Callable[[], bool]
 log = logging.getLogger("understudy")
+
+
+def always() -> bool:
+    """Be what a beginning is that nothing comes between."""
+    return True
 
 
 class Member(Protocol):
@@ -31,8 +37,11 @@ class Member(Protocol):
         """Let go of the object, keep the mailbox, handle no message; then call `then`, once, whatever happens."""
         ...
 
-    def begin(self, delay: float, then: Then) -> None:
-        """Make a new object after `delay` seconds and handle messages again; then call `then`, once."""
+    def begin(self, delay: float, then: Then, still: Still = always) -> None:
+        """Make a new object after `delay` seconds and handle messages again; then call `then`, once.
+
+        If it is not to be `still` when its turn comes, nothing is done and `then` is not called.
+        """
         ...
 
     def give_up(self, cause: BaseException) -> None:
@@ -81,6 +90,8 @@ class Family:
         """Of those, who has not begun again."""
         self._next: tuple[Member, ...] = ()
         """Who failed meanwhile, and has its turn after that."""
+        self._life = 0
+        """How often it was given up, or begun; what was to begin in an earlier life does not begin any more."""
         self.cause: BaseException | None = None
         """Why the family was given up; None while it works."""
 
@@ -108,6 +119,15 @@ class Family:
         """Whether a restart of `member` is more than its own business."""
         return self._strategy.affected(self.members, member) != (member,)
 
+    def this_life(self) -> Still:
+        """Return what says whether the family has not been given up, nor begun anew, since now."""
+        with self._lock:
+            return self._still()
+
+    def _still(self) -> Still:
+        life = self._life
+        return lambda: self._life == life
+
     def delay(self) -> float:
         """Return the seconds to wait before the restart that was decided last."""
         with self._lock:
@@ -116,16 +136,16 @@ class Family:
     def regroup(self, member: Member, cause: BaseException) -> None:
         """Restart `member` and all that the strategy restarts with it, now or after the regrouping under way."""
         with self._lock:
-            if member in self._unbegun:
+            if member in self._unbegun or self.cause is not None:
                 return
             if self._regrouping:  # it has begun already, and failed since
                 self._next += (member,)
                 return
             affected = self._strategy.affected(self.members, member)
             self._regrouping, self._unbegun = True, affected
-            delay = self._budget.delay(random.random())
+            delay, still = self._budget.delay(random.random()), self._still()
         self._tell_of_delay(delay)
-        _halt_all(affected, cause, lambda: _begin_all(affected, delay, self._regrouped, self._has_begun))
+        _halt_all(affected, cause, lambda: _begin_all(affected, delay, self._regrouped, still, self._has_begun))
 
     def _tell_of_delay(self, delay: float) -> None:
         if delay > 0 and self._events is not None and self._events.wants(ActorBackedOff):
@@ -147,8 +167,7 @@ class Family:
         with self._lock:
             if self.cause is not None:
                 return
-            self.cause = cause
-            self._regrouping, self._unbegun, self._next = False, (), ()
+            self._end_life(cause)
             then, self._then = self._then, None
         if self._events is not None and self._events.wants(Escalated):
             self._events.publish(Escalated(address=self.name, reason=cause))
@@ -156,6 +175,11 @@ class Family:
             member.give_up(cause)
         if self._parent is not None:
             self._parent.member_failed(self, cause, then)
+
+    def _end_life(self, cause: BaseException) -> None:
+        self.cause = cause
+        self._life += 1
+        self._regrouping, self._unbegun, self._next = False, (), ()
 
     def member_failed(self, member: Family, cause: BaseException, then: Then | None) -> None:
         """Do what is to be done about a member that is a family and has failed too often.
@@ -165,29 +189,34 @@ class Family:
             cause: what it failed of last.
             then: what should have followed its start; None if it had started.
         """
+        still = self.this_life()
         match self.decide(member, cause, starting=then is not None):
             case "restart" if then is not None:
                 delay = self.delay()
                 self._tell_of_delay(delay)
-                member.begin(delay, then)
+                member.begin(delay, then, still)
             case "restart":
                 self.regroup(member, cause)
             case "escalate":
                 self.escalate(cause)
-            case "resume" | "stop":
-                pass  # it stays given up
+            case "resume" | "stop":  # it stays given up, and those after it do without it
+                if then is not None:
+                    then()
 
     # --- a family as a member
 
     def halt(self, cause: BaseException | None, then: Then) -> None:
         _halt_all(self.members, cause, then)
 
-    def begin(self, delay: float, then: Then) -> None:
+    def begin(self, delay: float, then: Then, still: Still = always) -> None:
         with self._lock:
+            if not still():
+                return
             self.cause = None
+            self._life += 1
             self._budget.renew()
-            self._then = then
-        _begin_all(self.members, delay, self._begun)
+            self._then, mine = then, self._still()
+        _begin_all(self.members, delay, self._begun, lambda: mine() and still())
 
     def _begun(self) -> None:
         with self._lock:
@@ -203,7 +232,7 @@ class Family:
         with self._lock:
             if self.cause is not None:
                 return
-            self.cause = cause
+            self._end_life(cause)
         for member in reversed(self.members):
             member.give_up(cause)
 
@@ -224,19 +253,25 @@ def _halt_all(members: Sequence[Member], cause: BaseException | None, then: Then
 
 
 def _begin_all(
-    members: Sequence[Member], delay: float, then: Then, each: Callable[[Member], object] = lambda member: None
+    members: Sequence[Member],
+    delay: float,
+    then: Then,
+    still: Still,
+    each: Callable[[Member], object] = lambda member: None,
 ) -> None:
     """Begin the members, the first one after `delay`, each after the one before it, and then call `then`.
 
-    `each` is called with every member that has begun, before it handles a message.
+    `each` is called with every member that has begun, before it handles a message. Once they are not to begin `still`,
+    neither what is left nor `then` follows.
     """
 
     def begin(member: Member, next_one: Then) -> None:
         def begun() -> None:
-            each(member)
-            next_one()
+            if still():
+                each(member)
+                next_one()
 
-        member.begin(delay if member is members[0] else 0.0, begun)
+        member.begin(delay if member is members[0] else 0.0, begun, still)
 
     _one_by_one(iter(members), begin, then)
 

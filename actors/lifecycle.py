@@ -25,7 +25,7 @@ from understudy.system_events import (
 
 from .commands import Watchers, nothing
 from .deadletters import type_name
-from .family import Family, Then
+from .family import Family, Still, Then
 from .seat import Seat
 
 if TYPE_CHECKING:
@@ -93,9 +93,10 @@ class Lifecycle:
     def _start_failed(self, cause: BaseException, then: Then) -> None:
         """Failures to start burn the same budget; `then` follows the start that succeeds, or none."""
         self._tell_failed(cause, None)
+        still = self._family.this_life()
         match self._family.decide(self._cell, cause, starting=True):
             case "restart":
-                self._begin_after(self._family.delay(), then)
+                self._begin_after(self._family.delay(), then, still)
             case "escalate":
                 self.give_up(cause)
                 self._family.escalate(cause)
@@ -119,6 +120,7 @@ class Lifecycle:
     def fail_over(self, cause: BaseException, message: object, told: Callable[[], object] = nothing) -> None:
         """Do what the family decides about a failure; `told` is called once an object to be replaced has let go."""
         self._tell_failed(cause, message)
+        still = self._family.this_life()
         directive = self._family.decide(self._cell, cause)
         if directive == "restart":
             self._let_go(cause, message)
@@ -130,25 +132,25 @@ class Lifecycle:
                 self._suspend()
                 self._family.regroup(self._cell, cause)
             case "restart":
-                self._restart_alone()
+                self._restart_alone(still)
             case "stop":
                 self.end(cause)
             case "escalate":
                 self.give_up(cause)
                 self._family.escalate(cause)
 
-    def _restart_alone(self) -> None:
+    def _restart_alone(self, still: Still) -> None:
         delay = self._family.delay()
         if delay > 0:
-            self._begin_after(delay, nothing)
+            self._begin_after(delay, nothing, still)
         else:
             self.begin(nothing)
 
-    def _begin_after(self, delay: float, then: Then) -> None:
+    def _begin_after(self, delay: float, then: Then, still: Still) -> None:
         self._suspend()
         if delay > 0 and self._cell.events.wants(ActorBackedOff):
             self._cell.events.publish(ActorBackedOff(address=self._cell.address, seconds=delay))
-        self._cell.begin(delay, then)
+        self._cell.begin(delay, then, still)
 
     def _tell_failed(self, cause: BaseException, message: object) -> None:
         if self._cell.events.wants(ActorFailed):

@@ -518,3 +518,64 @@ def test_a_large_group_of_which_most_have_stopped_is_restarted_as_one(system: us
         last.ask(ValueError("no"))
 
     assert (first.ask("x"), last.ask("x")) == (1, 1)
+
+
+def test_a_group_that_is_given_up_while_it_is_restarted_is_given_up_as_a_whole(system: us.ActorSystem) -> None:
+    stage, gate, starting = Stage(), threading.Event(), threading.Event()
+
+    class Slow(Player):
+        def on_start(self) -> None:
+            if stage.happened.count("start a") == 2:  # the second life of the group
+                starting.set()
+                assert gate.wait(WAIT)
+            super().on_start()
+
+    children = [stage.child("a"), us.Child(lambda: Slow("b", stage), "b"), stage.child("c"), stage.child("d")]
+    ref = system.spawn(us.Supervisor("desk", children, strategy=us.OneForAll(max_restarts=1, within=60)))
+    settled(stage, 4)
+    for when in ("first", "again, while b is starting"):
+        with pytest.raises(us.AgentCrashed):
+            system.find("a").ask(ValueError(when))
+        assert starting.wait(WAIT)
+    waiting = [system.find(name).ask_future("x", timeout=WAIT) for name in "bcd"]
+    gate.set()
+
+    for each in waiting:
+        with pytest.raises(us.AgentDown, match="given up"):
+            each.result(WAIT)
+    assert not ref.is_alive
+    assert [stage.happened.count(f"start {name}") for name in "cd"] == [1, 1]
+    assert all(given_up(system, name) for name in "abcd")
+
+
+def test_a_child_that_waits_for_its_restart_when_its_group_is_given_up_does_not_begin(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, alarms = Stage(), list[Callable[[], object]]()
+    group(system, stage, us.OneForOne(max_restarts=1, within=60, backoff=(1.0, 1.0)), "ab")
+
+    def note(at: float, ring: Callable[[], object]) -> None:
+        alarms.append(ring)
+
+    monkeypatch.setattr(actorcell, "ring_at", note)
+    for name in "ab":  # the first one is to begin after a second, the second one fails too often
+        with pytest.raises(us.AgentCrashed):
+            system.find(name).ask(ValueError("no"))
+    eventually(lambda: given_up(system, "a") and given_up(system, "b"), "the group is given up")
+    (ring,) = alarms
+    ring()
+
+    with pytest.raises(us.AgentDown, match="given up"):
+        system.find("a").ask("x", timeout=WAIT)
+    assert stage.happened.count("start a") == 1
+
+
+def test_a_group_inside_that_cannot_start_and_is_stopped_does_not_keep_those_after_it(system: us.ActorSystem) -> None:
+    stage = Stage(failing_starts={"b": 9})
+    inner = us.Supervisor("inner", [stage.child("b")], strategy=us.OneForOne(max_restarts=0))
+    rules = us.OneForOne(decider=lambda error: "stop")
+    system.spawn(us.Supervisor("desk", [stage.child("a"), inner, stage.child("c")], strategy=rules))
+
+    assert system.find("c").ask("x", timeout=WAIT) == 1
+    with pytest.raises(us.AgentDown):
+        system.find("b").ask("x", timeout=WAIT)
