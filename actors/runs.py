@@ -319,6 +319,10 @@ class Runs:
         """Return the runs that are under way."""
         return self._watchdog.records()
 
+    def rest(self) -> None:
+        """Keep no thread beyond the runs in flight, for no other one comes."""
+        self._watchdog.end_with_the_last()
+
     # --- deadlines, called by the watchdog
 
     def _deadline_passed(self, record: RunRecord) -> None:

@@ -312,6 +312,7 @@ class ActorSystem:
             record.reply.wait(max(0.0, deadline - time.monotonic()))
         self._cancels = True
         cancelled = self._runs.cancel_all(self._why_cancelled)
+        self._runs.rest()
         agents, own = self._directory.stop_all()
         for cell in agents:
             cell.stopped.wait(max(0.0, deadline - time.monotonic()))

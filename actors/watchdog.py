@@ -32,6 +32,7 @@ class Watchdog:
         self._lock = threading.Lock()
         """Guards the decision whether the thread ends or goes on."""
         self._ticking = False
+        self._ends_soon = False
         self._records: dict[str, RunRecord] = {}
         self._seen_to: set[tuple[str, object]] = set()
         """What a lent thread is doing about which run: a step that is seen to for long keeps no run from its deadline."""
@@ -56,6 +57,10 @@ class Watchdog:
     def unwatch(self, record: RunRecord) -> None:
         """Forget `record`."""
         self._records.pop(record.run_id, None)
+
+    def end_with_the_last(self) -> None:
+        """Linger no longer after the last run: its system has stopped, and no other one comes."""
+        self._ends_soon = True
 
     def find(self, run_id: str) -> RunRecord | None:
         """Return the record of a run that is looked after."""
@@ -83,7 +88,7 @@ class Watchdog:
             if self._records:
                 idle_since = now
                 self._look_at_all(now)
-            elif now - idle_since > LINGER and self._retire():
+            elif (self._ends_soon or now - idle_since > LINGER) and self._retire():
                 return
 
     def _retire(self) -> bool:

@@ -124,3 +124,14 @@ def test_the_last_run_is_not_kept_while_the_watchdog_waits_for_the_next(monkeypa
     del record, options, deps
 
     eventually(lambda: gone() is None, "nobody holds what the run worked with")
+
+
+def test_the_watchdog_of_a_stopped_system_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "LINGER", inf)
+    before = set(threading.enumerate())
+    with us.ActorSystem("shop") as system:
+        scripted(says("ok")).run("go", system=system)
+        (dog,) = [thread for thread in threading.enumerate() if thread not in before and "watchdog" in thread.name]
+
+    dog.join(WAIT)
+    assert not dog.is_alive()
