@@ -134,15 +134,26 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         """
         super().child_done(position, result)
         number = self.task_at(position)
-        spec, task, left = self._spec.tasks[number], self._state.tasks[number], self._index.left
+        spec, task = self._spec.tasks[number], self._state.tasks[number]
         task.text = result.text
         if task.items is None and task.repeats < spec.max_repeats and (again or self._wants_more(spec)):
             self._repeat(spec, task, position)
             return
+        self._one_less(number, task)
+
+    def _one_less(self, number: int, task: TaskState) -> None:
+        """End a task of which a child is done or at a limit, if it was the last; those at a limit go on together."""
+        left = self._index.left
         left[number] -= 1
-        if not left[number]:
-            self._end(task)
-            self._index.note(number)
+        if left[number]:
+            return
+        children = [self._state.children[each] for each in task.children]
+        limits = [each.failure for each in children if each.phase == "limit"]
+        if limits:
+            self._close(task.children[0], "failed", str(limits[0]))
+            return
+        self._end(task)
+        self._index.note(number)
 
     def _wants_more(self, spec: TaskSpec) -> bool:
         return spec.until is not None and self._values.wants_more(spec.until)
@@ -194,7 +205,8 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
 
     def child_at_limit(self, position: int, saved: str, failure: ChildFailure, error: Exception | None = None) -> None:
         super().child_at_limit(position, saved, failure, error)
-        self._close(position, "failed", str(failure))
+        number = self.task_at(position)
+        self._one_less(number, self._state.tasks[number])
 
     def _close(self, position: int, status: Literal["failed", "skipped"], reason: str) -> None:
         """End the task of a child without a result; what of it runs still does not count any more."""

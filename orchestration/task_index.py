@@ -16,7 +16,7 @@ class TaskIndex:
         dependents: which tasks depend on each.
         owners: position of a child -> which of the tasks it is a run of.
         open: tasks that run.
-        left: task that runs -> how many of its children are not done.
+        left: task that runs -> how many of its children are neither done nor at a limit.
         ready: tasks that are pending and depend on none that is not decided.
     """
 
@@ -35,7 +35,8 @@ class TaskIndex:
                 self.dependents[each].append(number)
         self.owners = {position: number for number, task in enumerate(tasks) for position in task.children}
         self.open = {n for n, task in enumerate(tasks) if task.status == "running"}
-        self.left = {n: sum([state.children[p].phase != "done" for p in tasks[n].children]) for n in self.open}
+        over = ("done", "limit")
+        self.left = {n: sum([state.children[p].phase not in over for p in tasks[n].children]) for n in self.open}
         self.ready = {n for n, task in enumerate(tasks) if task.status == "pending" and not self._missing[n]}
 
     def take_ready(self) -> list[int]:

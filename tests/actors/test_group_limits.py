@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -245,7 +246,50 @@ def test_of_a_task_with_items_those_that_are_done_stay_so(another: Callable[[], 
     outcome = flow.resume(stopped.token, max_iterations=2, system=another())
 
     assert outcome.text == '["a0", "b2", "c0"]'
-    assert looked == ["a", "b", "b", "b", "c"]
+    assert looked == ["a", "b", "b", "c", "b"]
+
+
+def test_all_items_of_a_task_that_stand_at_a_limit_go_on_together(another: Callable[[], us.ActorSystem]) -> None:
+    looked, first_is_at_its_limit = list[str](), threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        item = request.messages[0].text
+        seen = sum(1 for message in request.messages for _ in message.tool_results)
+        if item == "a" and seen == 1:
+            first_is_at_its_limit.set()
+        if item != "a":
+            assert first_is_at_its_limit.wait(WAIT)
+        looked.append(item)
+        return calls("look") if seen < 2 else says(f"{item}{seen}")
+
+    agent = us.Agent("each", model=FunctionModel(answer), tools=[look], max_iterations=1)
+    flow = us.Workflow("w", [us.Task("t", agent, prompt="${item}", for_each="${items}")])
+
+    stopped = incomplete(flow.run(parameters={"items": ["a", "b", "c"]}, system=another()))
+    outcome = flow.resume(stopped.token, max_iterations=2, system=another())
+
+    assert outcome.text == '["a2", "b2", "c2"]'
+    assert sorted(looked) == ["a"] * 3 + ["b"] * 3 + ["c"] * 3
+
+
+def test_an_item_that_asks_is_answered_before_another_one_goes_on_at_its_limit(
+    another: Callable[[], us.ActorSystem],
+) -> None:
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        item, last = request.messages[0].text, request.messages[-1]
+        if item == "asks":
+            return says("__ask_user__: Which?" if len(request.messages) == 1 else f"took {last.text}")
+        return calls("look") if sum(1 for message in request.messages for _ in message.tool_results) < 2 else says("ok")
+
+    agent = us.Agent("each", model=FunctionModel(answer), tools=[look], max_iterations=1)
+    flow = us.Workflow("w", [us.Task("t", agent, prompt="${item}", for_each="${items}")])
+
+    paused = flow.run(parameters={"items": ["looks", "asks"]}, system=another())
+    assert isinstance(paused, us.NeedsInput)
+    stopped = incomplete(flow.resume(paused.token, "this", system=another()))
+    outcome = flow.resume(stopped.token, max_iterations=2, system=another())
+
+    assert outcome.text == '["ok", "took this"]'
 
 
 # --- what is refused
