@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, cast
+from typing import TYPE_CHECKING, Generic, NoReturn, cast
 
 from understudy.budget import Budget
 from understudy.handles import RunHandle
@@ -14,6 +14,8 @@ from understudy.outcomes import Outcome
 from .port import Answer, ResumeOptions, RunOptions, runtime
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from typing_extensions import TypeVar
 
     T_co = TypeVar("T_co", covariant=True, default=str)
@@ -41,6 +43,17 @@ class Runner(ABC, Generic[T_co]):
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{self._kind()} {self.id!r} does not change; {name} stays")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # what never changes needs no copy, and its id stands for this object
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self._kind()} {self.id!r} is not pickled: make it at module level, and hand inputs and texts to other processes"
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"

@@ -63,6 +63,9 @@ class SessionState(MutableMapping[str, JsonValue]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.snapshot(),)  # a copy, shallow or deep, has a lock and values of its own
+
     def __repr__(self) -> str:
         return f"SessionState({sorted(self)})"
 

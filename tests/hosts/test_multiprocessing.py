@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import pickle
 
@@ -68,3 +69,11 @@ def test_what_lives_in_one_process_cannot_be_pickled() -> None:
         for one in alive:
             with pytest.raises((TypeError, AttributeError)):
                 pickle.dumps(one)
+
+
+@pytest.mark.parametrize("runner", [clerk, us.SequentialAgent("all", [clerk])], ids=["agent", "group"])
+def test_a_runner_is_its_own_copy_and_is_not_pickled(runner: us.Agent | us.SequentialAgent) -> None:
+    assert copy.copy(runner) is runner
+    assert copy.deepcopy({"who": runner})["who"] is runner
+    with pytest.raises(TypeError, match=f"{runner.id}' is not pickled: make it at module level"):
+        pickle.dumps(runner)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -208,3 +212,17 @@ def test_a_view_may_change_while_someone_goes_through_it() -> None:
         view[key + key] = 0
 
     assert view == {"aa": 0, "bb": 0, "cc": 0}
+
+
+def pickled(session: SessionState) -> SessionState:
+    return cast(SessionState, pickle.loads(pickle.dumps(session)))
+
+
+@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy, pickled])
+def test_a_copy_of_a_session_has_values_of_its_own(made: Callable[[SessionState], SessionState]) -> None:
+    session = SessionState({"customer": "ada"})
+
+    copied = made(session)
+    copied["customer"] = "bob"
+
+    assert (dict(session), dict(copied)) == ({"customer": "ada"}, {"customer": "bob"})
