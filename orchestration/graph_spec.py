@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from difflib import get_close_matches
 from itertools import islice
@@ -228,11 +228,12 @@ def uses_input(tasks: Sequence[TaskSpec]) -> bool:
     return any(isinstance(each, Reference) and each.name == INPUT for task in tasks for _, _, each in _read(task))
 
 
-def check_parameters(spec: GraphSpec, given: Iterable[str]) -> None:
-    """Refuse parameters that do not fit the prompts.
+def check_parameters(spec: GraphSpec, given: Mapping[str, object]) -> None:
+    """Refuse parameters that do not fit the prompts, or are no JSON.
 
     Raises:
         ValueError: one is missing, unknown, or named like a task.
+        TypeError: one is no JSON value.
     """
     names, tasks = set(given), {task.name for task in spec.tasks}
     for name in sorted(names & (tasks | RESERVED.keys())):
@@ -247,3 +248,8 @@ def check_parameters(spec: GraphSpec, given: Iterable[str]) -> None:
     for name in sorted(names - spec.parameters):
         needed = ", ".join(sorted(spec.parameters)) or "none"
         raise ValueError(f"workflow {spec.runner_id!r}: no prompt refers to parameter {name!r}; they need: {needed}")
+    for name, value in given.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(f"workflow {spec.runner_id!r}: parameter {name!r} is not JSON: {error}") from None

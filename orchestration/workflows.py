@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
 from understudy.errors import SpecError
-from understudy.given import checked_text
+from understudy.given import checked_number, checked_text
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Part
 from understudy.outcomes import Outcome, TaskResult
@@ -118,11 +118,14 @@ class Task:
         return f"Task({self.name!r}, {self.runner!r})"
 
 
-def _checked_backoff(where: str, given: tuple[float, float]) -> tuple[float, float]:
-    first, most = given
+def _checked_backoff(where: str, given: object) -> tuple[float, float]:
+    pair = cast("tuple[float, ...]", given) if isinstance(given, (tuple, list)) else ()
+    if len(pair) != 2:
+        raise TypeError(f"{where}: backoff must be (first, most) in seconds, got {given!r}")
+    first, most = [float(checked_number(f"{where}: backoff", each)) for each in pair]
     if not 0 <= first <= most:
         raise ValueError(f"{where}: backoff must be seconds before the first retry, and the most; got {given!r}")
-    return float(first), float(most)
+    return first, most
 
 
 def _checked_condition(where: str, given: Condition) -> Condition:

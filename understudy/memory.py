@@ -105,7 +105,13 @@ class InMemoryMemory:
                 self._conversations.popitem(last=False)
 
     def clear(self, key: ConversationKey, /) -> None:
-        """Forget a conversation."""
+        """Forget a conversation.
+
+        Raises:
+            TypeError: it is no key: who wants one forgotten must hear that none was.
+        """
+        if not isinstance(key, tuple) or len(key) != len(ConversationKey._fields):
+            raise TypeError(f"a conversation is named by ConversationKey(app, user, conversation), got {key!r}")
         with _lock:
             self._conversations.pop(key, None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -307,6 +308,12 @@ def test_what_a_task_changed_in_the_session_lies_over_what_those_before_it_chang
     finish(run, "b", key=2)
 
     assert run.changes[0] == {"key": 2}
+
+
+@pytest.mark.parametrize("value", [object(), {"of": {1}}, b"text"])
+def test_a_parameter_that_is_no_json_is_refused_by_name(value: object) -> None:
+    with pytest.raises(TypeError, match="workflow 'brief': parameter 'topic' is not JSON"):
+        GraphRun(spec(task("a", prompt="${topic}")), "", cast("dict[str, JsonValue]", {"topic": value}))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import cast
 
@@ -69,6 +70,17 @@ def test_what_decides_a_run_is_in_the_fingerprint() -> None:
         (lambda: Task("a", ONE, dependencies="b"), TypeError, "dependencies must be a list of names"),
         (lambda: Task("a", ONE, retries=-1), ValueError, "retries must be at least 0"),
         (lambda: Task("a", ONE, backoff=(5.0, 1.0)), ValueError, "backoff must be seconds"),
+        (
+            lambda: Task("a", ONE, backoff=cast("tuple[float, float]", 3.0)),
+            TypeError,
+            r"task 'a': backoff must be \(first, most\)",
+        ),
+        (
+            lambda: Task("a", ONE, backoff=cast("tuple[float, float]", ("1", "2"))),
+            TypeError,
+            "backoff must be a number, got '1'",
+        ),
+        (lambda: Task("a", ONE, backoff=(1.0, math.inf)), ValueError, "backoff must be finite"),
         (lambda: Task("a", ONE, when=cast(str, 3)), TypeError, "when must be a condition or a function"),
         (lambda: Task("a", ONE, for_each=cast(str, [1])), TypeError, "for_each must be a reference"),
         (lambda: Task("a", ONE, max_repeats=-1), ValueError, "max_repeats must be at least 0"),

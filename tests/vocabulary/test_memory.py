@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -173,3 +174,9 @@ def test_a_child_that_was_forked_while_the_memory_was_in_use_can_use_it() -> Non
     assert os.read(read, 100) == b"before"
     os.close(read)
     os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("wrong", ["c-42", None, ("ada", "c-42")])
+def test_what_names_no_conversation_is_not_said_to_be_forgotten(wrong: object) -> None:
+    with pytest.raises(TypeError, match=r"named by ConversationKey\(app, user, conversation\)"):
+        us.InMemoryMemory().clear(cast(us.ConversationKey, wrong))
