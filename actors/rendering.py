@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Coroutine,
+    ItemsView,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
+from enum import Enum
 from typing import TYPE_CHECKING, cast
 
 from understudy.artifacts import cut, read_artifact
@@ -21,6 +31,7 @@ MAX_MEDIA = (
 )  # Characters of base64 in one result: Gemini takes 20 MB in a request, and a history holds several.
 
 READER = read_artifact.name
+BYTES = (bytes, bytearray, memoryview)
 
 
 class TooLarge(Exception):
@@ -121,6 +132,8 @@ def _check_texts(parts: Sequence[Media], limit: int) -> None:
 
 
 def _words(value: object) -> str:
+    if isinstance(value, Enum):  # its value is what a model passes for it, also where it is text itself
+        return _words(value.value)
     if isinstance(value, str):
         return value
     if isinstance(value, TextPart):
@@ -139,10 +152,19 @@ def _plain(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
-    if isinstance(value, (Generator, AsyncGenerator, Coroutine)):  # its name says nothing, and it may have no end
-        raise TypeError("a generator or coroutine is no value; return what it makes, as in list(…)")
+    if isinstance(value, (Iterator, AsyncIterator, Coroutine)):  # its name says nothing, and it may have no end
+        raise TypeError("an iterator, generator or coroutine is no value; return what it makes, as in list(…)")
+    if isinstance(value, Enum):
+        return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, (set, frozenset)):
         return sorted(cast("set[object]", value), key=repr)
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[object, object]", value))
+    if isinstance(value, (Sequence, KeysView, ValuesView, ItemsView)) and not isinstance(value, BYTES):
+        return list(cast("Sequence[object]", value))
+    kind = type(value)
+    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:  # all that a model would read is an address
+        raise TypeError(f"{kind.__name__} has neither JSON nor text; return what it holds")
     return str(value)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import enum
+from collections import deque
+from types import MappingProxyType
 from typing import Any
 
 import pydantic
@@ -20,6 +23,18 @@ PAPER = us.FilePart("QQ==", "application/pdf", name="a.pdf")
 
 class Verdict(pydantic.BaseModel):
     label: str
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Shade(str, enum.Enum):  # noqa: UP042 (whose str() is its name, other than a StrEnum's)
+    DARK = "dark"
+
+
+class Opaque:
+    """What shows nothing but its address, as a row of a database may."""
 
 
 def result_for(value: object) -> us.ToolResult:
@@ -49,6 +64,13 @@ def result_for(value: object) -> us.ToolResult:
         (["One.", "Two."], '["One.", "Two."]', ()),
         ([], "[]", ()),
         (Verdict(label="ham"), '{"label":"ham"}', ()),
+        (Color.RED, "red", ()),
+        (Shade.DARK, "dark", ()),
+        ({"color": Color.RED, "shade": Shade.DARK}, '{"color": "red", "shade": "dark"}', ()),
+        (MappingProxyType({"units": 7}), '{"units": 7}', ()),
+        (us.SessionState({"units": 7}), '{"units": 7}', ()),
+        ([deque([1, 2]), range(2), {"a": 1}.values(), {"a": 1}.items()], '[[1, 2], [0, 1], [1], [["a", 1]]]', ()),
+        (b"raw", "\"b'raw'\"", ()),
     ],
 )
 def test_a_value_is_text_and_the_parts_beside_it(value: object, content: str, parts: tuple[Any, ...]) -> None:
@@ -62,6 +84,9 @@ def test_a_value_is_text_and_the_parts_beside_it(value: object, content: str, pa
     [
         ({"photo": PHOTO}, "raised", "returned by itself, or in a list or tuple"),
         (us.ImagePart(), "raised", "an image needs data or a url"),
+        (map(str, [1]), "raised", "an iterator, generator or coroutine is no value"),
+        ([zip([1], [2], strict=True)], "raised", "return what it makes, as in list"),
+        ({"row": Opaque()}, "raised", "Opaque has neither JSON nor text; return what it holds"),
         (us.ImagePart("?"), "raised", "must be base64"),
         (
             us.ImagePart("A" * (MAX_MEDIA + 4)),
