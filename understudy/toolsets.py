@@ -99,9 +99,7 @@ def tools_in(given: ToolSource) -> tuple[Tool[..., object], ...]:
     if origin is None:
         return (_alone(as_tool(cast(ToolLike, given))),)
     cls = origin.cls
-    prefix = cls.prefix if origin.given is None else origin.given.prefix
-    if not isinstance(prefix, str):
-        raise TypeError(f"toolset {cls.__name__}: prefix must be a string, got {prefix!r}")
+    prefix = _prefix_of(cls if origin.given is None else origin.given)
     found = _tools_in(cls)
     if not found:
         raise ValueError(f"toolset {cls.__name__} has no tools; decorate those of its methods with @tool")
@@ -117,7 +115,15 @@ def _alone(made: Tool[..., object]) -> Tool[..., object]:
         raise ValueError(
             f"tool {made.name!r}: max_parallel={made.max_parallel}, but calls of a toolset run one at a time"
         )
-    return made.of_toolset(Origin(type(owner), given=owner), made.name)
+    return made.of_toolset(Origin(type(owner), given=owner), _prefix_of(owner) + made.name)
+
+
+def _prefix_of(toolset: Toolset | type[Toolset]) -> str:
+    prefix: object = toolset.prefix
+    if not isinstance(prefix, str):
+        name = toolset.__name__ if isinstance(toolset, type) else type(toolset).__name__
+        raise TypeError(f"toolset {name}: prefix must be a string, got {prefix!r}")
+    return prefix
 
 
 def _origin(given: object) -> Origin | None:

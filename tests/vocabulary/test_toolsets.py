@@ -100,6 +100,15 @@ def test_a_subclass_adds_overrides_takes_away_and_names() -> None:
     assert names(agent(Closed)) == ["count"]
 
 
+def test_tools_of_objects_that_are_listed_by_themselves_have_their_prefixes() -> None:
+    left, right = Shelf(), Shelf()
+    left.prefix, right.prefix = "left_", "right_"
+
+    agent = us.Agent("clerk", model="rehearsal", tools=[left.count, right.count])
+
+    assert [tool.name for tool in agent.tools] == ["left_count", "right_count"]
+
+
 def test_an_object_s_own_prefix_goes_before_its_class_s() -> None:
     left, right = Shelf(), Upper()
     left.prefix, right.prefix = "left_", "right_"
