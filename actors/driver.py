@@ -174,7 +174,7 @@ class Driver:
         except RunTimedOut as error:
             if self._record.scope.remaining() == 0.0:
                 raise
-            raise model_timeout(self._record) from error
+            raise model_timeout(self._record, None if scope.remaining() == 0.0 else error) from error
         except (UnderstudyError, Stale):
             raise
         except BaseException as error:  # a model's failure is the run's, not the agent's: another driver would not help

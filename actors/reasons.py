@@ -68,8 +68,9 @@ def step_timeout(record: Record) -> UnderstudyError:
     )
 
 
-def model_timeout(record: Record) -> ProviderTimeout:
-    """Make the error of a model call that took too long."""
-    return ProviderTimeout(
-        f"the model of agent {record.agent.id!r} gave no answer within {DEFAULT_MODEL_TIMEOUT:g} s", retryable=True
+def model_timeout(record: Record, why: RunTimedOut | None = None) -> ProviderTimeout:
+    """Make the error of a model call that took too long, or of one that would have and gave up before, and says `why`."""
+    what = (
+        f"gave no answer within {DEFAULT_MODEL_TIMEOUT:g} s" if why is None else f"did not wait for its answer: {why}"
     )
+    return ProviderTimeout(f"the model of agent {record.agent.id!r} {what}", retryable=True)

@@ -694,3 +694,14 @@ def test_a_stop_that_is_interrupted_gives_up_on_all_at_once() -> None:
     assert isinstance(error, us.RunCancelled)
     assert told
     assert system.stop(0.0) == ()
+
+
+def test_a_model_that_does_not_wait_past_the_deadline_is_said_to_have_given_up_and_not_to_have_taken_long() -> None:
+    def sleeps(request: us.ModelRequest) -> us.ModelTurn:
+        us.current_scope().sleep(2 * WAIT)
+        return says("late")
+
+    with pytest.raises(
+        us.ProviderTimeout, match=r"agent 'clerk' did not wait for its answer: a wait of 20 s does not fit"
+    ):
+        us.Agent("clerk", model=us.FunctionModel(sleeps)).run("go", timeout=WAIT)
