@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from understudy.ancestry import MAX_HOPS, next_hops, too_many_hops
-from understudy.errors import ActorError
+from understudy.errors import ActorError, in_words
 from understudy.handles import Future
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future as StandardFuture
+
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from .actorcell import ActorCell
@@ -71,41 +74,57 @@ class Actor(Generic[M_contra]):
         Watching an actor again before it is down changes nothing. The message comes before those that wait.
         """
         cell = self._place()
+        if not callable(getattr(other, "on_down", None)):
+            raise TypeError(f"watch takes an actor's reference, got {other!r}")
         other.on_down(cell.address, partial(cell.tell, system=True))
 
     def pipe(
         self,
-        future: Future[V],
+        future: Future[V] | StandardFuture[V],
         message: Callable[[V], M_contra],
         on_error: Callable[[BaseException], M_contra] | None = None,
     ) -> None:
         """Have what a future brings sent to this actor as a message, so that it need not wait.
 
         Args:
-            future: an ask, a run handle, or several of them merged.
+            future: an ask, a run handle, several of them merged, or one of `concurrent.futures`.
             message: makes the message of the value; runs on the thread that completes the future.
-            on_error: makes the message of an error; without it, errors are logged.
+            on_error: makes the message of an error, a cancellation included; without it, errors are logged.
 
         Raises:
+            TypeError: it is no future, or what is to make a message no function.
             ActorError: more than 1,000 messages and runs led to the one in hand, each sent or begun by the one before it.
         """
         cell = self._place()
+        _check_pipe(future, message, on_error)
         address = cell.address
         hops = next_hops()  # what comes of a message comes from it, also by way of a future
         if hops > MAX_HOPS:
             raise ActorError(too_many_hops(address), actor=address)
         context = cell.own_context(hops)
 
-        def send(done: Future[V]) -> None:
-            error = done.exception()
-            if error is None:
-                cell.tell(message(done.result()), context=context)
-            elif on_error is not None:
-                cell.tell(on_error(error), context=context)
-            else:
-                log.error("%s: a piped future failed: %s", address, error, exc_info=error)
+        def send(done: Future[V] | StandardFuture[V]) -> None:
+            error = _error_of(done)
+            if error is not None and on_error is None:
+                log.error("%s: a piped future failed: %s", address, in_words(error), exc_info=error)
+                return
+            try:
+                made = message(done.result()) if error is None or on_error is None else on_error(error)
+            except Exception:
+                log.exception("%s: no message could be made of what a piped future brought", address)
+                return
+            cell.tell(made, context=context)
 
         future.add_done_callback(send)
+
+    if not TYPE_CHECKING:  # for type checkers an actor has what it declares, and nothing else
+
+        def __getattr__(self, name: str) -> object:
+            if name in ("ref", "_cell"):
+                raise AttributeError(
+                    f"{type(self).__name__}: an actor has its ref, timers and watches from on_start on"
+                )
+            return super().__getattribute__(name)  # which fails, and says so as ever
 
     def _place(self) -> ActorCell:
         if self._cell is None:
@@ -114,6 +133,21 @@ class Actor(Generic[M_contra]):
                 actor=self.ref.address,
             )
         return self._cell
+
+
+def _check_pipe(future: object, *makers: object) -> None:
+    if not callable(getattr(future, "add_done_callback", None)):
+        raise TypeError(f"pipe takes a future, such as a run handle or what ask_future returns; got {future!r}")
+    for each in makers:
+        if each is not None and not callable(each):
+            raise TypeError(f"pipe takes a function that makes the message, got {each!r}")
+
+
+def _error_of(done: Future[Any] | StandardFuture[Any]) -> BaseException | None:
+    try:
+        return done.exception()
+    except CancelledError as cancelled:  # a standard future raises it and does not return it
+        return cancelled
 
 
 def attach(actor: Actor[object], cell: ActorCell) -> None:

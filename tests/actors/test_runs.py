@@ -698,7 +698,9 @@ def test_a_stop_that_is_interrupted_gives_up_on_all_at_once() -> None:
 
 def test_a_model_that_does_not_wait_past_the_deadline_is_said_to_have_given_up_and_not_to_have_taken_long() -> None:
     def sleeps(request: us.ModelRequest) -> us.ModelTurn:
-        us.current_scope().sleep(2 * WAIT)
+        scope = us.current_scope()
+        assert scope is not None
+        scope.sleep(2 * WAIT)
         return says("late")
 
     with pytest.raises(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future as StandardFuture
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -251,3 +253,61 @@ def test_the_error_of_a_future_is_piped_too_or_logged(system: us.ActorSystem, ca
     eventually(
         lambda: any("piped future failed" in record.message for record in caplog.records), "the other was logged"
     )
+
+
+def test_that_a_piped_future_was_cancelled_is_told_as_an_error(system: us.ActorSystem) -> None:
+    ref, noted = notes(system)
+    future = StandardFuture[str]()
+    ref.ask(Do(lambda actor: actor.pipe(future, lambda value: value, lambda error: type(error).__name__)))
+
+    future.cancel()
+
+    eventually(lambda: noted == ["CancelledError"], "the cancellation came")
+
+
+def test_a_message_that_cannot_be_made_of_a_future_is_logged_with_the_actor_s_address(
+    system: us.ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    ref, _ = notes(system)
+    future = StandardFuture[int]()
+    ref.ask(Do(lambda actor: actor.pipe(future, lambda value: 1 // value)))
+
+    future.set_result(0)
+
+    (record,) = caplog.records
+    assert record.message == "shop/notes: no message could be made of what a piped future brought"
+
+
+@pytest.mark.parametrize(
+    ("use", "says_"),
+    [
+        (
+            lambda actor: actor.pipe(7, str),
+            "pipe takes a future, such as a run handle or what ask_future returns; got 7",
+        ),
+        (
+            lambda actor: actor.pipe(StandardFuture(), "done"),
+            "pipe takes a function that makes the message, got 'done'",
+        ),
+        (lambda actor: actor.watch("feed"), "watch takes an actor's reference, got 'feed'"),
+    ],
+)
+def test_what_cannot_be_piped_or_watched_is_said_to_whoever_tries(
+    system: us.ActorSystem, use: Callable[[Any], object], says_: str
+) -> None:
+    ref, _ = notes(system)
+
+    with pytest.raises(us.AgentCrashed) as caught:
+        ref.ask(Do(use))
+
+    assert isinstance(caught.value.__cause__, TypeError) and says_ in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("use", [lambda actor: actor.ref, lambda actor: actor.after(1.0, "tick")])
+def test_an_actor_that_is_not_spawned_yet_says_when_it_has_its_place(use: Callable[[Any], object]) -> None:
+    class Hasty(us.Actor[object]):
+        def __init__(self) -> None:
+            use(self)
+
+    with pytest.raises(AttributeError, match="Hasty: an actor has its ref, timers and watches from on_start on"):
+        Hasty()
