@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 from understudy.orchestration.supervision import Directive, Restart, RestartBudget, Strategy, decide
@@ -80,8 +81,8 @@ class Family:
         self._parent = parent
         self._events = events
         self._budget = RestartBudget(strategy)
-        self._then: Then | None = None
-        """What follows when all members have begun; None while they are not beginning."""
+        self._then: tuple[Then, ...] = ()
+        """What follows when all members have begun, of everyone who had them begin; empty while they are not beginning."""
         self._lock = threading.Lock()
         """Guards the budget and everything below, and what follows."""
         self._regrouping = False
@@ -168,13 +169,13 @@ class Family:
             if self.cause is not None:
                 return
             self._end_life(cause)
-            then, self._then = self._then, None
+            then, self._then = self._then, ()
         if self._events is not None and self._events.wants(Escalated):
             self._events.publish(Escalated(address=self.name, reason=cause))
         for member in reversed(self.members):
             member.give_up(cause)
         if self._parent is not None:
-            self._parent.member_failed(self, cause, then)
+            self._parent.member_failed(self, cause, partial(_call_all, then) if then else None)
 
     def _end_life(self, cause: BaseException) -> None:
         self.cause = cause
@@ -215,14 +216,14 @@ class Family:
             self.cause = None
             self._life += 1
             self._budget.renew()
-            self._then, mine = then, self._still()
+            self._then += (then,)  # one who had it begin before, such as a regrouping, must hear of it as well
+            mine = self._still()
         _begin_all(self.members, delay, self._begun, lambda: mine() and still())
 
     def _begun(self) -> None:
         with self._lock:
-            then, self._then = self._then, None
-        if then is not None:
-            then()
+            then, self._then = self._then, ()
+        _call_all(then)
 
     def stop_then(self, then: Then) -> None:
         """Stop the members, the last one first, each after the one before it, and then call `then`."""
@@ -245,6 +246,11 @@ class Family:
     def try_again(self) -> None:
         """Begin all members anew after the family was given up."""
         self.begin(0.0, lambda: None)
+
+
+def _call_all(thens: Sequence[Then]) -> None:
+    for then in thens:
+        then()
 
 
 def _halt_all(members: Sequence[Member], cause: BaseException | None, then: Then) -> None:

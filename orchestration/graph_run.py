@@ -201,7 +201,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             ProtocolViolation: this child was not to be run.
         """
         self._running(position, "a skip")
-        self._task_of(position)[1].begun -= 1
+        self._state.tasks[self.task_at(position)].begun -= 1
         self._close(position, "skipped", "its condition does not hold")
 
     def child_at_limit(self, position: int, saved: str, failure: ChildFailure, error: Exception | None = None) -> None:
