@@ -164,7 +164,8 @@ def _plain(value: object) -> object:
         return dict(cast("Mapping[object, object]", value))
     if isinstance(value, (Sequence, KeysView, ValuesView, ItemsView)) and not isinstance(value, BYTES):
         return list(cast("Sequence[object]", value))
-    kind = type(value)
+    plain = cast(object, value)
+    kind = type(plain)
     if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:  # all that a model would read is an address
         raise TypeError(f"{kind.__name__} has neither JSON nor text; return what it holds")
-    return str(value)
+    return str(plain)

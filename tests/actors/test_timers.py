@@ -278,18 +278,32 @@ def test_a_message_that_cannot_be_made_of_a_future_is_logged_with_the_actor_s_ad
     assert record.message == "shop/notes: no message could be made of what a piped future brought"
 
 
+def pipe_no_future(actor: Any) -> object:
+    return actor.pipe(7, str)
+
+
+def pipe_no_function(actor: Any) -> object:
+    return actor.pipe(StandardFuture[str](), "done")
+
+
+def watch_no_reference(actor: Any) -> object:
+    return actor.watch("feed")
+
+
+def see_its_reference(actor: Any) -> object:
+    return actor.ref
+
+
+def set_a_timer(actor: Any) -> object:
+    return actor.after(1.0, "tick")
+
+
 @pytest.mark.parametrize(
     ("use", "says_"),
     [
-        (
-            lambda actor: actor.pipe(7, str),
-            "pipe takes a future, such as a run handle or what ask_future returns; got 7",
-        ),
-        (
-            lambda actor: actor.pipe(StandardFuture(), "done"),
-            "pipe takes a function that makes the message, got 'done'",
-        ),
-        (lambda actor: actor.watch("feed"), "watch takes an actor's reference, got 'feed'"),
+        (pipe_no_future, "pipe takes a future, such as a run handle or what ask_future returns; got 7"),
+        (pipe_no_function, "pipe takes a function that makes the message, got 'done'"),
+        (watch_no_reference, "watch takes an actor's reference, got 'feed'"),
     ],
 )
 def test_what_cannot_be_piped_or_watched_is_said_to_whoever_tries(
@@ -303,7 +317,7 @@ def test_what_cannot_be_piped_or_watched_is_said_to_whoever_tries(
     assert isinstance(caught.value.__cause__, TypeError) and says_ in str(caught.value.__cause__)
 
 
-@pytest.mark.parametrize("use", [lambda actor: actor.ref, lambda actor: actor.after(1.0, "tick")])
+@pytest.mark.parametrize("use", [see_its_reference, set_a_timer])
 def test_an_actor_that_is_not_spawned_yet_says_when_it_has_its_place(use: Callable[[Any], object]) -> None:
     class Hasty(us.Actor[object]):
         def __init__(self) -> None:
