@@ -176,8 +176,8 @@ class ActorCell(Cell):
 
     # --- a member of its family
 
-    def halt(self, cause: BaseException | None, then: Then) -> None:
-        self._command(lambda: self._life.halt(cause), then)
+    def halt(self, cause: BaseException | None, then: Then, still: Still = always) -> None:
+        self._command(lambda: self._life.halt(cause) if still() else None, then)
 
     def begin(self, delay: float, then: Then, still: Still = always) -> None:
         if delay > 0:
@@ -197,8 +197,13 @@ class ActorCell(Cell):
         """Begin on this thread: for an actor whose making runs no code of the user's, before anybody has its address."""
         self._life.begin(nothing)
 
-    def give_up(self, cause: BaseException) -> None:
-        self._command(lambda: self._life.give_up(cause), nothing, lost=lambda _: self._life.be_down(cause))
+    def give_up(self, cause: BaseException, still: Still = always) -> None:
+        life = self._life
+        self._command(
+            lambda: life.give_up(cause) if still() else None,
+            nothing,
+            lost=lambda _: life.be_down(cause) if still() else None,
+        )
 
     def _command(
         self, do: Callable[[], object], then: Then, lost: Callable[[BaseException], object] | None = None

@@ -34,8 +34,11 @@ class Member(Protocol):
 
     restart: Restart
 
-    def halt(self, cause: BaseException | None, then: Then) -> None:
-        """Let go of the object, keep the mailbox, handle no message; then call `then`, once, whatever happens."""
+    def halt(self, cause: BaseException | None, then: Then, still: Still = always) -> None:
+        """Let go of the object, keep the mailbox, handle no message; then call `then`, once, whatever happens.
+
+        If it is not to be `still` when its turn comes, only `then` is called.
+        """
         ...
 
     def begin(self, delay: float, then: Then, still: Still = always) -> None:
@@ -45,8 +48,8 @@ class Member(Protocol):
         """
         ...
 
-    def give_up(self, cause: BaseException) -> None:
-        """Stop working and answer everything with `cause`."""
+    def give_up(self, cause: BaseException, still: Still = always) -> None:
+        """Stop working and answer everything with `cause`; not if it is not to be `still` when its turn comes."""
         ...
 
     def stop_then(self, then: Then) -> None:
@@ -91,8 +94,10 @@ class Family:
         """Of those, who has not begun again."""
         self._next: tuple[Member, ...] = ()
         """Who failed meanwhile, and has its turn after that."""
+        self._epoch = 0
+        """How often it was begun, halted or given up; what was to begin before that does not begin any more."""
         self._life = 0
-        """How often it was given up, or begun; what was to begin in an earlier life does not begin any more."""
+        """How often it was begun; what was to be halted or given up in an earlier life is left alone in this one."""
         self.cause: BaseException | None = None
         """Why the family was given up; None while it works."""
 
@@ -120,12 +125,16 @@ class Family:
         """Whether a restart of `member` is more than its own business."""
         return self._strategy.affected(self.members, member) != (member,)
 
-    def this_life(self) -> Still:
-        """Return what says whether the family has not been given up, nor begun anew, since now."""
+    def undisturbed(self) -> Still:
+        """Return what says whether the family has not been begun, halted or given up since now."""
         with self._lock:
-            return self._still()
+            return self._undisturbed()
 
-    def _still(self) -> Still:
+    def _undisturbed(self) -> Still:
+        epoch = self._epoch
+        return lambda: self._epoch == epoch
+
+    def _in_this_life(self) -> Still:
         life = self._life
         return lambda: self._life == life
 
@@ -144,9 +153,11 @@ class Family:
                 return
             affected = self._strategy.affected(self.members, member)
             self._regrouping, self._unbegun = True, affected
-            delay, still = self._budget.delay(random.random()), self._still()
+            delay, still = self._budget.delay(random.random()), self._undisturbed()
+            in_this_life = self._in_this_life()
         self._tell_of_delay(delay)
-        _halt_all(affected, cause, lambda: _begin_all(affected, delay, self._regrouped, still, self._has_begun))
+        begin = partial(_begin_all, affected, delay, self._regrouped, still, self._has_begun)
+        _halt_all(affected, cause, begin, in_this_life)
 
     def _tell_of_delay(self, delay: float) -> None:
         if delay > 0 and self._events is not None and self._events.wants(ActorBackedOff):
@@ -168,19 +179,20 @@ class Family:
         with self._lock:
             if self.cause is not None:
                 return
-            self._end_life(cause)
+            still = self._end(cause)
             then, self._then = self._then, ()
         if self._events is not None and self._events.wants(Escalated):
             self._events.publish(Escalated(address=self.name, reason=cause))
         for member in reversed(self.members):
-            member.give_up(cause)
+            member.give_up(cause, still)
         if self._parent is not None:
             self._parent.member_failed(self, cause, partial(_call_all, then) if then else None)
 
-    def _end_life(self, cause: BaseException) -> None:
+    def _end(self, cause: BaseException | None) -> Still:
         self.cause = cause
-        self._life += 1
+        self._epoch += 1
         self._regrouping, self._unbegun, self._next = False, (), ()
+        return self._in_this_life()
 
     def member_failed(self, member: Family, cause: BaseException, then: Then | None) -> None:
         """Do what is to be done about a member that is a family and has failed too often.
@@ -190,7 +202,7 @@ class Family:
             cause: what it failed of last.
             then: what should have followed its start; None if it had started.
         """
-        still = self.this_life()
+        still = self.undisturbed()
         match self.decide(member, cause, starting=then is not None):
             case "restart" if then is not None:
                 delay = self.delay()
@@ -206,19 +218,25 @@ class Family:
 
     # --- a family as a member
 
-    def halt(self, cause: BaseException | None, then: Then) -> None:
-        _halt_all(self.members, cause, then)
+    def halt(self, cause: BaseException | None, then: Then, still: Still = always) -> None:
+        with self._lock:
+            mine = self._end(self.cause) if still() else None  # what is being restarted here does not begin
+        if mine is None:
+            then()
+        else:
+            _halt_all(self.members, cause, then, _both(mine, still))
 
     def begin(self, delay: float, then: Then, still: Still = always) -> None:
         with self._lock:
             if not still():
                 return
             self.cause = None
+            self._epoch += 1
             self._life += 1
             self._budget.renew()
             self._then += (then,)  # one who had it begin before, such as a regrouping, must hear of it as well
-            mine = self._still()
-        _begin_all(self.members, delay, self._begun, lambda: mine() and still())
+            mine = self._undisturbed()
+        _begin_all(self.members, delay, self._begun, _both(mine, still))
 
     def _begun(self) -> None:
         with self._lock:
@@ -229,13 +247,14 @@ class Family:
         """Stop the members, the last one first, each after the one before it, and then call `then`."""
         _stop_all(self.members, then)
 
-    def give_up(self, cause: BaseException) -> None:
+    def give_up(self, cause: BaseException, still: Still = always) -> None:
         with self._lock:
-            if self.cause is not None:
+            if not still():
                 return
-            self._end_life(cause)
+            # Also if it was given up before: its members may have been halted since, to begin with others.
+            given_up = self._end(cause if self.cause is None else self.cause)
         for member in reversed(self.members):
-            member.give_up(cause)
+            member.give_up(cause, given_up)
 
     def forgive(self) -> None:
         """Forget the failures, for a new attempt."""
@@ -248,14 +267,21 @@ class Family:
         self.begin(0.0, lambda: None)
 
 
+def _both(one: Still, other: Still) -> Still:
+    return lambda: one() and other()
+
+
 def _call_all(thens: Sequence[Then]) -> None:
     for then in thens:
         then()
 
 
-def _halt_all(members: Sequence[Member], cause: BaseException | None, then: Then) -> None:
-    """Halt the members, the last one first, each after the one before it, and then call `then`."""
-    _one_by_one(reversed(members), lambda member, halted: member.halt(cause, halted), then)
+def _halt_all(members: Sequence[Member], cause: BaseException | None, then: Then, still: Still) -> None:
+    """Halt the members, the last one first, each after the one before it, and then call `then`.
+
+    Once they are not to be halted `still`, those that are left are not: they may have begun a new life.
+    """
+    _one_by_one(reversed(members), lambda member, halted: member.halt(cause, halted, still), then)
 
 
 def _begin_all(

@@ -93,7 +93,7 @@ class Lifecycle:
     def _start_failed(self, cause: BaseException, then: Then) -> None:
         """Failures to start burn the same budget; `then` follows the start that succeeds, or none."""
         self._tell_failed(cause, None)
-        still = self._family.this_life()
+        still = self._family.undisturbed()
         match self._family.decide(self._cell, cause, starting=True):
             case "restart":
                 self._begin_after(self._family.delay(), then, still)
@@ -120,7 +120,7 @@ class Lifecycle:
     def fail_over(self, cause: BaseException, message: object, told: Callable[[], object] = nothing) -> None:
         """Do what the family decides about a failure; `told` is called once an object to be replaced has let go."""
         self._tell_failed(cause, message)
-        still = self._family.this_life()
+        still = self._family.undisturbed()
         directive = self._family.decide(self._cell, cause)
         if directive == "restart":
             self._let_go(cause, message)

@@ -149,6 +149,7 @@ def _words(value: object) -> str:
 def _plain(value: object) -> object:
     if isinstance(value, (ImagePart, FilePart)):
         raise TypeError("an image or file is returned by itself, or in a list or tuple; not inside of other values")
+    plain = value  # before what is asked of its type narrows it
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
@@ -164,7 +165,6 @@ def _plain(value: object) -> object:
         return dict(cast("Mapping[object, object]", value))
     if isinstance(value, (Sequence, KeysView, ValuesView, ItemsView)) and not isinstance(value, BYTES):
         return list(cast("Sequence[object]", value))
-    plain = cast(object, value)
     kind = type(plain)
     if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:  # all that a model would read is an address
         raise TypeError(f"{kind.__name__} has neither JSON nor text; return what it holds")

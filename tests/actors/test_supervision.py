@@ -593,10 +593,10 @@ class Held:
     def begin(self, delay: float, then: Callable[[], object], still: Callable[[], bool] = always) -> None:
         self.thens.append(then)
 
-    def halt(self, cause: BaseException | None, then: Callable[[], object]) -> None:
+    def halt(self, cause: BaseException | None, then: Callable[[], object], still: Callable[[], bool] = always) -> None:
         then()
 
-    def give_up(self, cause: BaseException) -> None:
+    def give_up(self, cause: BaseException, still: Callable[[], bool] = always) -> None:
         """Do nothing."""
 
     def stop_then(self, then: Callable[[], object]) -> None:
@@ -614,3 +614,77 @@ def test_everyone_who_had_a_group_begin_hears_when_it_has() -> None:
         then()
 
     assert heard == ["its first start", "its restart with others"]
+
+
+class Noted:
+    """A member that notes what is asked of it, as it would be when its turn comes; it is halted when the test says so."""
+
+    restart: Restart = "transient"
+
+    def __init__(self, name: str, notes: list[str]) -> None:
+        self._name = name
+        self._notes = notes
+        self.halted: list[Callable[[], object]] = []
+
+    def _note(self, what: str, still: Callable[[], bool]) -> None:
+        self._notes.append(f"{self._name}: {what if still() else f'not {what}'}")
+
+    def begin(self, delay: float, then: Callable[[], object], still: Callable[[], bool] = always) -> None:
+        self._note("begun", still)
+        if still():
+            then()
+
+    def halt(self, cause: BaseException | None, then: Callable[[], object], still: Callable[[], bool] = always) -> None:
+        self._note("halted", still)
+        self.halted.append(then)
+
+    def give_up(self, cause: BaseException, still: Callable[[], bool] = always) -> None:
+        self._note("given up", still)
+
+    def stop_then(self, then: Callable[[], object]) -> None:
+        then()
+
+
+def group_of(notes: list[str], *names: str) -> tuple[Family, list[Noted]]:
+    family, members = Family("desk", us.OneForAll()), [Noted(name, notes) for name in names]
+    family.members.extend(members)
+    return family, members
+
+
+def test_a_restart_that_a_group_given_up_had_begun_halts_nobody_in_its_next_life() -> None:
+    notes = list[str]()
+    family, (first, last) = group_of(notes, "first", "last")
+
+    family.regroup(first, ValueError("it failed"))
+    family.escalate(ValueError("too often"))
+    family.begin(0.0, lambda: None)
+    del notes[:]
+    last.halted.pop()()
+    first.halted.pop()()
+
+    assert notes == ["first: not halted", "first: not begun"]
+
+
+def test_a_restart_inside_of_a_group_that_is_halted_begins_nobody() -> None:
+    notes = list[str]()
+    family, (only,) = group_of(notes, "only")
+
+    family.regroup(only, ValueError("it failed"))
+    family.halt(None, lambda: notes.append("all are halted"))
+    for halted in only.halted:
+        halted()
+
+    assert notes == ["only: halted", "only: halted", "only: not begun", "all are halted"]
+
+
+def test_a_group_that_was_given_up_and_then_halted_with_others_can_be_given_up_again() -> None:
+    notes = list[str]()
+    family, (only,) = group_of(notes, "only")
+
+    family.escalate(ValueError("too often"))
+    family.halt(None, lambda: None)
+    only.halted.pop()()
+    family.give_up(ValueError("the others too"))
+
+    assert notes == ["only: given up", "only: halted", "only: given up"]
+    assert str(family.cause) == "too often"
