@@ -52,6 +52,7 @@ class ActorCell(Cell):
 
     __slots__ = (
         "__weakref__",
+        "_begun_in",
         "_blocks",
         "_gone",
         "_life",
@@ -84,6 +85,8 @@ class ActorCell(Cell):
         self._blocks = mailbox.when_full == "block"
         self._gone = "has stopped"
         """What those are told who send to it once it takes no more messages."""
+        self._begun_in = 0
+        """In which life of its family's it has begun last; orders of an earlier one come too late."""
         self._thread = 0
         """Whose turn it is, while a message is handled."""
         self.busy_since: float | None = None
@@ -176,34 +179,38 @@ class ActorCell(Cell):
 
     # --- a member of its family
 
-    def halt(self, cause: BaseException | None, then: Then, still: Still = always) -> None:
-        self._command(lambda: self._life.halt(cause) if still() else None, then)
+    def halt(self, cause: BaseException | None, then: Then, life: int = 0) -> None:
+        self._command(lambda: self._life.halt(cause) if life >= self._begun_in else None, then)
 
-    def begin(self, delay: float, then: Then, still: Still = always) -> None:
+    def begin(self, delay: float, then: Then, still: Still = always, life: int = 0) -> None:
         if delay > 0:
             try:
-                ring_at(time.monotonic() + delay, lambda: self.begin(0.0, then, still))
+                ring_at(time.monotonic() + delay, lambda: self.begin(0.0, then, still, life))
                 return
             except RuntimeError as error:
                 log.warning("%s begins at once, for no thread can be had to wait: %s", self.address, error)
-        life = self._life
-        self._command(
-            lambda: life.begin(then) if still() else None,
-            nothing,
-            lost=lambda error: life.cannot_begin(error, then) if still() else None,
-        )
+
+        def begin() -> None:
+            if still():
+                self._begun_in = life
+                self._life.begin(then)
+
+        self._command(begin, nothing, lost=lambda error: self._life.cannot_begin(error, then) if still() else None)
+
+    def begin_again(self, delay: float, then: Then, still: Still) -> None:
+        """Begin by itself after `delay` seconds, in the life in which it began before."""
+        self.begin(delay, then, still, self._begun_in)
 
     def begin_here(self) -> None:
         """Begin on this thread: for an actor whose making runs no code of the user's, before anybody has its address."""
         self._life.begin(nothing)
 
-    def give_up(self, cause: BaseException, still: Still = always) -> None:
-        life = self._life
-        self._command(
-            lambda: life.give_up(cause) if still() else None,
-            nothing,
-            lost=lambda _: life.be_down(cause) if still() else None,
-        )
+    def give_up(self, cause: BaseException, life: int = 0) -> None:
+        def give_up() -> None:
+            if life >= self._begun_in:
+                self._life.give_up(cause)
+
+        self._command(give_up, nothing, lost=lambda _: self._life.be_down(cause))
 
     def _command(
         self, do: Callable[[], object], then: Then, lost: Callable[[BaseException], object] | None = None

@@ -34,22 +34,22 @@ class Member(Protocol):
 
     restart: Restart
 
-    def halt(self, cause: BaseException | None, then: Then, still: Still = always) -> None:
+    def halt(self, cause: BaseException | None, then: Then, life: int = 0) -> None:
         """Let go of the object, keep the mailbox, handle no message; then call `then`, once, whatever happens.
 
-        If it is not to be `still` when its turn comes, only `then` is called.
+        If it has begun in a later `life` of its family's when its turn comes, only `then` is called.
         """
         ...
 
-    def begin(self, delay: float, then: Then, still: Still = always) -> None:
-        """Make a new object after `delay` seconds and handle messages again; then call `then`, once.
+    def begin(self, delay: float, then: Then, still: Still = always, life: int = 0) -> None:
+        """Make a new object after `delay` seconds, in a `life` of its family's, and handle messages again; then call `then`, once.
 
         If it is not to be `still` when its turn comes, nothing is done and `then` is not called.
         """
         ...
 
-    def give_up(self, cause: BaseException, still: Still = always) -> None:
-        """Stop working and answer everything with `cause`; not if it is not to be `still` when its turn comes."""
+    def give_up(self, cause: BaseException, life: int = 0) -> None:
+        """Stop working and answer everything with `cause`; not if it has begun in a later `life` of its family's."""
         ...
 
     def stop_then(self, then: Then) -> None:
@@ -97,7 +97,9 @@ class Family:
         self._epoch = 0
         """How often it was begun, halted or given up; what was to begin before that does not begin any more."""
         self._life = 0
-        """How often it was begun; what was to be halted or given up in an earlier life is left alone in this one."""
+        """How often it was begun."""
+        self._begun_in = 0
+        """In which life of the parent's it was begun last."""
         self.cause: BaseException | None = None
         """Why the family was given up; None while it works."""
 
@@ -134,10 +136,6 @@ class Family:
         epoch = self._epoch
         return lambda: self._epoch == epoch
 
-    def _in_this_life(self) -> Still:
-        life = self._life
-        return lambda: self._life == life
-
     def delay(self) -> float:
         """Return the seconds to wait before the restart that was decided last."""
         with self._lock:
@@ -153,11 +151,10 @@ class Family:
                 return
             affected = self._strategy.affected(self.members, member)
             self._regrouping, self._unbegun = True, affected
-            delay, still = self._budget.delay(random.random()), self._undisturbed()
-            in_this_life = self._in_this_life()
+            delay, still, life = self._budget.delay(random.random()), self._undisturbed(), self._life
         self._tell_of_delay(delay)
-        begin = partial(_begin_all, affected, delay, self._regrouped, still, self._has_begun)
-        _halt_all(affected, cause, begin, in_this_life)
+        begin = partial(_begin_all, affected, delay, self._regrouped, still, life, self._has_begun)
+        _halt_all(affected, cause, begin, life)
 
     def _tell_of_delay(self, delay: float) -> None:
         if delay > 0 and self._events is not None and self._events.wants(ActorBackedOff):
@@ -179,20 +176,21 @@ class Family:
         with self._lock:
             if self.cause is not None:
                 return
-            still = self._end(cause)
+            life = self._end(cause)
             then, self._then = self._then, ()
         if self._events is not None and self._events.wants(Escalated):
             self._events.publish(Escalated(address=self.name, reason=cause))
         for member in reversed(self.members):
-            member.give_up(cause, still)
+            member.give_up(cause, life)
         if self._parent is not None:
             self._parent.member_failed(self, cause, partial(_call_all, then) if then else None)
 
-    def _end(self, cause: BaseException | None) -> Still:
+    def _end(self, cause: BaseException | None) -> int:
+        """End what was to begin, and return which life it is."""
         self.cause = cause
         self._epoch += 1
         self._regrouping, self._unbegun, self._next = False, (), ()
-        return self._in_this_life()
+        return self._life
 
     def member_failed(self, member: Family, cause: BaseException, then: Then | None) -> None:
         """Do what is to be done about a member that is a family and has failed too often.
@@ -207,7 +205,7 @@ class Family:
             case "restart" if then is not None:
                 delay = self.delay()
                 self._tell_of_delay(delay)
-                member.begin(delay, then, still)
+                member.begin(delay, then, still, self._life)
             case "restart":
                 self.regroup(member, cause)
             case "escalate":
@@ -218,25 +216,26 @@ class Family:
 
     # --- a family as a member
 
-    def halt(self, cause: BaseException | None, then: Then, still: Still = always) -> None:
+    def halt(self, cause: BaseException | None, then: Then, life: int = 0) -> None:
         with self._lock:
-            mine = self._end(self.cause) if still() else None  # what is being restarted here does not begin
+            mine = self._end(self.cause) if life >= self._begun_in else None
         if mine is None:
             then()
         else:
-            _halt_all(self.members, cause, then, _both(mine, still))
+            _halt_all(self.members, cause, then, mine)
 
-    def begin(self, delay: float, then: Then, still: Still = always) -> None:
+    def begin(self, delay: float, then: Then, still: Still = always, life: int = 0) -> None:
         with self._lock:
             if not still():
                 return
+            self._begun_in = life
             self.cause = None
             self._epoch += 1
             self._life += 1
             self._budget.renew()
             self._then += (then,)  # one who had it begin before, such as a regrouping, must hear of it as well
-            mine = self._undisturbed()
-        _begin_all(self.members, delay, self._begun, _both(mine, still))
+            undisturbed, mine = self._undisturbed(), self._life
+        _begin_all(self.members, delay, self._begun, lambda: undisturbed() and still(), mine)
 
     def _begun(self) -> None:
         with self._lock:
@@ -247,14 +246,14 @@ class Family:
         """Stop the members, the last one first, each after the one before it, and then call `then`."""
         _stop_all(self.members, then)
 
-    def give_up(self, cause: BaseException, still: Still = always) -> None:
+    def give_up(self, cause: BaseException, life: int = 0) -> None:
         with self._lock:
-            if not still():
+            if life < self._begun_in:
                 return
             # Also if it was given up before: its members may have been halted since, to begin with others.
-            given_up = self._end(cause if self.cause is None else self.cause)
+            mine = self._end(cause if self.cause is None else self.cause)
         for member in reversed(self.members):
-            member.give_up(cause, given_up)
+            member.give_up(cause, mine)
 
     def forgive(self) -> None:
         """Forget the failures, for a new attempt."""
@@ -264,11 +263,7 @@ class Family:
 
     def try_again(self) -> None:
         """Begin all members anew after the family was given up."""
-        self.begin(0.0, lambda: None)
-
-
-def _both(one: Still, other: Still) -> Still:
-    return lambda: one() and other()
+        self.begin(0.0, lambda: None, life=self._begun_in)
 
 
 def _call_all(thens: Sequence[Then]) -> None:
@@ -276,12 +271,9 @@ def _call_all(thens: Sequence[Then]) -> None:
         then()
 
 
-def _halt_all(members: Sequence[Member], cause: BaseException | None, then: Then, still: Still) -> None:
-    """Halt the members, the last one first, each after the one before it, and then call `then`.
-
-    Once they are not to be halted `still`, those that are left are not: they may have begun a new life.
-    """
-    _one_by_one(reversed(members), lambda member, halted: member.halt(cause, halted, still), then)
+def _halt_all(members: Sequence[Member], cause: BaseException | None, then: Then, life: int) -> None:
+    """Halt the members that have not begun since `life`, the last one first, each after the one before it; then call `then`."""
+    _one_by_one(reversed(members), lambda member, halted: member.halt(cause, halted, life), then)
 
 
 def _begin_all(
@@ -289,6 +281,7 @@ def _begin_all(
     delay: float,
     then: Then,
     still: Still,
+    life: int,
     each: Callable[[Member], object] = lambda member: None,
 ) -> None:
     """Begin the members, the first one after `delay`, each after the one before it, and then call `then`.
@@ -303,7 +296,7 @@ def _begin_all(
                 each(member)
                 next_one()
 
-        member.begin(delay if member is members[0] else 0.0, begun, still)
+        member.begin(delay if member is members[0] else 0.0, begun, still, life)
 
     _one_by_one(iter(members), begin, then)
 

@@ -150,7 +150,7 @@ class Lifecycle:
         self._suspend()
         if delay > 0 and self._cell.events.wants(ActorBackedOff):
             self._cell.events.publish(ActorBackedOff(address=self._cell.address, seconds=delay))
-        self._cell.begin(delay, then, still)
+        self._cell.begin_again(delay, then, still)
 
     def _tell_failed(self, cause: BaseException, message: object) -> None:
         if self._cell.events.wants(ActorFailed):

@@ -590,13 +590,15 @@ class Held:
     def __init__(self) -> None:
         self.thens: list[Callable[[], object]] = []
 
-    def begin(self, delay: float, then: Callable[[], object], still: Callable[[], bool] = always) -> None:
+    def begin(
+        self, delay: float, then: Callable[[], object], still: Callable[[], bool] = always, life: int = 0
+    ) -> None:
         self.thens.append(then)
 
-    def halt(self, cause: BaseException | None, then: Callable[[], object], still: Callable[[], bool] = always) -> None:
+    def halt(self, cause: BaseException | None, then: Callable[[], object], life: int = 0) -> None:
         then()
 
-    def give_up(self, cause: BaseException, still: Callable[[], bool] = always) -> None:
+    def give_up(self, cause: BaseException, life: int = 0) -> None:
         """Do nothing."""
 
     def stop_then(self, then: Callable[[], object]) -> None:
@@ -617,29 +619,33 @@ def test_everyone_who_had_a_group_begin_hears_when_it_has() -> None:
 
 
 class Noted:
-    """A member that notes what is asked of it, as it would be when its turn comes; it is halted when the test says so."""
+    """A member that notes what is asked of it and comes in time; it is halted when the test says so."""
 
     restart: Restart = "transient"
 
     def __init__(self, name: str, notes: list[str]) -> None:
         self._name = name
         self._notes = notes
+        self._begun_in = 0
         self.halted: list[Callable[[], object]] = []
 
-    def _note(self, what: str, still: Callable[[], bool]) -> None:
-        self._notes.append(f"{self._name}: {what if still() else f'not {what}'}")
+    def _note(self, what: str, in_time: bool) -> None:
+        self._notes.append(f"{self._name}: {what if in_time else f'not {what}'}")
 
-    def begin(self, delay: float, then: Callable[[], object], still: Callable[[], bool] = always) -> None:
-        self._note("begun", still)
+    def begin(
+        self, delay: float, then: Callable[[], object], still: Callable[[], bool] = always, life: int = 0
+    ) -> None:
+        self._note("begun", still())
         if still():
+            self._begun_in = life
             then()
 
-    def halt(self, cause: BaseException | None, then: Callable[[], object], still: Callable[[], bool] = always) -> None:
-        self._note("halted", still)
+    def halt(self, cause: BaseException | None, then: Callable[[], object], life: int = 0) -> None:
+        self._note("halted", life >= self._begun_in)
         self.halted.append(then)
 
-    def give_up(self, cause: BaseException, still: Callable[[], bool] = always) -> None:
-        self._note("given up", still)
+    def give_up(self, cause: BaseException, life: int = 0) -> None:
+        self._note("given up", life >= self._begun_in)
 
     def stop_then(self, then: Callable[[], object]) -> None:
         then()

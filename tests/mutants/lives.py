@@ -218,7 +218,7 @@ MUTANTS = (
     Mutant(
         "an actor that has no thread to begin on is half alive for ever",
         ACTORCELL,
-        "lost=lambda error: life.cannot_begin(error, then) if still() else None",
+        "lost=lambda error: self._life.cannot_begin(error, then) if still() else None",
         "lost=lambda error: then()",
         (f"{TEST_NO_THREADS}::test_an_actor_without_a_thread_to_begin_on_is_down_and_begins_with_the_next_message",),
     ),
@@ -232,7 +232,7 @@ MUTANTS = (
     Mutant(
         "members of a group that has no thread wait for ever",
         ACTORCELL,
-        "lost=lambda _: life.be_down(cause) if still() else None",
+        "lost=lambda _: self._life.be_down(cause)",
         "lost=lambda _: None",
         (
             f"{TEST_NO_THREADS}::test_a_group_without_a_thread_to_begin_on_is_given_up_and_begins_with_the_next_messages",
