@@ -148,7 +148,7 @@ class Driver:
         record, epoch = self._record, self._epoch
         if self._moments is not None and record.unfed is None and self._moments.before_model_call(request):
             return
-        scope = Scope(time.monotonic() + DEFAULT_MODEL_TIMEOUT, time.monotonic, parent=record.scope)
+        scope = Scope(time.monotonic() + DEFAULT_MODEL_TIMEOUT, time.monotonic, record.scope)
         assert scope.deadline is not None
         record.begin_step(epoch, f"waiting for the model, turn {request.turn}", scope.deadline + GRACE)
         record.story.note(request.turn)

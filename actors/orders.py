@@ -88,7 +88,7 @@ class RunTool:
         """Begin the time of the call, which may have stood in line before."""
         self.begun = time.monotonic()
         self.deadline = deadline
-        self.scope = Scope(deadline, time.monotonic, parent=self.record.scope)
+        self.scope = Scope(deadline, time.monotonic, self.record.scope)
 
     @property
     def doing(self) -> str:

@@ -400,7 +400,7 @@ class Runs:
 def _scope(timeout: float | None) -> Scope:
     """Make a run's scope: inside of a run, its deadline and cancellation hold too."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    return Scope(deadline, time.monotonic, parent=current_scope(), retries=RETRIES)
+    return Scope(deadline, time.monotonic, current_scope(), RETRIES)
 
 
 def _can_be_raised(record: RunRecord, error: BaseException) -> bool:
