@@ -179,7 +179,7 @@ class GroupDriver(Woken):
             return True
         try:
             inside = record.join(self._epoch, position, self._prepared(order))
-            inside.record.reply.when_done(partial(record.child_ended, position))
+            inside.record.reply.when_done(inside.ended)
             current_system().launch(inside.record)
         except Exception as error:
             self._failed(position, error)

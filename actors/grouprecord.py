@@ -47,12 +47,17 @@ class Inside:
         launched: whether it began. A driver that fails before that leaves it to the next one to begin it anew.
     """
 
-    __slots__ = ("fact", "launched", "record")
+    __slots__ = ("_group", "fact", "launched", "record")
 
-    def __init__(self, record: RunRecord, fact: ChildBegan) -> None:
+    def __init__(self, record: RunRecord, fact: ChildBegan, group: GroupRecord) -> None:
         self.record = record
         self.fact = fact
         self.launched = False
+        self._group = group
+
+    def ended(self) -> None:
+        """Tell the driver around it that it is over; on the thread that ended it."""
+        self._group.child_ended(self.fact.position)
 
 
 class GroupRecord(RunRecord):
@@ -192,7 +197,7 @@ class GroupRecord(RunRecord):
         """Note a child that is about to begin."""
         task = self.task_at(position)
         fact = ChildBegan(position, child.runner.id, child.run_id, "" if task is None else task.name, child.story)
-        inside = Inside(child, fact)
+        inside = Inside(child, fact, self)
         self.waits.join(child.link)
         with self.lock:
             held = self.is_held_at(epoch)

@@ -36,7 +36,7 @@ class Seat:
         """What hooks and timers run in: the context of no sender."""
         self.context.run(enter_ancestry, (link,), 0)
         self._make = make
-        self._timers: list[Timer] = []
+        self._timers: tuple[Timer, ...] = ()
 
     def make(self, cell: ActorCell) -> Actor[object]:
         """Return a new object that has started; what its class or its `on_start` raises is raised."""
@@ -54,7 +54,7 @@ class Seat:
     def vacate(self, cell: ActorCell) -> Actor[object] | None:
         """Take the object out of its place, and cancel what it has set."""
         old, cell.behaviour = cell.behaviour, None
-        timers, self._timers = self._timers, []
+        timers, self._timers = self._timers, ()
         for timer in timers:
             timer.cancel()
         if old is None:
@@ -77,8 +77,7 @@ class Seat:
         if period == 0:
             raise ValueError("a periodic timer needs more than 0 seconds")
         timer = Timer(partial(_send, cell, message), first, period)
-        self._timers = [t for t in self._timers if t.is_active]
-        self._timers.append(timer)
+        self._timers = (*[t for t in self._timers if t.is_active], timer)
         return timer
 
     def has_set(self, timer: Timer) -> bool:

@@ -28,26 +28,22 @@ class Runnable(Protocol):
         ...
 
 
-class _Turn:
-    """What Pykka's loop takes from the inbox: an envelope that wants no reply."""
-
-    __slots__ = ("message",)
-    reply_to = None
-
-    def __init__(self) -> None:
-        self.message: Runnable | None = None
-
-
 class _Slot:
-    """A shell's inbox: room for one thing to run, and a lock to park on."""
+    """A shell's inbox: room for one thing to run, and a lock to park on; and what Pykka's loop takes from it, an envelope.
 
-    __slots__ = ("gate", "given", "pool", "shell", "turn")
+    Attributes:
+        message: what the shell runs now.
+        reply_to: nobody wants a reply.
+    """
+
+    __slots__ = ("gate", "given", "message", "pool", "shell")
+    reply_to = None
 
     def __init__(self, shell: Shell, pool: ShellPool) -> None:
         self.gate = threading.Lock()
         self.gate.acquire()
         self.given: Runnable | None = None
-        self.turn = _Turn()
+        self.message: Runnable | None = None
         self.shell = shell
         self.pool = pool
 
@@ -57,17 +53,32 @@ class _Slot:
     def empty(self) -> bool:
         return True  # Pykka drains its inbox at the end; what waits in a cell's mailbox is not for it to drain.
 
-    def get(self) -> _Turn:
-        shell, pool, turn = self.shell, self.pool, self.turn
-        turn.message = None  # Pykka's loop holds on to the turn while we park; a parked thread keeps no cell alive
+    def get(self) -> _Slot:
+        shell, pool = self.shell, self.pool
+        self.message = None  # a parked thread keeps no cell alive
         if shell.next is not None:
-            turn.message, shell.next = shell.next, None
+            self.message, shell.next = shell.next, None
         elif pool.park(shell, self.gate):
             pool.arrived()
-            turn.message, self.given = self.given, None
+            self.message, self.given = self.given, None
         else:
             shell.actor_stopped.set()
-        return turn
+        return self
+
+
+class _Flag:
+    """A `threading.Event` that nobody waits for, in one object instead of six: a burst makes hundreds."""
+
+    __slots__ = ("_is_set",)
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
 
 
 class Shell(pykka.ThreadingActor):
@@ -92,7 +103,7 @@ class Shell(pykka.ThreadingActor):
         self.slot = _Slot(self, pool)
         self.actor_urn = name
         self.actor_inbox = self.slot  # type: ignore[assignment]  # Pykka types its own queue here
-        self.actor_stopped = threading.Event()
+        self.actor_stopped = _Flag()  # type: ignore[assignment]  # Pykka types an event here, and asks whether it is set
         self._actor_ref = pykka.ActorRef(self)
 
     def begin(self) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from understudy.errors import RunCancelled, RunTimedOut
@@ -113,9 +112,10 @@ class Scope:
                 callback()
                 break
             scope = scope._parent
-        return partial(self._forget, key)
+        return _TakeBack(self, key)
 
-    def _forget(self, key: object) -> None:
+    def forget(self, key: object) -> None:
+        """Take a callback back by its key, here and in the scopes outside."""
         scope: Scope | None = self
         while scope is not None:
             with scope._lock:
@@ -178,6 +178,19 @@ class Scope:
             raise RunCancelled("the run was cancelled")
         if self.remaining() == 0.0:
             raise RunTimedOut("the run's deadline has passed")
+
+
+class _TakeBack:
+    """Takes a callback back; one object, for every run inside of another has it for as long as it runs."""
+
+    __slots__ = ("_key", "_scope")
+
+    def __init__(self, scope: Scope, key: object) -> None:
+        self._scope = scope
+        self._key = key
+
+    def __call__(self) -> None:
+        self._scope.forget(self._key)
 
 
 def _once(callback: Callable[[], object]) -> Callable[[], object]:

@@ -147,7 +147,7 @@ MUTANTS = (
     Mutant(
         "a timer survives the restart of its actor",
         SEAT,
-        "timers, self._timers = self._timers, []",
+        "timers, self._timers = self._timers, ()",
         "timers = list[Timer]()",
         (f"{TEST_TIMERS}::test_a_restart_cancels_what_the_old_object_had_set",),
     ),
