@@ -34,13 +34,7 @@ class ThreadRuntime:
         """Begin a run and return its handle."""
         checked = _runner(runner)
         _refuse_caller_tools(checked)
-        system, record = _prepare(checked, input, options)
-        try:
-            system.launch(record)
-        except BaseException:  # an interrupt: nobody gets the handle, so nobody could end the run
-            Handle(record).cancel()
-            raise
-        return Handle(record)
+        return _launched(*_prepare(checked, input, options))
 
     def run(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Outcome[object]:
         """Begin a run and wait for its outcome."""
@@ -60,13 +54,7 @@ class ThreadRuntime:
         _check_resume(token, options)
         checked = _runner(runner)
         _refuse_caller_tools(checked)
-        system, record = _prepare_again(checked, token, answer, options)
-        try:
-            system.launch(record)
-        except BaseException:  # as in `submit`
-            Handle(record).cancel()
-            raise
-        return Handle(record)
+        return _launched(*_prepare_again(checked, token, answer, options))
 
 
 def _prepare(runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, RunRecord]:
@@ -82,6 +70,16 @@ def _prepare_again(
     _refuse_forbidden(runner)
     system = _system(options.system)
     return system, system.prepare_again(runner, token, answer, options)
+
+
+def _launched(system: ActorSystem, record: RunRecord) -> Handle:
+    handle = Handle(record)
+    try:
+        system.launch(record)
+    except BaseException:  # an interrupt: nobody gets the handle, so nobody could end the run
+        handle.cancel()
+        raise
+    return handle
 
 
 def _carry_out(system: ActorSystem, record: RunRecord) -> Outcome[object]:
