@@ -5,6 +5,7 @@ The rules are those of the Erlang/OTP documentation, Supervisor Behaviour: strat
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar, cast
@@ -91,14 +92,18 @@ class RestartBudget:
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
-        self._spent: tuple[float, ...] = ()
+        self._spent: deque[float] | None = None
+        """When restarts were spent; made for the first, for most actors are never restarted."""
 
     def spend(self, now: float) -> bool:
         """Take one restart at `now`; False if none is left. The period's end belongs to the period."""
-        self._spent = tuple([spent for spent in self._spent if now - spent <= self._strategy.within])
+        if self._spent is None:
+            self._spent = deque()
+        while self._spent and now - self._spent[0] > self._strategy.within:
+            self._spent.popleft()
         if len(self._spent) >= self._strategy.max_restarts:
             return False
-        self._spent += (now,)
+        self._spent.append(now)
         return True
 
     def delay(self, chance: float) -> float:
@@ -106,12 +111,12 @@ class RestartBudget:
         if self._strategy.backoff is None:
             return 0.0
         first, most = self._strategy.backoff
-        longest: float = min(most, first * 2.0 ** (len(self._spent) - 1))
+        longest: float = min(most, first * 2.0 ** (len(self._spent or ()) - 1))
         return longest * (1 - JITTER * chance)
 
     def renew(self) -> None:
         """Forget what was spent: a supervisor that was itself restarted starts afresh."""
-        self._spent = ()
+        self._spent = None
 
 
 def decide(wanted: Directive, restart: Restart, budget: RestartBudget, now: float) -> Directive:

@@ -33,15 +33,15 @@ MUTANTS = (
     Mutant(
         "the window of restarts never slides",
         RULES,
-        "if now - spent <= self._strategy.within",
-        "if True",
+        "while self._spent and now",
+        "while False and now",
         (TEST_RULES,),
     ),
     Mutant(
         "the end of the period is not part of it",
         RULES,
-        "<= self._strategy.within",
-        "< self._strategy.within",
+        "> self._strategy.within",
+        ">= self._strategy.within",
         (TEST_RULES,),
     ),
     Mutant(
@@ -75,14 +75,14 @@ MUTANTS = (
     Mutant(
         "a backoff is not doubled",
         RULES,
-        "first * 2.0 ** (len(self._spent) - 1)",
+        "first * 2.0 ** (len(self._spent or ()) - 1)",
         "first",
         (TEST_RULES,),
     ),
     Mutant(
         "a renewed budget is still spent",
         RULES,
-        'afresh."""\n        self._spent = ()',
+        'afresh."""\n        self._spent = None',
         'afresh."""',
         (TEST_RULES,),
     ),
