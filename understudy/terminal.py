@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -83,6 +84,14 @@ class Plain:
         """Do nothing: lines stay."""
 
     def _line(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # the run matters, not who watches it
+        try:
             self._stream.write(f"{text}\n")  # at once: tools print to the same stream, from their threads
             self._stream.flush()
+        except OSError:  # the run matters, not who watches it
+            give_up(self._stream)
+
+
+def give_up(stream: TextIO) -> None:
+    """Let nothing more of a stream be written: Python would complain once more, and fail, when it flushes at exit."""
+    with contextlib.suppress(OSError):  # it has no file behind it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

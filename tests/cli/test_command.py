@@ -15,7 +15,8 @@ import pytest
 from tests.support.paths import ROOT
 
 COMMAND = Path(sys.executable).with_name("understudy")
-QUIET_ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
+# Standard error is buffered, as it is at most users': what could not be written then fails once more at exit.
+QUIET_ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY") and k != "PYTHONUNBUFFERED"}
 LEDGER = [
     *("run", "examples/ledger/agent.yaml", "clerk", "What needs my attention this week?"),
     *("--tools", "examples/ledger/tools.py"),

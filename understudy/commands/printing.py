@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from understudy.calllog import CallLog
 from understudy.report import INTERRUPTED, SPEC, UsageMistake, as_json, for_people, for_terminal, status_of
+from understudy.terminal import give_up
 
 if TYPE_CHECKING:
     from understudy.outcomes import Outcome
@@ -29,15 +29,10 @@ def put(text: str, stream: TextIO) -> None:
         if text:
             print(for_terminal(text) if stream.isatty() else text, file=stream, flush=True)
     except BrokenPipeError:  # the reader has gone, as `head` does
-        _give_up(stream)
+        give_up(stream)
     except OSError as error:
-        _give_up(stream)
+        give_up(stream)
         raise OutputFailed(f"the output cannot be written: {error.strerror}") from error
-
-
-def _give_up(stream: TextIO) -> None:
-    """Let nothing more of a stream be written: Python would complain once more when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def write(text: str, into: str) -> None:
