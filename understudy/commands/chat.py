@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -31,7 +31,6 @@ from .waiting import repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
     from understudy.actors import ActorSystem
-    from understudy.handles import RunHandle
     from understudy.orchestration.runner import Runner
     from understudy.outcomes import Outcome
     from understudy.specs import LoadedSpec
@@ -172,7 +171,7 @@ class Chat:
                 system=self._system,
                 conversation_id=self._conversation,
             )
-            ended = _watched(start, log, progress)
+            ended = watch(start, log.see, progress.see)
             while isinstance(ended, (NeedsInput, NeedsApproval)):
                 progress.close()  # the person's lines come now
                 ended = self._resumed(ended, log, progress)
@@ -207,7 +206,7 @@ class Chat:
             system=self._system,
         )
         try:
-            return _watched(start, log, progress)
+            return watch(start, log.see, progress.see)
         except UnderstudyError as error:
             return error
 
@@ -227,17 +226,6 @@ class Chat:
             warn(aside)
             put(answer, self._out)
         self._status = self._status or status_of(ended)
-
-
-def _watched(
-    start: Callable[[], RunHandle[object]], log: CallLog, progress: Progress
-) -> Outcome[object] | BaseException:
-    """Have a run begin or go on, and watch it; an interrupt cancels it from its first moment on."""
-    try:
-        handle = start()
-    except KeyboardInterrupt:
-        return KeyboardInterrupt("the run was cancelled")
-    return watch(handle, log.see, progress.see)
 
 
 def _new_conversation() -> str:

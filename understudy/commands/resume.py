@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from understudy.actors.stores import MEMORY
@@ -186,7 +187,7 @@ def _resumed(
         stack.enter_context(cast_of(agents_in(loaded.runners.values()), inside, arguments, warn))
         progress = Quiet() if arguments.json else progress_on(sys.stderr)
         stack.callback(progress.close)
-        ended = watch(_go_on(runner, arguments, system), log.see, progress.see)
+        ended = watch(partial(_go_on, runner, arguments, system), log.see, progress.see)
     if not isinstance(ended, BaseException):
         log.put_first(ended.messages)
     return ended

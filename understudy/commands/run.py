@@ -7,6 +7,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from understudy.calllog import CallLog
@@ -92,8 +93,8 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
         stack.enter_context(cast_of(agents_in(loaded.runners.values()), agents_in([runner]), arguments, warn))
         progress = Quiet() if arguments.json else progress_on(sys.stderr)
         stack.callback(progress.close)
-        handle = begin(runner, text, given, timeout=arguments.timeout, system=system)
-        ended = watch(handle, log.see, progress.see)
+        start = partial(begin, runner, text, given, timeout=arguments.timeout, system=system)
+        ended = watch(start, log.see, progress.see)
     ended = without_vain_token(ended, arguments)
     return tell(ended, out, json=arguments.json, log=log, again=repeated(arguments))
 
@@ -113,9 +114,14 @@ def begin(
     return runner.submit(text, timeout=timeout, system=system, conversation_id=conversation_id)
 
 
-def watch(handle: RunHandle[object], *see: Callable[[Event], None]) -> Outcome[object] | BaseException:
-    """Show all that happens in a run, and return how it ended. An interrupt cancels it."""
+def watch(start: Callable[[], RunHandle[object]], *see: Callable[[Event], None]) -> Outcome[object] | BaseException:
+    """Have a run begin or go on, show all that happens in it, and return how it ended.
+
+    An interrupt cancels it from its first moment on.
+    """
+    handle: RunHandle[object] | None = None
     try:
+        handle = start()
         for event in handle.events(inner=True):
             for each in see:
                 each(event)
@@ -127,7 +133,8 @@ def watch(handle: RunHandle[object], *see: Callable[[Event], None]) -> Outcome[o
                 case _:
                     pass
     except KeyboardInterrupt:
-        handle.cancel()
+        if handle is not None:
+            handle.cancel()
         return KeyboardInterrupt("the run was cancelled")
     return handle.result()
 
