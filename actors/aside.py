@@ -9,11 +9,7 @@ from .shell import lend
 
 def aside(do: Callable[[], object]) -> None:
     """Have a lent thread call `do`, which must not raise; this one does when no other can be had."""
-    errand = _Errand(do)
-    try:
-        lend(errand)
-    except RuntimeError:
-        errand.run_turns()
+    lend(_Errand(do))
 
 
 class _Errand:
@@ -25,4 +21,7 @@ class _Errand:
         self._do = do
 
     def run_turns(self) -> None:
+        self._do()
+
+    def refused(self, cause: RuntimeError) -> None:
         self._do()

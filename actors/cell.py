@@ -144,12 +144,13 @@ class Cell:
         return AgentDown(f"{self.address} has stopped", actor=self.address)
 
     def _wake(self) -> None:
-        try:
-            lend(self)
-        except RuntimeError as cause:  # no thread can be started
-            error = AgentDown(f"{self.address} has no thread to run on: {cause}", actor=self.address)
-            error.__cause__ = cause
-            self._lose_waiting(error, close=False)
+        lend(self)
+
+    def refused(self, cause: RuntimeError) -> None:
+        """Answer what waits with `AgentDown`: no thread can be started."""
+        error = AgentDown(f"{self.address} has no thread to run on: {cause}", actor=self.address)
+        error.__cause__ = cause
+        self._lose_waiting(error, close=False)
 
     def stop(self) -> None:
         """Accept nothing more and answer what waits with `AgentDown`. A second call does nothing."""

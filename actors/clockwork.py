@@ -35,6 +35,10 @@ class Alarm:
         """Forget the function; takes no lock, so it is safe in a forked child too."""
         self._ring = None
 
+    def refused(self, cause: RuntimeError) -> None:
+        """Ring, on this thread: no other one can be had."""
+        self.run_turns()
+
     def run_turns(self) -> None:
         """Ring, on the thread of the shell that is lent for it."""
         ring, self._ring = self._ring, None
@@ -118,10 +122,7 @@ class Clockwork:
 
 def _ring(alarm: Alarm) -> None:
     if alarm.is_set:
-        try:
-            lend(alarm)
-        except RuntimeError:  # no other thread can be had
-            alarm.run_turns()
+        lend(alarm)
 
 
 _clockwork = Clockwork()

@@ -60,14 +60,15 @@ class Driver:
         self.returned = False
 
     def begin(self, *, last: bool) -> None:
-        """Begin on a lent thread; with `last` on this one, whose turn ends now. Without a thread the run ends."""
-        try:
-            if last:
-                hand_over(self)
-            else:
-                lend(self)
-        except RuntimeError as cause:  # no thread can be started
-            self._lost(AgentDown(f"{self._address} has no thread to run on: {cause}", actor=self._address), cause)
+        """Begin on a lent thread; with `last` on this one, whose turn ends now."""
+        if last:
+            hand_over(self)
+        else:
+            lend(self)
+
+    def refused(self, cause: RuntimeError) -> None:
+        """End the run: no thread can be started."""
+        self._lost(AgentDown(f"{self._address} has no thread to run on: {cause}", actor=self._address), cause)
 
     def run_turns(self) -> None:
         """Drive the run, in a copy of the context variables it was begun with: another driver may follow."""

@@ -71,11 +71,12 @@ class ToolExecutor:
         self._context = context
 
     def begin(self) -> None:
-        """Begin on a lent thread; without one the call fails."""
-        try:
-            lend(self)
-        except RuntimeError as cause:  # no thread can be started
-            self._lost(AgentDown(f"{self._address} has no thread to run on: {cause}", actor=self._address), cause)
+        """Begin on a lent thread."""
+        lend(self)
+
+    def refused(self, cause: RuntimeError) -> None:
+        """Fail the call: no thread can be started."""
+        self._lost(AgentDown(f"{self._address} has no thread to run on: {cause}", actor=self._address), cause)
 
     def run_turns(self) -> None:
         """Make the call, unless nobody waits for it any more."""

@@ -2,8 +2,8 @@
 
 A Pykka actor owns its thread and its inbox and dies with its first failure. Ours must outlive failures, so the mailbox
 and the behaviour live in a cell, and a shell only brings the thread: it takes a cell from its slot, runs the cell's
-messages until there are none, and parks. Of Pykka it uses `_actor_loop`, and what Pykka's constructor sets it sets itself;
-tests hold both to the shape that is used here.
+messages until there are none, and parks. Of Pykka it uses `_actor_loop`, and what Pykka's constructor sets it sets itself,
+as it does with the event that `threading.Thread.start` waits for; tests hold all three to the shape that is used here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol
 import pykka
 
 IDLE_SECONDS = 10.0  # A burst's threads are kept for the next burst, not for ever.
-WAKING = 32  # Parked threads that are woken at once; more only stand in line for the interpreter lock.
+ARRIVING = 2  # Threads that are started or woken at once; more only stand in line for the interpreter lock.
 
 
 class Runnable(Protocol):
@@ -25,6 +25,10 @@ class Runnable(Protocol):
 
     def run_turns(self) -> object:
         """Handle messages until there are none; must not raise."""
+        ...
+
+    def refused(self, cause: RuntimeError) -> object:
+        """Hear that no thread can be had to run on, on the thread that found out; must not raise."""
         ...
 
 
@@ -59,7 +63,6 @@ class _Slot:
         if shell.next is not None:
             self.message, shell.next = shell.next, None
         elif pool.park(shell, self.gate):
-            pool.arrived()
             self.message, self.given = self.given, None
         else:
             shell.actor_stopped.set()
@@ -79,6 +82,12 @@ class _Flag:
 
     def set(self) -> None:
         self._is_set = True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return True  # `Thread.start` would wait here for the thread to run
+
+    def _at_fork_reinit(self) -> None:
+        """There is no lock to make anew."""
 
 
 class Shell(pykka.ThreadingActor):
@@ -107,12 +116,14 @@ class Shell(pykka.ThreadingActor):
         self._actor_ref = pykka.ActorRef(self)
 
     def begin(self) -> None:
-        """Start the thread. Raises `RuntimeError` when the system has none left."""
+        """Start the thread, and go on before it runs. Raises `RuntimeError` when the system has none left."""
         thread = threading.Thread(target=self._actor_loop, name=self.actor_urn, daemon=True)
+        thread._started = _Flag()  # type: ignore[attr-defined]  # what `start` waits for: twice in line for the lock
         thread.start()
 
     def on_start(self) -> None:
         _here.shell = self
+        self.slot.pool.arrived()
 
     def on_receive(self, message: object) -> None:
         if message is not None:
@@ -130,66 +141,93 @@ class ShellPool:
     """Shells with nothing to do, last in, first out; grows on demand and shrinks after `IDLE_SECONDS`.
 
     There is no upper limit: where concurrency costs, it is limited there, and a pool that can run out makes nested
-    work wait for itself. Only how many are woken at the same time is limited: each that arrives wakes another.
+    work wait for itself. Only how many are on their way at the same time is limited: of what is lent beyond that, each
+    shell that arrives brings the next, and each that is done takes the next itself.
 
     Args:
-        waking: how many may be on their way out of their wait at once.
+        arriving: how many may be on their way at once, from the start of a thread, or the end of its wait.
     """
 
-    def __init__(self, waking: int = WAKING) -> None:
-        self._idle: deque[Shell] = deque()  # append, pop and remove are each one step under the interpreter lock
+    def __init__(self, arriving: int = ARRIVING) -> None:
         self._numbers = count(1)
         self._lock = threading.Lock()
-        """Guards both below: a shell that is put in line just as the last one arrives would not be woken."""
-        self._may_wake = waking
-        """How many more may be woken now; no shell is in line unless this is 0."""
-        self._lent: deque[Shell] = deque()
-        """Shells with something to run whose turn to be woken has not come."""
+        """Guards all below: what is put in line just as the last one arrives would never be run."""
+        self._idle: list[Shell] = []
+        self._arriving = arriving
+        self._places = arriving
+        """How many more may be on their way; nothing is in line unless this is 0."""
+        self._line: deque[Runnable] = deque()
+        """What nobody is on the way for yet."""
 
     def lend(self, cell: Runnable) -> None:
         """Have some shell run `cell`, now.
 
+        A Ctrl-C comes where a call ends. It loses no shell and no place, but at worst lets one more be on its way.
+
         Raises:
             RuntimeError: no shell is idle and no thread can be started.
         """
+        shell: Shell | None = None
+        starts = False
         try:
-            shell = self._idle.pop()
-        except IndexError:
-            Shell(self, cell, f"understudy-{next(self._numbers)}").begin()
-            return
-        shell.slot.given = cell
-        with self._lock:
-            if not self._may_wake:
-                self._lent.append(shell)
-                return
-            try:
+            with self._lock:
+                if not self._places:
+                    self._line.append(cell)
+                    return
+                self._places -= 1
+                if self._idle:
+                    shell = self._idle[-1]
+                    del self._idle[-1]
+                    shell.slot.given = cell
+                else:
+                    starts = True
+            if starts:
+                self._start(cell)
+        except BaseException:
+            if starts:
+                self.arrived()  # in the place of the one that was to
+            raise
+        finally:
+            if shell is not None:
                 shell.slot.gate.release()
-            finally:  # a Ctrl-C comes as soon as the release is done: a shell that was woken is counted all the same
-                self._may_wake -= 1
 
     def arrived(self) -> None:
-        """Wake the next shell that was lent, on the thread of one that was woken and has the interpreter lock now.
+        """Bring the next shell, on the thread of one that was on its way and has the interpreter lock now."""
+        while True:
+            shell: Shell | None = None
+            with self._lock:
+                if not self._line:
+                    self._places = min(self._places + 1, self._arriving)
+                    return
+                cell = self._line.popleft()
+                if self._idle:
+                    shell = self._idle.pop()
+                    shell.slot.given = cell
+            if shell is not None:
+                return shell.slot.gate.release()
+            try:
+                return self._start(cell)
+            except RuntimeError as cause:
+                cell.refused(cause)
 
-        A shell's thread is never the main one, so no Ctrl-C comes between taking the next one and waking it.
-        """
-        with self._lock:
-            if not self._lent:
-                self._may_wake += 1
-                return
-            following = self._lent.popleft()
-        following.slot.gate.release()
+    def _start(self, cell: Runnable) -> None:
+        Shell(self, cell, f"understudy-{next(self._numbers)}").begin()
 
     def park(self, shell: Shell, gate: threading.Lock) -> bool:
-        """Wait, on the shell's own thread, until it is lent; False if it was idle for too long and should end."""
-        self._idle.append(shell)
-        if gate.acquire(timeout=IDLE_SECONDS):
-            return True
-        try:
-            self._idle.remove(shell)
-        except ValueError:  # lent in this very moment: the cell is on its way
-            gate.acquire()
-            return True
-        return False
+        """Have the calling shell given what is in line, or wait until it is lent; False if it waited for too long."""
+        with self._lock:
+            if self._line:
+                shell.slot.given = self._line.popleft()
+                return True
+            self._idle.append(shell)
+        if not gate.acquire(timeout=IDLE_SECONDS):
+            with self._lock:
+                if shell in self._idle:
+                    self._idle.remove(shell)
+                    return False
+            gate.acquire()  # lent in this very moment: the cell is on its way
+        self.arrived()
+        return True
 
     @property
     def idle(self) -> int:
@@ -201,8 +239,11 @@ pool = ShellPool()
 
 
 def lend(cell: Runnable) -> None:
-    """Have some thread run `cell`, now. Raises `RuntimeError` when there is none."""
-    pool.lend(cell)
+    """Have some thread run `cell`, now, or have it hear that there is none."""
+    try:
+        pool.lend(cell)
+    except RuntimeError as cause:
+        cell.refused(cause)
 
 
 def hand_over(cell: Runnable) -> None:
@@ -212,7 +253,7 @@ def hand_over(cell: Runnable) -> None:
     """
     shell = _here.shell
     if shell is None or shell.next is not None:
-        pool.lend(cell)
+        lend(cell)
     else:
         shell.next = cell
 

@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex
 
 import pytest
 
+from tests.support.threads import no_threads
 from understudy.actors import shell
 from understudy.actors.cell import Cell, Fate
 from understudy.errors import AgentCrashed, AgentDown, MailboxFull
@@ -149,15 +150,9 @@ def test_a_full_mailbox_answers_with_mailbox_full() -> None:
     assert 100 <= len(refused) <= 101  # the gate may or may not have left the mailbox by then
 
 
-def test_where_no_thread_can_be_started_the_sender_hears_of_it_and_a_later_message_is_handled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def no_thread(cell: object) -> None:
-        raise RuntimeError("can't start new thread")
-
+def test_where_no_thread_can_be_started_the_sender_hears_of_it_and_a_later_message_is_handled() -> None:
     cell = Cell("counter", Counter)
-    with monkeypatch.context() as broken:
-        broken.setattr("understudy.actors.cell.lend", no_thread)
+    with no_threads():
         reply = cell.ask("x")
     after = cell.ask("x")
 
@@ -232,6 +227,9 @@ def test_a_cell_handed_over_does_not_wait_for_messages_that_came_later() -> None
     class Beside:
         def run_turns(self) -> None:
             ran.set()
+
+        def refused(self, cause: RuntimeError) -> None:
+            raise AssertionError(cause)
 
     class HandsOver:
         def on_receive(self, message: object) -> object:

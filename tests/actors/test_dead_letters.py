@@ -14,6 +14,7 @@ import pytest
 import understudy as us
 from tests.support.paths import ROOT
 from tests.support.scripts import WAIT, eventually, scripted
+from tests.support.threads import idle, no_threads
 from understudy.actors.deadletters import KEPT, LOGGED, QUIET, DeadLetters, type_name
 from understudy.testing import calls, says
 
@@ -119,15 +120,12 @@ def test_a_message_that_finds_no_room_is_too_late_or_not_wanted(system: us.Actor
     assert [letter.reason for letter in system.dead_letters()] == ["mailbox_full", "expired", "cancelled"]
 
 
-def test_a_message_for_which_no_thread_can_be_had(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_for_which_no_thread_can_be_had(system: us.ActorSystem) -> None:
     ref = system.spawn(Player)
     assert ref.ask("x") == "x"
 
-    def none_left(cell: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("understudy.actors.cell.lend", none_left)
+    idle(ref)
+    with no_threads():
         ref.tell("x")
 
     assert reasons(system) == {"no_thread": 1}

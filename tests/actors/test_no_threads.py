@@ -104,10 +104,12 @@ def test_a_token_stands_if_its_run_could_not_be_watched() -> None:
     assert finished(agent.resume(paused.token, "Ada", system=system)).text == "Hello, Ada."
 
 
-def test_of_calls_at_once_those_without_a_thread_become_error_results_and_the_run_goes_on() -> None:
-    system, gate = us.ActorSystem("shop"), threading.Event()
+@pytest.mark.parametrize("arriving", [1, 8], ids=["who arrives finds none", "who asks finds none"])
+def test_of_calls_at_once_those_without_a_thread_become_error_results_and_the_run_goes_on(arriving: int) -> None:
+    system, gate, began = us.ActorSystem("shop"), threading.Event(), list[int]()
 
     def look(number: int) -> str:
+        began.append(number)
         assert gate.wait(WAIT)
         return f"saw {number}"
 
@@ -118,15 +120,16 @@ def test_of_calls_at_once_those_without_a_thread_become_error_results_and_the_ru
 
     agent = us.Agent("clerk", model=FunctionModel(answer), tools=[look])
     begun(system, agent)
-    with no_threads(WATCHDOG, but=1 + 2) as shortage:  # one that drives the run, and two of the calls
+    with no_threads(WATCHDOG, but=1 + 1, arriving=arriving) as shortage:  # one that drives the run, and one of a call
         handle = agent.submit("go", system=system)
-        eventually(lambda: shortage.refused == 2, "two calls found no thread")
+        eventually(lambda: len(began) + shortage.refused == 4, "each has a thread or none")
         gate.set()
         outcome = finished(handle.result(WAIT))
 
-    results = results_of(outcome)
-    assert [result.content for result in results[:2]] == ["saw 0", "saw 1"]
-    assert [(result.error_kind, REFUSAL in result.content) for result in results[2:]] == [("not_run", True)] * 2
+    refused = [result for result in results_of(outcome) if result.error_kind == "not_run" and REFUSAL in result.content]
+    saw = [result.content for result in results_of(outcome) if result not in refused]
+    assert saw == [f"saw {number}" for number in sorted(began)]
+    assert len(refused) == shortage.refused > 1
     assert (outcome.text, system.hung, system.in_flight) == ("ok", 0, 0)
 
 

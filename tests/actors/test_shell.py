@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
+from collections.abc import Callable
 from typing import cast
+from unittest.mock import Mock
 
 import pykka
 import pytest
@@ -26,6 +28,9 @@ class Note:
     def run_turns(self) -> None:
         self.thread = threading.current_thread()
         self.ran.set()
+
+    def refused(self, cause: RuntimeError) -> None:
+        raise AssertionError(cause)
 
 
 def wait_until_idle(pool: ShellPool, number: int) -> None:
@@ -200,8 +205,8 @@ def resting_in(pool: ShellPool, woken: list[str], *names: str) -> None:
         pool.park(resting, resting.slot.gate)
 
 
-def test_of_shells_lent_at_once_each_that_arrives_wakes_one() -> None:
-    pool, woken = ShellPool(waking=2), list[str]()
+def test_of_what_is_lent_at_once_each_shell_that_arrives_brings_the_next() -> None:
+    pool, woken = ShellPool(arriving=2), list[str]()
     resting_in(pool, woken, "d", "c", "b", "a")
 
     for _ in range(4):
@@ -215,7 +220,7 @@ def test_of_shells_lent_at_once_each_that_arrives_wakes_one() -> None:
 
 
 def test_when_all_have_arrived_a_shell_that_is_lent_is_woken_at_once() -> None:
-    pool, woken = ShellPool(waking=1), list[str]()
+    pool, woken = ShellPool(arriving=1), list[str]()
     resting_in(pool, woken, "b", "a")
 
     pool.lend(Note())
@@ -223,6 +228,110 @@ def test_when_all_have_arrived_a_shell_that_is_lent_is_woken_at_once() -> None:
     pool.lend(Note())
 
     assert woken == ["a", "b"]
+
+
+def test_a_shell_that_is_done_takes_what_is_in_line_and_does_not_wait() -> None:
+    pool, woken, first, second = ShellPool(arriving=1), list[str](), Note(), Note()
+    resting_in(pool, woken, "a")
+    for note in (Note(), first, second):
+        pool.lend(note)
+    done = Shell(pool, Note(), "done")
+
+    assert [(pool.park(done, done.slot.gate), done.slot.given) for _ in range(2)] == [(True, first), (True, second)]
+    assert woken == ["a"]  # and it is still on its way: nobody took its place
+
+
+def test_threads_that_are_started_bring_each_other_too() -> None:
+    pool, notes = ShellPool(arriving=1), [Note() for _ in range(20)]
+
+    for note in notes:
+        pool.lend(note)
+
+    assert all(note.ran.wait(WAIT) for note in notes)
+
+
+def test_a_thread_is_started_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_begin, begun = threading.Event(), threading.Event()
+
+    def begins() -> None:
+        may_begin.wait(WAIT)
+        Shell(ShellPool(), Note(), "understudy-0").begin()
+        begun.set()
+
+    threading.Thread(target=begins, daemon=True).start()
+    starter = "_start_joinable_thread" if hasattr(threading, "_start_joinable_thread") else "_start_new_thread"
+    monkeypatch.setattr(threading, starter, Mock())  # as if the new one never came to run
+    may_begin.set()
+
+    assert begun.wait(WAIT)
+
+
+# --- where there are no threads
+
+
+class Refused(Note):
+    """Notes why it was refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.causes = list[str]()
+
+    def refused(self, cause: RuntimeError) -> None:
+        self.causes.append(str(cause))
+
+
+def none_left(shell: Shell) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_what_is_in_line_hears_that_there_is_no_thread_and_the_place_is_free_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, woken, notes = ShellPool(arriving=1), list[str](), [Refused() for _ in range(3)]
+    resting_in(pool, woken, "a")
+    for note in notes:
+        pool.lend(note)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Shell, "begin", none_left)
+        pool.arrived()
+
+    assert [note.causes for note in notes] == [[], ["can't start new thread"], ["can't start new thread"]]
+    later = Note()
+    pool.lend(later)
+    assert later.ran.wait(WAIT)
+
+
+def test_one_that_is_refused_at_once_leaves_its_place_to_who_is_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, beside = ShellPool(arriving=1), Refused()
+
+    def none_left_and_one_more(shell: Shell) -> None:
+        monkeypatch.undo()
+        pool.lend(beside)  # as another thread may in that moment
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Shell, "begin", none_left_and_one_more)
+    with pytest.raises(RuntimeError, match="can't start"):
+        pool.lend(Note())
+
+    assert beside.ran.wait(WAIT)
+    assert beside.causes == []
+
+
+@pytest.mark.parametrize("lend", [shell.lend, shell.hand_over], ids=["lent", "handed over"])
+def test_what_is_lent_where_no_thread_is_to_be_had_hears_of_it(
+    lend: Callable[[Refused], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = Refused()
+    monkeypatch.setattr(shell, "pool", ShellPool())
+    monkeypatch.setattr(Shell, "begin", none_left)
+
+    lend(note)
+
+    assert note.causes == ["can't start new thread"]
+
+
+# --- Ctrl-C
 
 
 class InterruptedBell(Bell):
@@ -254,7 +363,7 @@ class InterruptedLock:
 def test_a_ctrl_c_while_a_shell_is_woken_loses_neither_it_nor_its_place(
     at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool, woken, note = ShellPool(waking=1), list[str](), Note()
+    pool, woken, note = ShellPool(arriving=1), list[str](), Note()
     resting_in(pool, woken, "c", "b")
     interrupted = Shell(pool, Note(), "a")
     gate = (InterruptedBell if at == "the gate" else Bell)(woken, "a")
@@ -276,8 +385,33 @@ def test_a_ctrl_c_while_a_shell_is_woken_loses_neither_it_nor_its_place(
     assert woken == ["a", "b", "c"]  # and gave it back
 
 
+@pytest.mark.parametrize("begun", [False, True], ids=["before it is started", "after"])
+def test_a_ctrl_c_while_a_thread_is_started_leaves_its_place_to_who_is_in_line(
+    begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, beside, note, begin = ShellPool(arriving=1), Note(), Note(), Shell.begin
+
+    def interrupted(shell: Shell) -> None:
+        monkeypatch.undo()
+        pool.lend(beside)  # as another thread may in that moment
+        if begun:
+            begin(shell)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Shell, "begin", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pool.lend(note)
+
+    assert beside.ran.wait(WAIT)
+    assert note.ran.wait(WAIT if begun else 0) is begun
+    later = [Note() for _ in range(3)]
+    for one in later:
+        pool.lend(one)
+    assert all(one.ran.wait(WAIT) for one in later)
+
+
 def test_a_shell_says_when_it_has_arrived() -> None:
-    pool = ShellPool(waking=1)
+    pool = ShellPool(arriving=1)
 
     for _ in range(3):  # the first one starts the thread, and each of the others wakes it
         note = Note()

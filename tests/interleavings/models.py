@@ -283,6 +283,9 @@ class Errand:
     def run_turns(self) -> None:
         self.runs += 1
 
+    def refused(self, cause: RuntimeError) -> None:
+        raise AssertionError(cause)
+
 
 def claim_against_grow() -> None:
     """Of two that need a thread, one gets the parked one and the other a new one; nothing is lost, nothing is run twice."""
@@ -311,16 +314,31 @@ def claim_against_retire() -> None:
     assert pool.idle == 0
 
 
-def waking_in_line() -> None:
-    """Where one parked thread is woken at a time, each that was lent is woken: the one that arrives sees who waits."""
-    pool, errands = ShellPool(waking=1), [Errand() for _ in range(4)]
-    together(*[partial(pool.lend, errand) for errand in errands[:2]])
+class Meets(Errand):
+    """An errand that goes on when another one has begun, as nested work does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+        self.other = self
+
+    def run_turns(self) -> None:
+        self.begun.set()
+        if self.other.begun.wait(IDLE_SECONDS / 4):
+            super().run_turns()
+
+
+def arriving_in_line() -> None:
+    """Where one thread arrives at a time, all that is lent comes to run at once: who arrives brings who is in line."""
+    pool, errands, one, other = ShellPool(arriving=1), [Errand() for _ in range(2)], Meets(), Meets()
+    one.other, other.other = other, one
+    together(*[partial(pool.lend, errand) for errand in errands])
     threading.Event().wait(IDLE_SECONDS / 2)
 
-    together(*[partial(pool.lend, errand) for errand in errands[2:]])
+    together(*[partial(pool.lend, errand) for errand in (one, other)])
     come_to_rest()
 
-    assert [errand.runs for errand in errands] == [1, 1, 1, 1]
+    assert [errand.runs for errand in (*errands, one, other)] == [1, 1, 1, 1]
     assert pool.idle == 0
 
 
@@ -433,7 +451,7 @@ MODELS: tuple[Callable[[], None], ...] = (
     cancel_against_begin,
     claim_against_grow,
     claim_against_retire,
-    waking_in_line,
+    arriving_in_line,
     first_against_cancel,
     first_frees_its_losers,
     collect_misses_nobody,

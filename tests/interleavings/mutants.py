@@ -102,25 +102,16 @@ MUTANTS = (
             ("self._admission.enter(record)", "self._admission.enter(record); self._watchdog.watch(record)"),
         ),
     ),
-    Mutant(
-        "looks_then_claims",
-        models.claim_against_grow,
-        ShellPool,
-        "lend",
-        (
-            ("shell = self._idle.pop()", "shell = self._idle[-1]"),
-            ("shell.slot.given = cell", "self._idle.remove(shell); shell.slot.given = cell"),
-        ),
-    ),
+    Mutant("looks_then_claims", models.claim_against_grow, ShellPool, "lend", UNLOCKED),
     Mutant(
         "retires_with_work",
         models.claim_against_retire,
         ShellPool,
         "park",
-        (("gate.acquire()\n            return True", "gate.acquire()\n            return False"),),
+        (("gate.acquire()  # lent", "return False  # lent"),),
     ),
-    Mutant("lent_without_lock", models.waking_in_line, ShellPool, "lend", UNLOCKED),
-    Mutant("arrives_alone", models.waking_in_line, ShellPool, "arrived", (("if not self._lent:", "if True:"),)),
+    Mutant("lent_without_lock", models.arriving_in_line, ShellPool, "lend", UNLOCKED),
+    Mutant("arrives_alone", models.arriving_in_line, ShellPool, "arrived", (("if not self._line:", "if True:"),)),
     Mutant("ending_without_lock", models.first_against_cancel, MergedFuture, "_end", UNLOCKED),
     Mutant(
         "winner_before_losers", models.first_frees_its_losers, MergedFuture, "_wait", (("self._dismiss()", "pass"),)

@@ -137,8 +137,8 @@ MUTANTS = (
     Mutant(
         "one callback takes all other runs' watchdog",
         "actors/aside.py",
-        "lend(errand)\n",
-        "errand.run_turns()\n",
+        "lend(_Errand(do))\n",
+        "do()\n",
         (f"{TEST_WATCHDOG}::test_a_callback_of_a_run_that_timed_out_keeps_no_other_run_from_its_deadline",),
     ),
     Mutant(

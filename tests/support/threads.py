@@ -27,7 +27,7 @@ class Shortage:
 
 
 @contextmanager
-def no_threads(*spared: str, but: int = 0) -> Generator[Shortage]:
+def no_threads(*spared: str, but: int = 0, arriving: int = shell.ARRIVING) -> Generator[Shortage]:
     """Have understudy find no thread inside the `with` block, parked or new.
 
     Whoever else starts threads, such as a test, gets them.
@@ -35,6 +35,7 @@ def no_threads(*spared: str, but: int = 0) -> Generator[Shortage]:
     Args:
         spared: names of threads that are started all the same.
         but: how many others are.
+        arriving: how many may be on their way at once; who needs one more waits for another to arrive and find none.
     """
     shortage, start = Shortage(but), threading.Thread.start
 
@@ -49,7 +50,7 @@ def no_threads(*spared: str, but: int = 0) -> Generator[Shortage]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        patch.setattr(shell, "pool", shell.ShellPool())
+        patch.setattr(shell, "pool", shell.ShellPool(arriving))
         patch.setattr(clockwork, "_clockwork", clockwork.Clockwork())
         yield shortage
 
