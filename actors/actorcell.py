@@ -57,12 +57,12 @@ class ActorCell(Cell):
         "_gone",
         "_life",
         "_seat",
+        "_stopped",
         "_thread",
         "busy_since",
         "events",
         "link",
         "restart",
-        "stopped",
     )
 
     def __init__(
@@ -90,8 +90,7 @@ class ActorCell(Cell):
         self._thread = 0
         """Whose turn it is, while a message is handled."""
         self.busy_since: float | None = None
-        self.stopped: Reply[None] = Reply()
-        """Completes when the actor has stopped."""
+        self._stopped: Reply[None] | None = None
         self.suspend()  # until it has begun: what comes before waits
 
     @property
@@ -110,6 +109,15 @@ class ActorCell(Cell):
         return self._life.restarts
 
     # --- from any thread
+
+    @property
+    def stopped(self) -> Reply[None]:
+        """Completes when the actor has stopped."""
+        if self._stopped is None:
+            with self._counting:  # made for the first who asks, which of most actors nobody does
+                if self._stopped is None:
+                    self._stopped = Reply()
+        return self._stopped
 
     def stop(self) -> None:
         """Accept nothing more, handle what waits, then stop. A second call does nothing."""
@@ -165,8 +173,8 @@ class ActorCell(Cell):
         self._counting = threading.Lock()
         self._mailbox = Lanes()
         self._mailbox.drain(close=True)
-        self.stopped = Reply()
-        self.stopped.set(None)
+        self._stopped = Reply()
+        self._stopped.set(None)
 
     def _gone_error(self) -> AgentDown:
         return AgentDown(f"{self.address} {self._gone}", actor=self.address)

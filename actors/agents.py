@@ -7,9 +7,7 @@ connections it has.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from sys import maxsize
 from typing import TYPE_CHECKING
 
@@ -66,6 +64,14 @@ class AgentActor(Actor[StartRun]):
             model.renew()
 
 
-def maker(runs: Runs, runner: Runner[object]) -> Callable[[], AgentActor]:
-    """Return what makes the actors that stand for `runner`, one after another."""
-    return partial(AgentActor, runs, weakref.ref(runner))
+class Maker:
+    """Makes the actors that stand for a runner, one after another."""
+
+    __slots__ = ("_runner", "_runs")
+
+    def __init__(self, runs: Runs, runner: Runner[object]) -> None:
+        self._runs = runs
+        self._runner = weakref.ref(runner)
+
+    def __call__(self) -> AgentActor:
+        return AgentActor(self._runs, self._runner)

@@ -73,7 +73,7 @@ class Driver:
     def run_turns(self) -> None:
         """Drive the run, in a copy of the context variables it was begun with: another driver may follow."""
         try:
-            self._record.started_in.copy().run(self._drive_to_end)
+            self._record.started_in.copy().run(Driver._drive_to_end, self)
         except BaseException as cause:  # what was to be done about a failure failed
             self._lost(AgentCrashed(f"{self._address} failed: {in_words(cause)}", actor=self._address), cause)
 

@@ -90,6 +90,10 @@ class _Flag:
         """There is no lock to make anew."""
 
 
+_excepthook = getattr(threading.Thread(), "_invoke_excepthook", None)
+"""What threads call about an exception that nobody catches; each makes one of its own, and all do the same."""
+
+
 class Shell(pykka.ThreadingActor):
     """One thread, lent to one cell at a time.
 
@@ -113,12 +117,16 @@ class Shell(pykka.ThreadingActor):
         self.actor_urn = name
         self.actor_inbox = self.slot  # type: ignore[assignment]  # Pykka types its own queue here
         self.actor_stopped = _Flag()  # type: ignore[assignment]  # Pykka types an event here, and asks whether it is set
-        self._actor_ref = pykka.ActorRef(self)
+
+    @property
+    def _actor_ref(self) -> pykka.ActorRef[Shell]:  # type: ignore[override]  # Pykka's own is made with the actor
+        return pykka.ActorRef(self)  # asked for once, at the end
 
     def begin(self) -> None:
         """Start the thread, and go on before it runs. Raises `RuntimeError` when the system has none left."""
         thread = threading.Thread(target=self._actor_loop, name=self.actor_urn, daemon=True)
         thread._started = _Flag()  # type: ignore[attr-defined]  # what `start` waits for: twice in line for the lock
+        thread._invoke_excepthook = _excepthook  # type: ignore[attr-defined]
         thread.start()
 
     def on_start(self) -> None:

@@ -24,7 +24,7 @@ from understudy.system_events import DeadLetter, SystemEvent
 from .actor import Actor
 from .actorcell import ActorCell
 from .agentref import AgentRef
-from .agents import StartRun, maker
+from .agents import Maker, StartRun
 from .current import enter_system
 from .directory import Directory
 from .eventstream import EventStream
@@ -79,7 +79,7 @@ class ActorSystem:
         """Whether every run in flight is cancelled; set before they are looked for, so that none is missed."""
         self._events = EventStream(name)
         self._runs = self._new_runs()
-        self._directory = Directory(name, partial(maker, self._runs), self._runs.hung.give_up, self._events)
+        self._directory = Directory(name, partial(Maker, self._runs), self._runs.hung.give_up, self._events)
         _systems.add(self)
 
     def _new_runs(self) -> Runs:
@@ -93,7 +93,7 @@ class ActorSystem:
         for unit in self._directory.units:
             _leave_to_parent(unit)
         self._runs = self._new_runs()
-        self._directory = self._directory.in_child(partial(maker, self._runs), self._runs.hung.give_up)
+        self._directory = self._directory.in_child(partial(Maker, self._runs), self._runs.hung.give_up)
 
     def prepare(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> RunRecord:
         """Make the record of a new run; nothing happens before `launch`."""

@@ -61,9 +61,14 @@ def test_a_shell_has_all_that_pykkas_own_constructor_sets() -> None:
 
     made = Shell(ShellPool(), Note(), "understudy-0")
 
-    assert vars(Bare()).keys() <= vars(made).keys()
     assert vars(Bare()).keys() == {"actor_urn", "actor_inbox", "actor_stopped", "_actor_ref"}
+    assert all(hasattr(made, name) for name in vars(Bare()))
+    assert made.actor_ref.actor_urn == "understudy-0"
     assert str(made) == "Shell (understudy-0)"
+
+
+def test_a_thread_still_has_what_a_shell_exchanges_of_it() -> None:
+    assert {"_started", "_invoke_excepthook"} <= vars(threading.Thread()).keys()
 
 
 def test_a_shell_is_a_pykka_actor_that_no_registry_knows() -> None:
