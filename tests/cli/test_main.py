@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import understudy as us
 from understudy.cli import main
 
 TOOLS = '''
@@ -257,3 +258,17 @@ def test_help_teaches_by_example_and_tells_the_exit_statuses(capsys: pytest.Capt
     out = capsys.readouterr().out
     assert "--rehearse" in out
     assert "130  interrupted" in out
+
+
+def test_an_interrupt_while_a_run_begins_is_said_as_one_while_it_runs(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(us.Agent, "submit", interrupted)
+
+    status = run("silent")
+
+    assert status == 130
+    assert capsys.readouterr().err.endswith("understudy: interrupted; the run was cancelled\n")
