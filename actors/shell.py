@@ -158,8 +158,9 @@ class ShellPool:
 
     def __init__(self, arriving: int = ARRIVING) -> None:
         self._numbers = count(1)
-        self._lock = threading.Lock()
-        """Guards all below: what is put in line just as the last one arrives would never be run."""
+        self._lock = threading.RLock()
+        """Guards all below: what is put in line just as the last one arrives would never be run. A signal's handler or a
+        finalizer may lend while its own thread is inside, for which all holds wherever a call ends."""
         self._idle: list[Shell] = []
         self._arriving = arriving
         self._places = arriving

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import cast
 from unittest.mock import Mock
@@ -244,6 +245,29 @@ def test_a_shell_that_is_done_takes_what_is_in_line_and_does_not_wait() -> None:
 
     assert [(pool.park(done, done.slot.gate), done.slot.given) for _ in range(2)] == [(True, first), (True, second)]
     assert woken == ["a"]  # and it is still on its way: nobody took its place
+
+
+def test_a_signal_handler_may_lend_while_its_thread_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, woken, beside = ShellPool(arriving=1), list[str](), Note()
+    resting_in(pool, woken, "a")
+    pool.lend(Note())
+
+    class Line(deque[Note]):
+        """A line at whose first use a handler comes, once the call is done."""
+
+        def append(self, note: Note, /) -> None:
+            super().append(note)
+            if note is not beside:
+                pool.lend(beside)
+
+    line = Line()
+    monkeypatch.setattr(pool, "_line", line)
+    lends = threading.Thread(target=lambda: pool.lend(Note()), daemon=True)
+    lends.start()
+    lends.join(WAIT)
+
+    assert not lends.is_alive()
+    assert len(line) == 2
 
 
 def test_threads_that_are_started_bring_each_other_too() -> None:
