@@ -89,7 +89,7 @@ class Cell:
         self.epoch: int = 0
         """How many behaviours were replaced; what an earlier one still sends is stale."""
         self._counting = threading.Lock()
-        """Guards the counts of what several threads may count at once."""
+        """Guards the counts of what several threads may count at once, and what an actor makes for the first who asks."""
         self._counts = [0] * len(Fate)
         self._factory = factory
         self.behaviour = behaviour

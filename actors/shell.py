@@ -90,8 +90,10 @@ class _Flag:
         """There is no lock to make anew."""
 
 
-_excepthook = getattr(threading.Thread(), "_invoke_excepthook", None)
-"""What threads call about an exception that nobody catches; each makes one of its own, and all do the same."""
+_excepthook = vars(threading.Thread(name="understudy")).get("_invoke_excepthook")
+"""What threads call about an exception that nobody catches; each makes one of its own, and all do the same. None where
+a later Python has it no more.
+"""
 
 
 class Shell(pykka.ThreadingActor):
@@ -126,7 +128,8 @@ class Shell(pykka.ThreadingActor):
         """Start the thread, and go on before it runs. Raises `RuntimeError` when the system has none left."""
         thread = threading.Thread(target=self._actor_loop, name=self.actor_urn, daemon=True)
         thread._started = _Flag()  # type: ignore[attr-defined]  # what `start` waits for: twice in line for the lock
-        thread._invoke_excepthook = _excepthook  # type: ignore[attr-defined]
+        if _excepthook is not None:
+            thread._invoke_excepthook = _excepthook  # type: ignore[attr-defined]
         thread.start()
 
     def on_start(self) -> None:

@@ -67,7 +67,7 @@ class Builder:
             try:
                 self._make(described, spot)
             except _Stopped:
-                pass
+                pass  # why is among the problems
 
     def _make(self, described: object, spot: Spot) -> None:
         match described:

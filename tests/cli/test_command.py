@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,13 @@ def hang(word: str) -> str:
 
 
 def understudy(*argv: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return process([COMMAND, *argv], cwd)
+
+
+def process(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command without keys and input, and return what it printed."""
     return subprocess.run(
-        [COMMAND, *argv],
+        command,
         cwd=cwd,
         env=QUIET_ENVIRONMENT,
         stdin=subprocess.DEVNULL,
@@ -195,16 +201,7 @@ def echo(tmp_path: Path) -> Path:
 
 def in_shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the command with what a shell says of its streams."""
-    return subprocess.run(
-        ["sh", "-c", f"{shlex.quote(str(COMMAND))} {line}"],
-        cwd=cwd,
-        env=QUIET_ENVIRONMENT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
+    return process(["sh", "-c", f"{shlex.quote(str(COMMAND))} {line}"], cwd)
 
 
 @pytest.mark.parametrize(
