@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -17,6 +18,12 @@ from tests.support.paths import FOLDERS, ROOT
 hypothesis.settings.register_profile("repeatable", derandomize=True)
 hypothesis.settings.register_profile("search", derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+# `nohup` and many CI shells start their children with SIGINT ignored, and a process that is started inherits that. Tests send
+# Ctrl-C to themselves and to processes they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def import_bench() -> None:

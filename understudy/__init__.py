@@ -5,6 +5,9 @@ Everything public is here. Names are loaded when they are first used, so that `i
 
 from typing import TYPE_CHECKING
 
+__version__ = "0.1.0"
+"""The version of this package; the build reads it from here."""
+
 if TYPE_CHECKING:
     from understudy.actors import (
         Actor,

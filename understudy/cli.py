@@ -136,9 +136,8 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, help="print the version")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib.metadata import version
-
+        from . import __version__
         from .commands.printing import put
 
-        put(f"understudy {version('understudy')}", sys.stdout)
+        put(f"understudy {__version__}", sys.stdout)
         parser.exit(0)

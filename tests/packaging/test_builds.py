@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import understudy
 from tests.support.paths import FOLDERS, ROOT
 
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
@@ -133,6 +134,18 @@ def test_the_source_distribution_holds_no_part_of_the_tests(sdist: Path) -> None
         names = archive.getnames()
 
     assert [name for name in names if name.split("/")[1:2] == ["tests"]] == []
+
+
+@pytest.mark.parametrize("name", ["CHANGELOG.md", "SECURITY.md", "README.md", "LICENSE"])
+def test_the_source_distribution_holds_what_people_look_for(sdist: Path, name: str) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {"/".join(entry.split("/")[1:]) for entry in archive.getnames()}
+
+    assert name in names
+
+
+def test_the_wheel_has_the_version_that_the_package_tells(wheel: Path) -> None:
+    assert wheel.name.split("-")[1] == understudy.__version__
 
 
 def test_the_wheel_of_the_source_distribution_is_the_wheel_of_the_checkout(
