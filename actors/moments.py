@@ -15,6 +15,7 @@ from understudy.callbacks import Abort, AgentCallback, Continue, Moment, Rewrite
 from understudy.errors import UnderstudyError
 from understudy.messages import ModelRequest, ModelTurn, ToolCall
 from understudy.orchestration.rulings import Ruling
+from understudy.orchestration.steps import Verdict
 from understudy.outcomes import Complete, Incomplete, Outcome, stamp
 from understudy.session import SessionOverlay
 
@@ -79,7 +80,7 @@ class Moments:
 
     def _guard(self, calls: Sequence[ToolCall]) -> None:
         rulings: dict[str, Ruling] = {}
-        approvals: dict[str, bool] = {}
+        approvals: dict[str, Verdict] = {}
         for call in calls:
             ruling = self._ask("before_tool_call", call.id, call)
             if ruling is None:
@@ -99,7 +100,7 @@ class Moments:
         machine: AgentRun,
         calls: Sequence[ToolCall],
         rulings: Mapping[str, Ruling],
-        approvals: Mapping[str, bool],
+        approvals: Mapping[str, Verdict],
     ) -> None:
         round_ = machine.state.round
         assert round_ is not None

@@ -13,18 +13,22 @@ from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
+from understudy.errors import RunError, in_words
+from understudy.given import found_instead
 from understudy.messages import JsonObject, ModelTurn, ToolCall
 from understudy.orchestration.calls import calls_of, repaired, with_ids
 from understudy.orchestration.outputs import answer_in, final_call
 from understudy.orchestration.rules import resolved
-from understudy.orchestration.steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun
+from understudy.orchestration.steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun, Verdict
 from understudy.orchestration.turns import may_end
 from understudy.signatures import BadArguments, Signature
 
 from .orders import GRACE
+from .reply import log
 
 if TYPE_CHECKING:
     from understudy.orchestration import AgentRun
+    from understudy.session import RunContext
     from understudy.tools import Tool
 
     from .record import Record
@@ -37,7 +41,7 @@ class AboutTurn(TypedDict, total=False):
 
     problems: Mapping[int, str]
     resolutions: Mapping[int, Resolution]
-    approvals: Mapping[int, bool]
+    approvals: Mapping[int, Verdict]
     met: str | None
     output_problem: str
 
@@ -133,13 +137,33 @@ def _resolutions(record: Record, epoch: int, invalid: Sequence[InvalidCall]) -> 
     return found
 
 
-def must_wait(record: Record, epoch: int, call: ToolCall) -> bool | None:
-    """Ask the tool's own rule whether a person must agree; None for a tool that has no function for it."""
+def must_wait(record: Record, epoch: int, call: ToolCall) -> Verdict | None:
+    """Ask the tool's own rule whether a person must agree; None for a tool that has no function for it.
+
+    A rule that raises, or returns anything but True or False, never lets the call run: the verdict is a text then. A
+    `RunError` that it raises ends the run.
+    """
     tool = record.agent.tools_by_name.get(call.name)
     if tool is None or not callable(rule := tool.approval):
         return None
     question = ("approval", call.id, id(call.arguments))  # it is asked again about rewritten ones
-    return _once(record, epoch, question, f"the approval rule of {tool.name}", lambda: bool(rule(call, record.context)))
+    return _once(record, epoch, question, f"the approval rule of {tool.name}", partial(_verdict, record, rule, call))
+
+
+def _verdict(record: Record, rule: Callable[[ToolCall, RunContext], bool], call: ToolCall) -> Verdict:
+    try:
+        said: object = rule(call, record.context)
+    except RunError:  # of a run inside of it, such as a circle: it ends this run, as it does anywhere outside of tools
+        raise
+    except Exception as error:
+        fault = f"Not run: the approval rule of tool {call.name!r} raised {in_words(error)}"
+        log.warning("%s (run %s)", fault, record.run_id, exc_info=error)
+        return fault
+    if isinstance(said, bool):
+        return said
+    fault = f"Not run: the approval rule of tool {call.name!r} must return True or False, got {found_instead(said)}"
+    log.warning("%s (run %s)", fault, record.run_id)
+    return fault
 
 
 def _met(record: Record, epoch: int, turn: ModelTurn) -> str | None:

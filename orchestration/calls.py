@@ -12,7 +12,7 @@ from understudy.messages import ModelTurn, Part, ToolCall, ToolErrorKind, ToolRe
 
 from .spec import RunSpec
 from .state import Round
-from .steps import InvalidCall, InvalidKind, RepairCall, Resolution, SkipCall
+from .steps import InvalidCall, InvalidKind, RepairCall, Resolution, SkipCall, Verdict
 
 PEER_NOT_RUN = "Not run: another tool call of the same turn was invalid."
 
@@ -111,7 +111,7 @@ def open_round(
     calls: tuple[ToolCall, ...],
     invalid: Iterable[InvalidCall],
     resolutions: Mapping[int, Resolution],
-    approvals: Mapping[int, bool],
+    approvals: Mapping[int, Verdict],
 ) -> Round:
     """Sort the calls of a turn, repaired ones as they are now, into those with a result already, those that wait for a person, and those to run."""
     results: dict[str, ToolResult] = {}
@@ -136,8 +136,15 @@ def open_round(
             questions[call.id] = question
         else:
             results[call.id] = error_result(call, "bad_arguments", f"{call.name} needs a {QUESTION}: text, not empty")
-    open_ = [(i, c) for i, c in enumerate(calls) if c.id not in results and c.id not in questions]
-    waiting = [c.id for i, c in open_ if _must_wait(spec, c, i, approvals)]
+    waiting: list[str] = []
+    for position, call in enumerate(calls):
+        if call.id in results or call.id in questions:
+            continue
+        verdict = verdict_on(spec, call, approvals.get(position, True))
+        if isinstance(verdict, str):
+            results[call.id] = error_result(call, "blocked", verdict)
+        elif verdict:
+            waiting.append(call.id)
     return Round(calls, tuple(waiting), results, questions)
 
 
@@ -147,10 +154,27 @@ def question_of(call: ToolCall) -> str:
     return given.strip() if isinstance(given, str) else ""
 
 
-def _must_wait(spec: RunSpec, call: ToolCall, position: int, approvals: Mapping[int, bool]) -> bool:
+def verdict_on(spec: RunSpec, call: ToolCall, said: Verdict) -> Verdict:
+    """Return whether a person must agree to a call; `said` is the verdict of a rule that is a function.
+
+    Callers pass True for a rule that nobody evaluated: a person is asked rather than not asked.
+    """
     rule = spec.approvals.get(call.name, False)
-    # A rule that nobody evaluated is treated as a yes: a person is asked rather than not asked.
-    return approvals.get(position, True) if rule is None else rule
+    return said if rule is None else rule
+
+
+def check_verdicts(approvals: Mapping[int, Verdict] | Mapping[str, Verdict]) -> None:
+    """Refuse verdicts of another type: None or 0 must not run a call.
+
+    Raises:
+        TypeError: a verdict is neither a bool nor a text.
+    """
+    for key, verdict in approvals.items():
+        if not isinstance(verdict, (bool, str)):
+            raise TypeError(
+                f"approvals: call {key!r}: expected True, False, or a text that says why the call does not run; "
+                f"got {verdict!r}"
+            )
 
 
 def error_result(call: ToolCall, kind: InvalidKind | ToolErrorKind, reason: str) -> ToolResult:

@@ -19,11 +19,11 @@ from understudy.callbacks import (
 from understudy.errors import ProtocolViolation
 from understudy.messages import Message, ModelTurn, TextPart, ToolCall, ToolResult, user_message
 
-from .calls import error_result, question_of, repair
+from .calls import check_verdicts, error_result, question_of, repair, verdict_on
 from .rounds import cut_short
 from .spec import RunSpec
 from .state import Failure, Round, RunState
-from .steps import RepairCall
+from .steps import RepairCall, Verdict
 
 CALLBACK_ENDED = "Not run: a callback ended the run."
 
@@ -111,7 +111,7 @@ def unguarded(round_: Round) -> tuple[ToolCall, ...]:
 
 
 def guard_calls(
-    spec: RunSpec, state: RunState, round_: Round, rulings: Mapping[str, Ruling], approvals: Mapping[str, bool]
+    spec: RunSpec, state: RunState, round_: Round, rulings: Mapping[str, Ruling], approvals: Mapping[str, Verdict]
 ) -> None:
     """Do what callbacks decided about the unguarded calls.
 
@@ -125,6 +125,7 @@ def guard_calls(
     Raises:
         ProtocolViolation: a ruling is about no unguarded call, or is none about a call; nothing has changed.
     """
+    check_verdicts(approvals)
     ids = [call.id for call in unguarded(round_)]
     _check(rulings, ids, (RewriteArguments, Skip, Block, RequireApproval, Abort), "call")
     round_.guarded = (*round_.guarded, *ids)
@@ -133,7 +134,7 @@ def guard_calls(
 
 
 def _guarded(
-    spec: RunSpec, round_: Round, call: ToolCall, ruling: Ruling | None, approvals: Mapping[str, bool]
+    spec: RunSpec, round_: Round, call: ToolCall, ruling: Ruling | None, approvals: Mapping[str, Verdict]
 ) -> ToolCall:
     """Return the call as it is to run, and note whether it runs, waits, or has a result."""
     match None if ruling is None else ruling.action:
@@ -142,8 +143,11 @@ def _guarded(
         case Skip(result=result):
             _answer(round_, ToolResult(call.id, result, error_kind="skipped", name=call.name))
         case RewriteArguments(arguments=arguments):
-            rule = spec.approvals.get(call.name, False)
-            must_wait = approvals.get(call.id, True) if rule is None else rule
+            verdict = verdict_on(spec, call, approvals.get(call.id, True))
+            if isinstance(verdict, str):
+                _answer(round_, error_result(call, "blocked", verdict))
+                return call
+            must_wait = verdict
             if call.id in round_.approved and arguments != call.arguments:
                 # A person agreed to other arguments, and what they agreed to is what may run.
                 round_.approved = tuple([each for each in round_.approved if each != call.id])

@@ -26,7 +26,7 @@ from .rounds import close_if_complete, take_decisions, take_results
 from .rulings import Ruling, end_run, guard_calls, replace_turn, review_results, unguarded, unreviewed
 from .spec import RunSpec
 from .state import PausedChild, RunState
-from .steps import InvalidCall, Resolution, Step
+from .steps import InvalidCall, Resolution, Step, Verdict
 from .toolerrors import end_if_failed
 from .transcript import Transcript
 from .turns import take_turn
@@ -122,7 +122,7 @@ class AgentRun:
         *,
         problems: Mapping[int, str] | None = None,
         resolutions: Mapping[int, Resolution] | None = None,
-        approvals: Mapping[int, bool] | None = None,
+        approvals: Mapping[int, Verdict] | None = None,
         met: str | None = None,
         output_problem: str | None = None,
     ) -> None:
@@ -132,7 +132,8 @@ class AgentRun:
             turn: what the model answered to the pending `CallModel`.
             problems: position of a call -> why its arguments do not fit the tool's schema.
             resolutions: position of an invalid call -> what to do with it; without one, the model reads the reason.
-            approvals: position of a call -> whether a person must agree, for tools whose rule is a function.
+            approvals: position of a call -> whether a person must agree, for tools whose rule is a function; or a text, and
+                the call does not run: the model reads it as an error.
             met: why the text ends the run, for an agent with criteria; None if it meets none.
             output_problem: what is wrong with `answer_in(turn)`, empty if it fits the output type; needed where that is
                 not None, and not looked at elsewhere. `Agent.check_output` says it.
@@ -192,12 +193,13 @@ class AgentRun:
         """
         return () if self._state.round is None else unguarded(self._state.round)
 
-    def guard(self, rulings: Mapping[str, Ruling], *, approvals: Mapping[str, bool] | None = None) -> None:
+    def guard(self, rulings: Mapping[str, Ruling], *, approvals: Mapping[str, Verdict] | None = None) -> None:
         """Take what callbacks decided about the `unguarded` calls, by call id; the others are as they were.
 
         Args:
             rulings: the decisions. `RequireApproval` of a call that a person has approved is met.
-            approvals: call id -> whether a person must agree to a rewritten call, for tools whose rule is a function.
+            approvals: call id -> whether a person must agree to a rewritten call, for tools whose rule is a function; or a
+                text, and the call does not run.
 
         Raises:
             ProtocolViolation: there is no round of calls, or a ruling does not fit.

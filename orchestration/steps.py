@@ -100,5 +100,9 @@ class StopRun:
     reason: str
 
 
+Verdict: TypeAlias = bool | str
+"""Whether a person must agree to a call; a text says why it does not run, and the model reads it as an error."""
+
+
 Resolution: TypeAlias = RetryTurn | RepairCall | SkipCall | FailRun | StopRun
 """What to do with an invalid call. Without one, the model gets the reason as an error result, or the run ends, as the spec says."""

@@ -8,12 +8,12 @@ from understudy.asking import is_question, question_in
 from understudy.errors import ProtocolViolation
 from understudy.messages import Message, ModelTurn, Part, TextPart, ToolCall, user_message
 
-from .calls import calls_of, find_invalid, open_round, repair, repaired, unrun_results, with_ids
+from .calls import calls_of, check_verdicts, find_invalid, open_round, repair, repaired, unrun_results, with_ids
 from .outputs import answer_in, final_call, no_criterion_met, refuse_text, take_final_call, why_not
 from .rulings import count_turn
 from .spec import RunSpec
 from .state import Failure, Round, RunState
-from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun
+from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun, Verdict
 from .toolerrors import resolutions_for
 
 
@@ -23,7 +23,7 @@ def take_turn(
     turn: ModelTurn,
     problems: Mapping[int, str],
     resolutions: Mapping[int, Resolution],
-    approvals: Mapping[int, bool],
+    approvals: Mapping[int, Verdict],
     met: str | None,
     output_problem: str | None,
 ) -> None:
@@ -33,6 +33,7 @@ def take_turn(
         ProtocolViolation: a resolution does not fit its call, or the answer was not checked; nothing has changed.
     """
     number = state.turns + 1
+    check_verdicts(approvals)
     allowed = spec.allowed_tools(number)
     parts = with_ids(turn.parts, number)
     calls = calls_of(parts)
@@ -101,7 +102,7 @@ def _take_calls(
     calls: tuple[ToolCall, ...],
     invalid: tuple[InvalidCall, ...],
     resolutions: Mapping[int, Resolution],
-    approvals: Mapping[int, bool],
+    approvals: Mapping[int, Verdict],
 ) -> None:
     exhausted = state.invalid_retries >= spec.max_invalid_retries
     failure = _failure(invalid, resolutions, exhausted)

@@ -6,7 +6,7 @@ no number here: `retries=True` is a slip, and would count as one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     import os
 
     from understudy.messages import JsonValue
+
+
+def found_instead(given: object) -> str:
+    """Say what a user's function returned: None, or its type; not its value, which may hold what users say.
+
+    A coroutine is closed, so that Python does not warn that nobody awaited it.
+    """
+    if isinstance(given, Coroutine):
+        given.close()
+        return "a coroutine; write a plain function, not async def"
+    return "None" if given is None else f"a value of type {type(given).__name__}"
 
 
 def checked_flag(where: str, given: bool) -> bool:

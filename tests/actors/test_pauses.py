@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import understudy as us
@@ -100,6 +102,42 @@ def test_an_approval_rule_sees_the_call_and_its_run() -> None:
     waiting = paused(agent.run("go", user_id="ada"))
 
     assert [call.arguments for call in waiting.calls] == [{"cents": 500}]
+
+
+async def agrees(call: us.ToolCall, context: us.RunContext) -> bool:
+    return False
+
+
+def fails(call: us.ToolCall, context: us.RunContext) -> bool:
+    raise LookupError("no such shop")
+
+
+@pytest.mark.filterwarnings("error")  # also that nobody awaited a coroutine
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        (lambda call, context: None, "must return True or False, got None"),
+        (lambda call, context: 0, "must return True or False, got a value of type int"),
+        (lambda call, context: "no", "must return True or False, got a value of type str"),
+        (agrees, "must return True or False, got a coroutine; write a plain function, not async def"),
+        (fails, "raised LookupError: no such shop"),
+    ],
+)
+def test_an_approval_rule_that_says_neither_yes_nor_no_never_runs_the_tool(rule: Any, why: str) -> None:
+    ran: list[int] = []
+
+    @us.tool(approval=rule)
+    def pay(cents: int) -> str:
+        ran.append(cents)
+        return "paid"
+
+    agent = scripted(calls("pay", cents=50) + calls("look", order="7"), says("ok"), tools=[pay, look])
+
+    refused, looked = results_of(finished(agent.run("go")))
+
+    assert ran == []
+    assert (refused.error_kind, refused.content) == ("blocked", f"Not run: the approval rule of tool 'pay' {why}")
+    assert looked.content == "order 7"
 
 
 def test_a_question_to_a_person_waits_for_the_answer() -> None:

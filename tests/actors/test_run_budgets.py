@@ -451,18 +451,18 @@ def test_calls_of_tools_that_race_are_as_many_as_allowed(system: us.ActorSystem)
 def test_a_turn_is_counted_once_when_its_driver_crashes() -> None:
     failures = [RuntimeError("once"), RuntimeError("twice")]
 
-    def rule(call: us.ToolCall, context: us.RunContext) -> bool:
-        if failures:
-            raise failures.pop()
-        return False
+    class Guard(us.AgentCallback):
+        def before_tool_call(self, ctx: us.RunContext, call: us.ToolCall) -> us.CallbackAction:
+            if failures:
+                raise failures.pop()
+            return us.Continue()
 
-    @us.tool(approval=rule)
     def look() -> str:
         """Look."""
         return "seen"
 
     model = ScriptedModel([spent(calls("look")), spent(says("ok"))])
-    agent = us.Agent("clerk", model=model, tools=[look], budget=us.Budget(turns=2, tool_calls=1))
+    agent = us.Agent("clerk", model=model, tools=[look], callbacks=[Guard()], budget=us.Budget(turns=2, tool_calls=1))
 
     outcome = agent.run("go")
 
@@ -472,15 +472,10 @@ def test_a_turn_is_counted_once_when_its_driver_crashes() -> None:
 
 
 def test_a_turn_that_its_run_never_took_is_counted_where_it_was_paid_for() -> None:
-    def rule(call: us.ToolCall, context: us.RunContext) -> bool:
+    def broken(ctx: us.RunContext, text: str) -> bool:
         raise RuntimeError("always")
 
-    @us.tool(approval=rule)
-    def look() -> str:
-        """Look."""
-        return "seen"
-
-    inner = us.Agent("inner", model=ScriptedModel([spent(calls("look"))]), tools=[look])
+    inner = us.Agent("inner", model=ScriptedModel([spent(says("seen"))]), criteria=[broken])
     agent = leads(inner, spent(calls("ask")), spent(says("No idea.")))
 
     assert agent.run("go").usage == us.Usage(18, 12)

@@ -210,25 +210,25 @@ def test_a_model_object_that_fails_in_a_way_of_its_own_fails_the_run_with_a_prov
 
 def test_a_run_whose_driver_fails_goes_on_from_where_it_was_and_its_sibling_never_notices() -> None:
     asked: list[str] = []
-    verdicts: Iterator[Exception | bool] = iter([LookupError("first"), LookupError("second"), False])
+    failures: Iterator[Exception | None] = iter([LookupError("first"), LookupError("second"), None])
 
-    def rule(call: us.ToolCall, context: us.RunContext) -> bool:
-        verdict = next(verdicts)
-        if isinstance(verdict, Exception):
-            raise verdict
-        return verdict
+    class Guard(us.AgentCallback):
+        def before_tool_call(self, ctx: us.RunContext, call: us.ToolCall) -> us.CallbackAction:
+            failure = next(failures)
+            if failure is not None:
+                raise failure
+            return us.Continue()
 
     def answer(request: us.ModelRequest) -> us.ModelTurn:
         asked.append(request.text)
         return says("ok") if request.tool_results else calls("pay")
 
-    @us.tool(approval=rule)
     def pay() -> str:
         return "paid"
 
     with us.ActorSystem("shop") as system:
         sibling = scripted(says("unharmed")).submit("hi", system=system)
-        agent = us.Agent("payer", model=FunctionModel(answer), tools=[pay])
+        agent = us.Agent("payer", model=FunctionModel(answer), tools=[pay], callbacks=[Guard()])
         handle = agent.submit("go", system=system)
         outcome = finished(handle.result(WAIT))
 

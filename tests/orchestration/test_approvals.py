@@ -127,6 +127,28 @@ def test_where_a_function_decides_its_verdict_goes_by_position_and_silence_asks(
     assert waiting_ids(run) == waits
 
 
+def test_a_verdict_that_is_a_text_answers_the_call_and_nobody_is_asked() -> None:
+    run = AgentRun(BY_RULE, "Hi")
+
+    run.model_response(asks(call("a", "refund"), call("b")), approvals={0: "Not run: the rule is broken"})
+
+    assert tool_ids(run) == ["b"]
+    run.tool_results([gives("b")])
+    refused = ToolResult("a", "Not run: the rule is broken", is_error=True, error_kind="blocked", name="refund")
+    assert messages_of(run)[-1] == answers(refused, gives("b"))
+
+
+@pytest.mark.parametrize("verdict", [None, 0, 1, []])
+def test_a_verdict_of_another_type_is_refused_and_changes_nothing(verdict: object) -> None:
+    run = AgentRun(BY_RULE, "Hi")
+    before = run.to_json()
+
+    with pytest.raises(TypeError, match="expected True, False, or a text"):
+        run.model_response(asks(call("a", "refund")), approvals={0: cast(bool, verdict)})
+
+    assert run.to_json() == before
+
+
 def test_a_verdict_does_not_overrule_a_fixed_rule() -> None:
     run = AgentRun(SPEC, "Hi")
     run.model_response(asks(call("a", "refund"), call("b", "look")), approvals={0: False, 1: True})

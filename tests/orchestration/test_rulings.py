@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -232,6 +233,18 @@ def test_the_rule_of_a_tool_judges_a_rewritten_call_anew() -> None:
 
     assert tool_ids(run) == ["a"]
     assert waiting_ids(other) == ["a"]
+
+
+def test_a_rewritten_call_about_which_the_rule_of_its_tool_has_no_verdict_does_not_run() -> None:
+    run = begun("a", spec=replace(make_spec("look", approvals={"look": None}), watched=True))
+
+    with pytest.raises(TypeError, match="expected True, False, or a text"):
+        run.guard({"a": ruled(RewriteArguments({}))}, approvals={"a": cast(bool, None)})
+    run.guard({"a": ruled(RewriteArguments({"sku": "B"}))}, approvals={"a": "Not run: the rule is broken"})
+
+    assert [(result.error_kind, result.content) for _, result in run.unreviewed()] == [
+        ("blocked", "Not run: the rule is broken")
+    ]
 
 
 def test_a_call_can_be_made_to_wait_for_a_person_who_reads_why() -> None:
