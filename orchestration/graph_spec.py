@@ -223,6 +223,25 @@ def parameters_of(tasks: Sequence[TaskSpec]) -> frozenset[str]:
     return frozenset(found - names)
 
 
+def handed_over(task: TaskSpec, names: Container[str]) -> tuple[str, ...]:
+    """Return the dependencies whose texts a task is told before its prompt: all of them if the prompt names no task.
+
+    `${item}` names the task whose items `for_each` goes through.
+
+    Args:
+        task: which task.
+        names: the names of all tasks of its workflow.
+    """
+    if not task.dependencies:
+        return ()
+    for found in references(task.prompt):
+        if found.name == ITEM and task.for_each is not None:
+            found = one_reference(task.for_each)
+        if found.name in names:
+            return ()
+    return tuple(dict.fromkeys(task.dependencies))
+
+
 def uses_input(tasks: Sequence[TaskSpec]) -> bool:
     """Whether a task refers to the input of the run."""
     return any(isinstance(each, Reference) and each.name == INPUT for task in tasks for _, _, each in _read(task))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from understudy.messages import JsonValue, join_text
 
 from .binding import Reference, as_text, bound, from_text, holds, reference, value_at
-from .graph_spec import INPUT, ITEM, PREVIOUS, TaskSpec
+from .graph_spec import INPUT, ITEM, PREVIOUS, TaskSpec, handed_over
 from .group_state import GraphState, TaskState
 
 
@@ -44,7 +44,9 @@ class TaskValues:
         task.status = "running"
 
     def prompt(self, spec: TaskSpec, task: TaskState, item: JsonValue = None) -> str:
-        """Return a task's prompt, for an item if it runs for each of a list.
+        """Return what a task is told, for an item if it runs for each of a list.
+
+        A prompt that names no task follows the texts of the task's dependencies, in their order, each with its task's name.
 
         Raises:
             ValueError: it refers to what is not there.
@@ -57,7 +59,12 @@ class TaskValues:
                 return as_text(value_at(task.text, where.keys, where))
             return as_text(self._value_of(where))
 
-        return bound(spec.prompt, text_of)
+        told = bound(spec.prompt, text_of)
+        walked = reference(spec.for_each).name if spec.for_each is not None else ""
+        for name in reversed(handed_over(spec, self._numbers)):
+            text = as_text(item) if name == walked else self._state.tasks[self._numbers[name]].text
+            told = f'<result task="{name}">\n{text}\n</result>\n\n{told}'
+        return told
 
     def wants_more(self, until: str) -> bool:
         """Whether a task is to run once more, by the condition on its own text."""

@@ -35,6 +35,7 @@ class Task:
         runner: an agent, a group, or another workflow.
         prompt: what the runner is told. `${task}` stands for the text of a task it depends on, `${task.key}` for what
             stands there if that is JSON, `${input}` for the workflow's input, any other name for a parameter of the run.
+            A prompt that names no task gets the texts of its dependencies before it.
         dependencies: names of tasks that must be done before; the task begins the moment they are.
         retries: how often it is run again after a failure.
         backoff: seconds before the first retry, doubled each time, and the most.

@@ -82,7 +82,8 @@ class TaskGrammar(Grammar):
     ref: str | None = Field(default=None, description="the same as `agent`")
     prompt: str = Field(
         default="${input}",
-        description="what it is told: `${task}`, `${task.key}`, `${input}`, or any other name for a parameter of the run",
+        description="what it is told: `${task}`, `${task.key}`, `${input}`, or any other name for a parameter of the run; "
+        "if it names no task, the texts of the dependencies stand before it",
     )
     dependencies: list[str] | None = Field(default=None, description="ids of the tasks that must be done before")
     retries: int = Field(default=0, ge=0, description="how often it is run again after a failure")

@@ -113,7 +113,10 @@ def test_a_workflow_binds_its_parameters_and_keeps_to_its_dependencies() -> None
         outcome = loaded.workflow("dag").run(parameters={"topic": "tides"})
 
     assert outcome.tasks["fetch"].text == "found: Gather background information on tides"
-    assert outcome.text == "wrote: Write a report based on the research"
+    research = "found: Gather background information on tides"
+    assert (
+        outcome.text == f'wrote: <result task="fetch">\n{research}\n</result>\n\nWrite a report based on the research'
+    )
     assert loaded.workflow("dag").tasks[1].dependencies == ("fetch",)
 
 

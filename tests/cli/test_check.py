@@ -112,6 +112,28 @@ def test_groups_are_told_by_kind_with_what_workflows_need() -> None:
     ]
 
 
+def test_tasks_that_are_told_of_their_dependencies_unasked_are_named(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shop / "flow.yaml").write_text("""\
+agents: [{id: a, model: rehearsal}]
+workflows:
+  - id: report
+    type: workflow
+    tasks:
+      - {id: fetch, agent: a}
+      - {id: check, agent: a, prompt: "Check ${fetch}", dependencies: [fetch]}
+      - {id: write, agent: a, prompt: Write a report, dependencies: [fetch, check]}
+""")
+
+    assert main(["check", "flow.yaml"]) == 0
+    note = "note: the prompt of task 'write' in report names no task, so the text of fetch, check is put before it"
+    assert capsys.readouterr().out == f"flow.yaml: all is well\n  agents: a\n  workflows: report\n  {note}\n"
+    assert main(["check", "flow.yaml", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["files"][0]["handed_over"]
+    assert told == {"report": {"write": ["fetch", "check"]}}
+
+
 BROKEN = Path(__file__).parent.parent / "specs" / "broken"
 
 

@@ -118,6 +118,65 @@ def test_prompts_are_bound_to_texts_keys_parameters_and_the_input() -> None:
     assert due(run) == {"write": '{"title": "Tides"} / Tides / ${fetch}'}
 
 
+def test_a_prompt_that_names_no_task_follows_the_texts_of_the_dependencies_in_their_order() -> None:
+    run = run_of(task("a"), task("b"), task("write", "b", "a", prompt="Write about ${topic}: $${a}"), topic="${a}")
+    finish(run, "a", "said ${b}")
+    finish(run, "b")
+
+    assert due(run)["write"] == (
+        '<result task="b">\ntext of b\n</result>\n\n<result task="a">\nsaid ${b}\n</result>\n\nWrite about ${a}: ${a}'
+    )
+
+
+@pytest.mark.parametrize("prompt", ["On ${b}", "On ${first}"])
+def test_a_prompt_that_names_one_task_gets_what_it_names_and_nothing_else(prompt: str) -> None:
+    run = run_of(task("first"), task("a", "first"), task("b", "first"), task("write", "a", "b", prompt=prompt))
+    finish(run, "first")
+    finish(run, "a")
+    finish(run, "b")
+
+    assert due(run)["write"] == prompt.replace("${", "text of ").replace("}", "")
+
+
+def test_a_condition_names_no_task_for_the_prompt() -> None:
+    run = run_of(task("check"), replace(task("write", "check"), when="${check} != spam"))
+    finish(run, "check", "ham")
+
+    assert due(run)["write"] == '<result task="check">\nham\n</result>\n\nGo'
+
+
+@pytest.mark.parametrize(
+    ("for_each", "prompt", "expected"),
+    [
+        ("${list}", "Look at ${item}", ["Look at 1", "Look at 2"]),
+        (
+            "${list}",
+            "Look",
+            ['<result task="list">\n1\n</result>\n\nLook', '<result task="list">\n2\n</result>\n\nLook'],
+        ),
+        ("${given}", "Look at ${item}", ['<result task="list">\n[1, 2]\n</result>\n\nLook at north']),
+    ],
+)
+def test_for_each_hands_over_items_of_a_task_and_whole_texts_beside_items_of_a_parameter(
+    for_each: str, prompt: str, expected: list[str]
+) -> None:
+    each = replace(task("each", "list", prompt=prompt), for_each=for_each)
+    run = run_of(task("list", prompt="${given}"), each, given=["north"])
+    finish(run, "list", "[1, 2]")
+
+    assert [order.input for order in orders(run)] == expected
+
+
+def test_a_task_that_is_repeated_is_told_of_its_dependencies_each_time() -> None:
+    run = run_of(
+        task("facts"), replace(task("draft", "facts", prompt="Better than ${previous}"), until="${draft} == good")
+    )
+    finish(run, "facts")
+    finish(run, "draft", "bad")
+
+    assert due(run)["draft"] == '<result task="facts">\ntext of facts\n</result>\n\nBetter than bad'
+
+
 def test_a_task_may_refer_to_what_it_depends_on_through_others() -> None:
     run = run_of(task("a"), task("b", "a"), task("c", "b", prompt="${a}"))
     finish(run, "a")

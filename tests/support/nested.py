@@ -33,8 +33,8 @@ def nested(leaf: Leaf, note: Note, *, asks: bool = True) -> us.SequentialAgent:
     panel = us.ParallelAgent("panel", [echo("beside", note), inner])
     tasks = [
         us.Task("fetch", echo("fetch", note)),
-        us.Task("look", panel, prompt="${input}", dependencies=["fetch"]),
-        us.Task("tell", echo("tell", note), prompt="${fetch} ${look}", dependencies=["look"]),
+        us.Task("look", panel, prompt="${input}"),
+        us.Task("tell", echo("tell", note), prompt="${fetch} ${look}", dependencies=["fetch", "look"]),
     ]
     return us.SequentialAgent("outer", [us.Workflow("flow", tasks), echo("after", note)], pass_output=True)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from understudy.errors import SpecError
 from understudy.orchestration import Agent, ParallelAgent, SequentialAgent, SubAgent, Workflow
+from understudy.orchestration.graph_spec import handed_over
 from understudy.providers.environment import KEYS, first_set
 from understudy.report import COMPLETE, USAGE
 
@@ -80,6 +81,7 @@ class Checked:
         runners: their ids by kind.
         supervisors: their ids; a program starts them, and no command.
         parameters: the names that a workflow's prompts need, by its id.
+        handed_over: the dependencies whose texts a task is told before its prompt, by the workflow's id and the task's name.
         tools: their names, and whether a person must allow them.
         missing: variables of which none is set, by the provider whose key they would hold.
     """
@@ -89,6 +91,7 @@ class Checked:
     runners: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     supervisors: list[str] = field(default_factory=list[str])
     parameters: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    handed_over: dict[str, dict[str, list[str]]] = field(default_factory=dict[str, dict[str, list[str]]])
     tools: dict[str, bool] = field(default_factory=dict[str, bool])
     missing: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
@@ -100,6 +103,10 @@ class Checked:
         if self.tools:
             named = [f"{name} (with approval)" if asks else name for name, asks in self.tools.items()]
             lines.append(f"  tools: {', '.join(named)}")
+        for id, tasks in self.handed_over.items():
+            for name, before in tasks.items():
+                told = f"the text of {', '.join(before)} is put before it"
+                lines.append(f"  note: the prompt of task {name!r} in {id} names no task, so {told}")
         for provider, variables in self.missing.items():
             lines.append(f"  note: {' or '.join(variables)} is not set, so {provider} cannot be called")
         return lines
@@ -117,6 +124,9 @@ class Checked:
             "runners": {kind: [*ids] for kind, ids in self.runners.items()},
             "supervisors": [*self.supervisors],
             "parameters": {id: [*names] for id, names in self.parameters.items()},
+            "handed_over": {
+                id: {name: [*before] for name, before in tasks.items()} for id, tasks in self.handed_over.items()
+            },
             "tools": [*self.tools],
             "missing_keys": {provider: [*variables] for provider, variables in self.missing.items()},
         }
@@ -133,6 +143,7 @@ def check(loaded: LoadedSpec, file: str) -> Checked:
         {kind: ids for kind, ids in kinds.items() if ids},
         [*loaded.supervisors],
         {one.id: sorted(one.parameters) for one in runners if isinstance(one, Workflow) and one.parameters},
+        {one.id: tasks for one in runners if isinstance(one, Workflow) and (tasks := _handed_over(one))},
         {
             tool.name: tool.approval is not False
             for agent in agents
@@ -141,6 +152,12 @@ def check(loaded: LoadedSpec, file: str) -> Checked:
         },
         _missing_keys(agents),
     )
+
+
+def _handed_over(workflow: Workflow) -> dict[str, list[str]]:
+    names = {task.name for task in workflow.tasks}
+    found = {task.name: [*handed_over(task.spec(), names)] for task in workflow.tasks}
+    return {name: before for name, before in found.items() if before}
 
 
 def _missing_keys(agents: Sequence[Agent[object]]) -> dict[str, tuple[str, ...]]:
