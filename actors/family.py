@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
-from understudy.orchestration.supervision import Directive, Restart, RestartBudget, Strategy, decide
+from understudy.orchestration.supervision import DIRECTIVES, Directive, Restart, RestartBudget, Strategy, decide
 from understudy.system_events import ActorBackedOff, Escalated
 
 from .eventstream import EventStream
@@ -118,10 +118,14 @@ class Family:
         if self._strategy.decider is None:
             return "restart"
         try:
-            return self._strategy.decider(error)
-        except Exception:
-            log.exception("%s: its decider failed", self.name)
-            return "escalate"
+            wanted: object = self._strategy.decider(error)
+            if isinstance(wanted, str) and wanted in DIRECTIVES:
+                return cast("Directive", wanted)
+            expected = ", ".join(DIRECTIVES)
+            log.error("%s: the failure escalates: its decider must return %s; got %r", self.name, expected, wanted)
+        except BaseException:  # also SystemExit, which would end this actor's thread before anything is decided
+            log.exception("%s: the failure escalates: its decider failed", self.name)
+        return "escalate"
 
     def concerns_others(self, member: Member) -> bool:
         """Whether a restart of `member` is more than its own business."""
@@ -229,8 +233,7 @@ class Family:
             if not still():
                 return
             self._begun_in = life
-            self.cause = None
-            self._epoch += 1
+            self._end(None)  # also what a member began that failed after it was halted
             self._life += 1
             self._budget.renew()
             self._then += (then,)  # one who had it begin before, such as a regrouping, must hear of it as well

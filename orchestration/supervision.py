@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar, cast
+from typing import Literal, TypeAlias, TypeVar, cast, get_args
 
 from understudy.given import checked_number, checked_whole
 
@@ -19,6 +19,7 @@ JITTER = 0.2  # Share of a backoff that chance may take off, so that actors that
 
 Directive: TypeAlias = Literal["resume", "restart", "stop", "escalate"]
 Restart: TypeAlias = Literal["permanent", "transient", "temporary"]
+DIRECTIVES = get_args(Directive)
 M = TypeVar("M")
 
 
@@ -33,7 +34,8 @@ class Strategy:
     backoff: tuple[float, float] | None = None
     """Seconds before the first restart of a period, doubled for each further one, and the most; None restarts at once."""
     decider: Callable[[BaseException], Directive] | None = None
-    """What an error deserves; a restart where there is none. A decider that fails escalates."""
+    """What an error deserves; a restart where there is none. A decider that raises anything, or returns
+    anything but a directive, escalates."""
 
     def __post_init__(self) -> None:
         checked_whole("max_restarts", self.max_restarts, 0)

@@ -261,13 +261,8 @@ def test_a_permanent_actor_that_is_stopped_from_outside_stays_stopped(system: us
         ref.ask("x")
 
 
-def verdict(directive: us.Directive | None) -> Callable[[BaseException], us.Directive]:
-    def decide(error: BaseException) -> us.Directive:
-        if directive is None:
-            raise RuntimeError("cannot decide")
-        return directive
-
-    return decide
+def verdict(directive: us.Directive) -> Callable[[BaseException], us.Directive]:
+    return lambda error: directive
 
 
 @pytest.mark.parametrize(
@@ -277,11 +272,10 @@ def verdict(directive: us.Directive | None) -> Callable[[BaseException], us.Dire
         ("restart", ["halt a", "start a"], 1),
         ("stop", ["stop a"], None),
         ("escalate", ["stop a"], None),
-        (None, ["stop a"], None),
     ],
 )
 def test_a_decider_says_what_an_error_deserves(
-    system: us.ActorSystem, directive: us.Directive | None, happens: list[str], answer: int | None
+    system: us.ActorSystem, directive: us.Directive, happens: list[str], answer: int | None
 ) -> None:
     stage = Stage()
     group(system, stage, us.OneForOne(decider=verdict(directive)), "a")
@@ -297,6 +291,84 @@ def test_a_decider_says_what_an_error_deserves(
     else:
         assert ref.ask("x") == answer
     assert stage.since(1) == happens
+
+
+class Unspeakable(str):
+    """Text that can be neither compared nor shown."""
+
+    __hash__ = None  # type: ignore[assignment]  # as of a class that says how its objects compare
+
+    def __eq__(self, other: object) -> bool:
+        raise SystemExit("not to be compared")
+
+    def __repr__(self) -> str:
+        raise SystemExit("not to be shown")
+
+
+@pytest.mark.parametrize("raised", [RuntimeError("cannot decide"), SystemExit(3), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("strategy", [us.OneForOne, us.OneForAll])
+def test_a_decider_that_raises_anything_escalates_and_says_so(
+    system: us.ActorSystem, strategy: type[Strategy], raised: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def decide(error: BaseException) -> us.Directive:
+        raise raised
+
+    escalates(system, strategy(decider=decide), caplog)
+
+
+@pytest.mark.parametrize(
+    "returned", [None, "explode", "", 7, [], True, Unspeakable("restart")], ids=lambda r: type(r).__name__
+)
+@pytest.mark.parametrize("strategy", [us.OneForOne, us.OneForAll])
+def test_a_decider_that_returns_no_directive_escalates_and_says_so(
+    system: us.ActorSystem, strategy: type[Strategy], returned: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    escalates(system, strategy(decider=lambda error: cast("us.Directive", returned)), caplog)
+
+
+def escalates(system: us.ActorSystem, strategy: Strategy, caplog: pytest.LogCaptureFixture) -> None:
+    """Fail an actor at a message and again at its start, with others waiting; all are answered, and it can be stopped."""
+    stage, entered, gate = Stage(), threading.Event(), threading.Event()
+    ref = group(system, stage, strategy, "ab")
+    a, b = system.find("a"), system.find("b")
+
+    def fail_later() -> None:
+        entered.set()
+        assert gate.wait(WAIT)
+        raise ValueError("no")
+
+    failing = a.ask_future(fail_later)
+    assert entered.wait(WAIT)
+    waiting = [a.ask_future("x") for _ in range(2)]
+    gate.set()
+
+    assert isinstance(failing.exception(WAIT), us.AgentCrashed)
+    assert [type(each.exception(WAIT)) for each in waiting] == [us.AgentDown] * 2
+    eventually(lambda: not ref.is_alive and given_up(system, "b"), "the group is given up")
+    assert "the failure escalates: its decider" in caplog.text
+    assert a.stop(WAIT) and b.stop(WAIT)
+
+
+def test_an_actor_whose_start_cannot_be_decided_about_is_given_up(
+    system: us.ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage(failing_starts={"b": 9})
+
+    def decide(error: BaseException) -> us.Directive:
+        raise SystemExit("cannot decide")
+
+    inner = us.Supervisor("inner", [stage.child("b")], strategy=us.OneForOne(decider=decide))
+    ref = system.spawn(
+        us.Supervisor("desk", [stage.child("a"), inner, stage.child("c")], strategy=us.OneForOne(decider=decide))
+    )
+
+    eventually(lambda: all(given_up(system, name) for name in "abc"), "all are given up")
+    for name in "abc":
+        with pytest.raises(us.AgentDown):
+            system.find(name).ask("x", timeout=WAIT)
+        assert system.find(name).stop(WAIT)
+    assert not ref.is_alive
+    assert caplog.text.count("the failure escalates: its decider failed") == 2
 
 
 def test_an_actor_whose_error_deserves_its_end_answers_what_waits(system: us.ActorSystem) -> None:
@@ -694,3 +766,49 @@ def test_a_group_that_was_given_up_and_then_halted_with_others_can_be_given_up_a
 
     assert notes == ["only: given up", "only: halted", "only: given up"]
     assert str(family.cause) == "too often"
+
+
+def test_a_member_that_fails_between_the_halt_and_the_beginning_of_its_group_can_be_restarted_in_the_next_life() -> (
+    None
+):
+    notes = list[str]()
+    family, (only,) = group_of(notes, "only")
+
+    family.halt(None, lambda: None)
+    family.regroup(only, ValueError("it failed before its halt reached it"))
+    family.begin(0.0, lambda: None, life=1)
+    for halted in list(only.halted):
+        halted()
+    del notes[:], only.halted[:]
+    family.regroup(only, ValueError("it failed again"))
+    only.halted.pop()()
+
+    assert notes == ["only: halted", "only: begun"]
+
+
+def test_an_ask_is_answered_after_a_group_was_restarted_around_a_member_that_failed_in_the_middle(
+    system: us.ActorSystem,
+) -> None:
+    stage, entered, gate = Stage(), threading.Event(), threading.Event()
+    inner = us.Supervisor("inner", [stage.child("a"), stage.child("b")], strategy=us.OneForAll())
+    children: list[us.Child | us.Supervisor] = [stage.child("x0"), inner, stage.child("x")]
+    system.spawn(us.Supervisor("outer", children, strategy=us.RestForOne()))
+    settled(stage, 4)
+    a = system.find("a")
+
+    def fail_later() -> None:
+        entered.set()
+        assert gate.wait(WAIT)
+        raise LookupError("slow boom")
+
+    failing = a.ask_future(fail_later)
+    assert entered.wait(WAIT)
+    with pytest.raises(us.AgentCrashed):
+        system.find("x0").ask(ValueError("no"))
+    eventually(lambda: "halt b" in stage.happened, "the group inside is being halted")
+    gate.set()
+    assert isinstance(failing.exception(WAIT), us.AgentCrashed)
+
+    with pytest.raises(us.AgentCrashed):
+        a.ask(ValueError("no"), timeout=WAIT)
+    assert [system.find(name).ask("x", timeout=WAIT) for name in ("x0", "a", "b", "x")] == [1, 1, 1, 1]

@@ -125,9 +125,9 @@ MUTANTS = (
     Mutant(
         "a decider that fails restarts",
         FAMILY,
-        'return "escalate"',
-        'return "restart"',
-        (f"{TEST_GROUPS}::test_a_decider_says_what_an_error_deserves",),
+        '        return "escalate"\n\n    def concerns_others',
+        '        return "restart"\n\n    def concerns_others',
+        (f"{TEST_GROUPS}::test_a_decider_that_returns_no_directive_escalates_and_says_so",),
     ),
     # --- one actor
     Mutant(
