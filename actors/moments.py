@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from understudy.callbacks import Abort, AgentCallback, Continue, Moment, RewriteArguments, checked_action
+from understudy.callbacks import AgentCallback, Continue, Moment, RewriteArguments, action_of
 from understudy.errors import UnderstudyError
-from understudy.messages import ModelRequest, ModelTurn, ToolCall
-from understudy.orchestration.rulings import Ruling
+from understudy.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
+from understudy.orchestration.rulings import ENDING, Ruling
 from understudy.orchestration.steps import Verdict
 from understudy.outcomes import Complete, Incomplete, Outcome, stamp
 from understudy.session import SessionOverlay
@@ -74,9 +74,18 @@ class Moments:
             self._guard(calls)
         results = machine.unreviewed()
         if results:
-            found = {call.id: self._ask("after_tool_call", call.id, call, result) for call, result in results}
-            rulings = {call_id: ruling for call_id, ruling in found.items() if ruling is not None}
+            rulings = self._review(results)
             self._record.feed(self._epoch, lambda machine: machine.review(rulings))
+
+    def _review(self, results: Sequence[tuple[ToolCall, ToolResult]]) -> dict[str, Ruling]:
+        rulings: dict[str, Ruling] = {}
+        for call, result in results:
+            ruling = self._ask("after_tool_call", call.id, call, result)
+            if ruling is not None:
+                rulings[call.id] = ruling
+                if isinstance(ruling.action, ENDING):
+                    break  # the model reads none of the results
+        return rulings
 
     def _guard(self, calls: Sequence[ToolCall]) -> None:
         rulings: dict[str, Ruling] = {}
@@ -86,7 +95,7 @@ class Moments:
             if ruling is None:
                 continue
             rulings[call.id] = ruling
-            if isinstance(ruling.action, Abort):
+            if isinstance(ruling.action, ENDING):
                 break  # nothing runs any more
             if isinstance(ruling.action, RewriteArguments):
                 rewritten = replace(call, arguments=ruling.action.arguments)
@@ -160,7 +169,9 @@ class Moments:
             record.begin_step(self._epoch, f"asking callback {callback.name}")
             session = SessionOverlay(record.session)
             answer = getattr(callback, moment)(record.context_with(session), *arguments)
-            action = checked_action(callback, moment, answer)
+            action, fault = action_of(callback, moment, answer)
+            if fault:
+                log.error("%s (run %s)", fault, record.run_id)
             if not isinstance(action, Continue):
                 ruling = Ruling(callback.name, action)
                 record.note_answer(self._epoch, question, ruling, session)
@@ -179,6 +190,9 @@ def tell_of_error(record: Record, error: BaseException) -> None:
 def _tell_of_error(record: Record, error: BaseException) -> None:
     for callback in record.agent.callbacks:
         try:
-            callback.on_error(record.context_with(SessionOverlay(record.session)), error)
+            answer = callback.on_error(record.context_with(SessionOverlay(record.session)), error)
+            _, fault = action_of(callback, "on_error", answer)
+            if fault:
+                log.error("%s (run %s)", fault, record.run_id)
         except BaseException as failure:  # the run is over, and the others should hear of it too
             log.error("callback %s failed in on_error of run %s", callback.name, record.run_id, exc_info=failure)

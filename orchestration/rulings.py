@@ -25,6 +25,8 @@ from .spec import RunSpec
 from .state import Failure, Round, RunState
 from .steps import RepairCall, Verdict
 
+ENDING = (OverrideResponse, Abort)
+"""What ends a run at any moment."""
 CALLBACK_ENDED = "Not run: a callback ended the run."
 
 
@@ -127,10 +129,10 @@ def guard_calls(
     """
     check_verdicts(approvals)
     ids = [call.id for call in unguarded(round_)]
-    _check(rulings, ids, (RewriteArguments, Skip, Block, RequireApproval, Abort), "call")
+    _check(rulings, ids, (RewriteArguments, Skip, Block, RequireApproval, *ENDING), "call")
     round_.guarded = (*round_.guarded, *ids)
     round_.calls = tuple([_guarded(spec, round_, call, rulings.get(call.id), approvals) for call in round_.calls])
-    _abort_if(state, ids, rulings)
+    _end_if(state, ids, rulings)
 
 
 def _guarded(
@@ -197,13 +199,13 @@ def review_results(state: RunState, round_: Round, rulings: Mapping[str, Ruling]
     """
     seen = unreviewed(round_)
     ids = [call.id for call, _ in seen]
-    _check(rulings, ids, (RewriteResult, Abort), "result")
+    _check(rulings, ids, (RewriteResult, *ENDING), "result")
     round_.reviewed = (*round_.reviewed, *ids)
     for call, result in seen:
         ruling = rulings.get(call.id)
         if ruling is not None and isinstance(ruling.action, RewriteResult):
             round_.results[call.id] = replace(result, content=ruling.action.content)
-    _abort_if(state, ids, rulings)
+    _end_if(state, ids, rulings)
 
 
 def _check(
@@ -218,8 +220,8 @@ def _check(
             raise _unfit(ruling, f"a {what}")
 
 
-def _abort_if(state: RunState, ids: Sequence[str], rulings: Mapping[str, Ruling]) -> None:
+def _end_if(state: RunState, ids: Sequence[str], rulings: Mapping[str, Ruling]) -> None:
     for call_id in ids:  # the first in call order, whatever order they were given in
         ruling = rulings.get(call_id)
-        if ruling is not None and isinstance(ruling.action, Abort):
+        if ruling is not None and isinstance(ruling.action, ENDING):
             return end_run(state, ruling)

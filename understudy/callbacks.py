@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast, get_args
 
-from understudy.given import checked_mapping, checked_text
+from understudy.given import checked_mapping, checked_text, found_instead
 from understudy.messages import JsonObject, ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.outcomes import Outcome
 from understudy.session import RunContext
@@ -25,7 +25,8 @@ class Continue:
 class OverrideResponse:
     """End the run with this text in place of the model's, or in place of an error, as if the model had said it.
 
-    Tool calls of the turn do not run, and are not in the history.
+    About a model's turn, its tool calls do not run and are not in the history. About a tool call or its result, the turn
+    stays in the history, and its calls without a result are answered as not run.
     """
 
     text: str
@@ -120,13 +121,14 @@ CallbackAction: TypeAlias = (
     | RequireApproval
     | Abort
 )
-"""What a callback answers. Each moment takes some of them; another one there is a `TypeError`."""
+"""What a callback answers, besides None, which is `Continue`. Each moment takes some of them."""
+ACTIONS: Final = get_args(CallbackAction)
 
 ACCEPTED: Final[Mapping[Moment, tuple[type[CallbackAction], ...]]] = {
     "before_model_call": (OverrideResponse, Abort),
     "after_model_call": (OverrideResponse, RetryWithFeedback, Abort),
-    "before_tool_call": (RewriteArguments, Skip, Block, RequireApproval, Abort),
-    "after_tool_call": (RewriteResult, Abort),
+    "before_tool_call": (RewriteArguments, Skip, Block, RequireApproval, OverrideResponse, Abort),
+    "after_tool_call": (RewriteResult, OverrideResponse, Abort),
     "on_error": (OverrideResponse,),
     "on_finish": (),
 }
@@ -139,9 +141,12 @@ class AgentCallback:
     """Watches the runs of an agent and may steer them; override the moments you care about.
 
     Callbacks are asked in the order of `callbacks=[…]`. The first that does not continue decides; those after it are
-    not asked. All are called on the thread that drives the run, so a slow one slows its run only; many runs may call
-    one object at the same time. What a callback writes to `ctx.session` is kept when it returns. What it raises fails
-    the agent, as any failure of the agent's own code does; an `UnderstudyError` ends the run as it is.
+    not asked. None is `Continue`. An answer that the moment does not take never lets a call run and never loses an
+    outcome: it blocks the call, or ends the run with `CallbackAbort`.
+
+    All are called on the thread that drives the run, so a slow one slows its run only; many runs may call one object at
+    the same time. What a callback writes to `ctx.session` is kept when it returns. What it raises fails the agent, as
+    any failure of the agent's own code does; an `UnderstudyError` ends the run as it is.
 
     Attributes:
         name: what errors and reasons call it; the class's name, unless the class or the object says another.
@@ -154,30 +159,32 @@ class AgentCallback:
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
 
-    def before_model_call(self, ctx: RunContext, request: ModelRequest) -> CallbackAction:
+    def before_model_call(self, ctx: RunContext, request: ModelRequest) -> CallbackAction | None:
         """A model call is due. May answer `OverrideResponse` (the model is not asked) or `Abort`."""
         return _CONTINUE
 
-    def after_model_call(self, ctx: RunContext, turn: ModelTurn) -> CallbackAction:
+    def after_model_call(self, ctx: RunContext, turn: ModelTurn) -> CallbackAction | None:
         """The model answered, and nothing came of it yet. May answer `OverrideResponse`, `RetryWithFeedback`, `Abort`."""
         return _CONTINUE
 
-    def before_tool_call(self, ctx: RunContext, call: ToolCall) -> CallbackAction:
+    def before_tool_call(self, ctx: RunContext, call: ToolCall) -> CallbackAction | None:
         """The model wants a tool it may call, with arguments that fit; asked once for each call of a turn.
 
         Comes before a person is asked, and once more when one has approved the call: `RequireApproval` counts as given
-        then. May answer `RewriteArguments`, `Skip`, `Block`, `RequireApproval` or `Abort`.
+        then. May answer `RewriteArguments`, `Skip`, `Block`, `RequireApproval`, `OverrideResponse` or `Abort`. After one
+        of the last two nothing of the turn runs, and nobody is asked about its later calls.
         """
         return _CONTINUE
 
-    def after_tool_call(self, ctx: RunContext, call: ToolCall, result: ToolResult) -> CallbackAction:
+    def after_tool_call(self, ctx: RunContext, call: ToolCall, result: ToolResult) -> CallbackAction | None:
         """A call has its result, before the model reads it; errors, blocked, rejected and invalid calls included.
 
-        Comes in call order, once all calls that may run have run. May answer `RewriteResult` or `Abort`.
+        Comes in call order, once all calls that may run have run. May answer `RewriteResult`, `OverrideResponse` or
+        `Abort`; after one of the last two nobody is asked about later results.
         """
         return _CONTINUE
 
-    def on_error(self, ctx: RunContext, error: BaseException) -> CallbackAction:
+    def on_error(self, ctx: RunContext, error: BaseException) -> CallbackAction | None:
         """The run is about to fail. May answer `OverrideResponse`, and the run ends with that text.
 
         A run that is ended from outside (cancelled, past its deadline) or because the agent failed has ended already:
@@ -185,19 +192,29 @@ class AgentCallback:
         """
         return _CONTINUE
 
-    def on_finish(self, ctx: RunContext, outcome: Outcome[object]) -> CallbackAction:
-        """The run has its outcome: it is complete, or pauses. Takes `Continue` only; the token is not made yet."""
+    def on_finish(self, ctx: RunContext, outcome: Outcome[object]) -> CallbackAction | None:
+        """The run has its outcome: it is complete, or pauses; the token is not made yet.
+
+        Takes `Continue` only: another answer is logged, and the outcome stands.
+        """
         return _CONTINUE
 
 
-def checked_action(callback: AgentCallback, moment: Moment, action: CallbackAction) -> CallbackAction:
-    """Return what a callback answered, if the moment takes it.
+def action_of(callback: AgentCallback, moment: Moment, answer: object) -> tuple[CallbackAction, str]:
+    """Return what to do after a callback's answer, and what is wrong with the answer, empty if nothing is.
 
-    Raises:
-        TypeError: it does not; names the callback, the moment, and what is taken there.
+    None is `Continue`. An answer that the moment does not take lets nothing through and loses nothing: before a tool call
+    it blocks the call, before and after a model call and after a tool call it ends the run with `CallbackAbort`, and at
+    the end of a run the outcome or the error stands.
     """
     accepted = ACCEPTED[moment]
-    if isinstance(action, (Continue, *accepted)):
-        return action
+    if answer is None:
+        return _CONTINUE, ""
+    if isinstance(answer, (Continue, *accepted)):
+        return cast(CallbackAction, answer), ""
     names = ", ".join(["Continue", *[kind.__name__ for kind in accepted]])
-    raise TypeError(f"callback {callback.name!r}: {moment} takes {names}; it answered {action!r}")
+    said = repr(answer) if isinstance(answer, ACTIONS) else found_instead(answer)
+    fault = f"callback {callback.name!r}: {moment} takes {names}; it answered {said}"
+    if Block in accepted:
+        return Block(fault), fault
+    return Abort(fault) if Abort in accepted else _CONTINUE, fault

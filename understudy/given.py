@@ -24,6 +24,8 @@ def found_instead(given: object) -> str:
     if isinstance(given, Coroutine):
         given.close()
         return "a coroutine; write a plain function, not async def"
+    if isinstance(given, type):
+        return f"the class {given.__name__} and no object of it"
     return "None" if given is None else f"a value of type {type(given).__name__}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from understudy.callbacks import Abort, AgentCallback, CallbackAction, Continue, RetryWithFeedback
-from understudy.given import checked_flag
+from understudy.given import checked_flag, found_instead
 from understudy.messages import ModelRequest, ModelTurn
 from understudy.outputs import text_of
 from understudy.session import RunContext
@@ -27,11 +27,14 @@ class _Guardrail(AgentCallback):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def _reason(self, ctx: RunContext, text: str) -> str | None:
-        reason = self._check(ctx, text)
-        if reason is not None and not isinstance(reason, str):
-            raise TypeError(f"guardrail {self.name!r} must return why it rejects the text, or None; got {reason!r}")
-        return reason
+    def _ruling(self, ctx: RunContext, text: str, *, retry: bool = False) -> CallbackAction:
+        reason: object = self._check(ctx, text)
+        if reason is None:
+            return Continue()
+        if not isinstance(reason, str):  # lets nothing through, and the model cannot mend it
+            said = found_instead(reason)
+            return Abort(f"guardrail {self.name!r} must return why it rejects the text, or None; got {said}")
+        return RetryWithFeedback(reason) if retry else Abort(reason)
 
 
 class InputGuardrail(_Guardrail):
@@ -48,8 +51,7 @@ class InputGuardrail(_Guardrail):
     def before_model_call(self, ctx: RunContext, request: ModelRequest) -> CallbackAction:
         if request.turn > 1:
             return Continue()
-        reason = self._reason(ctx, ctx.input)
-        return Continue() if reason is None else Abort(reason)
+        return self._ruling(ctx, ctx.input)
 
 
 def _text_in(turn: ModelTurn, answer_tool: str) -> str | None:
@@ -77,9 +79,4 @@ class OutputGuardrail(_Guardrail):
 
     def after_model_call(self, ctx: RunContext, turn: ModelTurn) -> CallbackAction:
         text = _text_in(turn, ctx.answer_tool)
-        if text is None:
-            return Continue()
-        reason = self._reason(ctx, text)
-        if reason is None:
-            return Continue()
-        return RetryWithFeedback(reason) if self._retry else Abort(reason)
+        return Continue() if text is None else self._ruling(ctx, text, retry=self._retry)

@@ -727,30 +727,128 @@ def test_an_error_of_understudys_own_that_a_callback_raises_ends_the_run_as_it_i
         watched(says("ok"), by=Watcher(after_model_call=moderate)).run("go")
 
 
-ABOUT_CALLS = "Continue, RewriteArguments, Skip, Block, RequireApproval, Abort"
-WRONG = [
-    ("before_model_call", us.RetryWithFeedback("No."), "Continue, OverrideResponse, Abort", 0),
-    ("after_model_call", us.Block("No."), "Continue, OverrideResponse, RetryWithFeedback, Abort", 0),
-    ("before_tool_call", us.OverrideResponse("No."), ABOUT_CALLS, 0),
-    ("before_tool_call", None, ABOUT_CALLS, 0),
-    ("after_tool_call", us.Skip("No."), "Continue, RewriteResult, Abort", 1),
-    ("on_finish", us.OverrideResponse("No."), "Continue", 1),
-]
+class Silent(us.AgentCallback):
+    """Notes each moment and returns nothing, as a function without `return` does."""
+
+    def __init__(self) -> None:
+        self.moments: list[str] = []
+
+    def before_model_call(self, ctx: us.RunContext, request: us.ModelRequest) -> None:
+        self.moments.append("before_model_call")
+
+    def after_model_call(self, ctx: us.RunContext, turn: us.ModelTurn) -> None:
+        self.moments.append("after_model_call")
+
+    def before_tool_call(self, ctx: us.RunContext, call: us.ToolCall) -> None:
+        self.moments.append("before_tool_call")
+
+    def after_tool_call(self, ctx: us.RunContext, call: us.ToolCall, result: us.ToolResult) -> None:
+        self.moments.append("after_tool_call")
+
+    def on_error(self, ctx: us.RunContext, error: BaseException) -> None:
+        self.moments.append("on_error")
+
+    def on_finish(self, ctx: us.RunContext, outcome: us.Outcome[object]) -> None:
+        self.moments.append("on_finish")
 
 
-@pytest.mark.parametrize(("moment", "action", "accepted", "runs"), WRONG)
-def test_an_answer_that_the_moment_does_not_take_fails_the_agent_and_does_not_let_the_call_through(
-    moment: str, action: us.CallbackAction, accepted: str, runs: int
+def test_none_continues_at_every_moment() -> None:
+    silent = Silent()
+
+    outcome = finished(watched(calls("look", sku="A"), says("ok"), by=silent).run("go"))
+    with pytest.raises(us.RateLimited):
+        watched(us.RateLimited("slow down"), by=silent).run("go")
+
+    model = ["before_model_call", "after_model_call"]
+    assert silent.moments[:7] == [*model, "before_tool_call", "after_tool_call", *model, "on_finish"]
+    assert silent.moments[7:] == ["before_model_call", "on_error"]
+    assert outcome.text == "ok"
+
+
+async def answers_later() -> us.CallbackAction:
+    return us.Continue()
+
+
+@pytest.mark.filterwarnings("error")  # also that nobody awaited a coroutine
+@pytest.mark.parametrize(
+    ("moment", "action", "why", "runs"),
+    [
+        ("before_model_call", us.RetryWithFeedback("No."), "Continue, OverrideResponse, Abort", 0),
+        ("before_model_call", lambda: True, "it answered a value of type bool", 0),
+        ("after_model_call", us.Block("No."), "Continue, OverrideResponse, RetryWithFeedback, Abort", 0),
+        ("after_model_call", answers_later, "it answered a coroutine; write a plain function", 0),
+        ("after_tool_call", us.Skip("No."), "Continue, RewriteResult, OverrideResponse, Abort", 1),
+    ],
+)
+def test_an_answer_that_the_moment_does_not_take_ends_the_run_at_once(
+    moment: str, action: object, why: str, runs: int, system: us.ActorSystem
 ) -> None:
-    agent = watched(calls("look", sku="A"), says("ok"), by=Watcher("Guard", **{moment: always(action)}))
+    def answer(*_: object) -> Any:
+        return action() if callable(action) else action
 
-    with pytest.raises(us.AgentCrashed) as caught:
-        agent.run("go")
+    agent = watched(calls("look", sku="A"), says("ok"), by=Watcher("Guard", **{moment: answer}))
 
-    (*_, last) = caught.value.causes
-    assert isinstance(last, TypeError)
-    assert str(last) == f"callback 'Guard': {moment} takes {accepted}; it answered {action!r}"
+    with pytest.raises(us.CallbackAbort, match=f"callback 'Guard': {moment} takes .*{why}") as caught:
+        agent.run("go", system=system)
+
+    assert caught.value.callback == "Guard"
     assert len(ran) == runs
+    assert [actor.failed for actor in system.health().actors if actor.address == "shop/clerk"] == [0]
+
+
+@pytest.mark.parametrize("action", [False, "no", us.RewriteResult("No."), us.Block, us.Continue])
+def test_a_call_does_not_run_if_the_answer_before_it_is_none_that_is_taken_there(action: Any) -> None:
+    agent = watched(calls("look", sku="A"), says("ok"), by=Watcher("Guard", before_tool_call=lambda *_: action))
+
+    (refused,) = results_of(finished(agent.run("go")))
+
+    assert ran == []
+    assert refused.error_kind == "blocked"
+    assert refused.content.startswith("Blocked: callback 'Guard': before_tool_call takes Continue, RewriteArguments")
+
+
+@pytest.mark.parametrize("action", [us.OverrideResponse("No."), us.Abort("No."), True, us.Continue])
+def test_an_outcome_stands_whatever_is_answered_at_the_end(action: Any, caplog: pytest.LogCaptureFixture) -> None:
+    agent = watched(says("ok"), by=Watcher("Guard", on_finish=lambda *_: action))
+
+    assert finished(agent.run("go")).text == "ok"
+    assert "callback 'Guard': on_finish takes Continue; it answered" in caplog.text
+
+
+def test_a_text_before_a_call_ends_the_run_saves_memory_and_session_and_runs_nothing_of_the_turn(
+    system: us.ActorSystem,
+) -> None:
+    def refuse(ctx: us.RunContext, call: us.ToolCall) -> us.CallbackAction:
+        ctx.session["asked"] = call.arguments["sku"]
+        return us.OverrideResponse("Closed.") if call.arguments["sku"] == "B" else us.Continue()
+
+    memory, session = us.InMemoryMemory(), us.SessionState()
+    watcher = Watcher("Hours", before_tool_call=refuse)
+    turn = calls("look", sku="A") + calls("look", sku="B") + calls("look", sku="C")
+    agent = watched(turn, by=watcher).replace(memory=memory)
+
+    outcome = finished(agent.run("go", conversation_id="7", session=session, system=system))
+
+    assert (outcome.text, outcome.completion_reason) == ("Closed.", "callback 'Hours' gave the text")
+    assert ran == []
+    assert [(r.error_kind, r.content) for r in results_of(outcome)] == [
+        ("not_run", "Not run: a callback ended the run.")
+    ] * 3
+    assert [m.split()[0] for m in watcher.moments[2:]] == ["before_tool_call", "before_tool_call", "on_finish"]
+    assert memory.load(us.ConversationKey("shop", "default", "7"))[-1].text == "Closed."
+    assert dict(session) == {"asked": "B"}
+
+
+def test_a_text_ends_the_run_in_place_of_what_the_model_would_say_to_a_result() -> None:
+    watcher = Watcher("Cache", after_tool_call=always(us.OverrideResponse("Seven.")))
+    agent = watched(calls("look", sku="A") + calls("look", sku="B"), by=watcher)
+
+    outcome = finished(agent.run("go"))
+
+    assert outcome.text == outcome.messages[-1].text == "Seven."
+    assert [r.is_error for r in results_of(outcome)] == [False, False]
+    assert len(model_of(agent).requests) == 1
+    assert [m.split()[0] for m in watcher.moments].count("after_tool_call") == 1
 
 
 def test_an_abort_as_the_answer_to_an_error_is_refused_and_the_error_stands() -> None:

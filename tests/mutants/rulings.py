@@ -45,13 +45,11 @@ MUTANTS = (
         (f"{TEST_CALLBACKS}::test_a_callback_sees_the_run_and_what_it_writes_to_the_session_is_kept",),
     ),
     Mutant(
-        "a callback that forgot to answer lets the call through",
+        "an answer that the moment does not take lets the call through",
         CALLBACKS,
-        "if isinstance(action, (Continue, *accepted)):",
-        "if action is None or isinstance(action, (Continue, *accepted)):",
-        (
-            f"{TEST_CALLBACKS}::test_an_answer_that_the_moment_does_not_take_fails_the_agent_and_does_not_let_the_call_through",
-        ),
+        "return Block(fault), fault",
+        "return _CONTINUE, fault",
+        (f"{TEST_CALLBACKS}::test_a_call_does_not_run_if_the_answer_before_it_is_none_that_is_taken_there",),
     ),
     Mutant(
         "a rejected turn is fed again instead of asking the model",

@@ -36,7 +36,7 @@ from understudy.callbacks import (
     Skip,
 )
 from understudy.errors import CallbackAbort, MaxIterationsExceeded, ProtocolViolation, ToolError
-from understudy.messages import TextPart, ToolErrorKind, ToolResult, Usage, says
+from understudy.messages import Message, TextPart, ToolErrorKind, ToolResult, Usage, says
 from understudy.orchestration import AgentRun, AwaitInput, RetryTurn, Ruling, RunSpec
 from understudy.orchestration.calls import PEER_NOT_RUN
 from understudy.outcomes import Approve, Pause, Reject
@@ -324,11 +324,36 @@ def test_an_abort_answers_every_call_and_the_first_in_call_order_counts() -> Non
     )
 
 
+def test_a_text_before_a_call_answers_every_call_and_takes_the_normal_end() -> None:
+    run = begun("a", "b", "c")
+
+    run.guard({"b": ruled(OverrideResponse("Closed.")), "a": ruled(Skip("7"))})
+
+    for again in (run, reloaded(run)):
+        assert completed(again).text == "Closed."
+    why = "Not run: a callback ended the run."
+    results = answers(
+        ToolResult("a", "7", error_kind="skipped", name="look"), fails("b", "not_run", why), fails("c", "not_run", why)
+    )
+    assert messages_of(run)[-2:] == [results, Message("assistant", (TextPart("Closed."),))]
+
+
+def test_a_text_about_a_result_keeps_the_results_and_takes_the_normal_end() -> None:
+    run = begun("a", "b")
+    tool_ids(run)
+    run.tool_results([gives("a"), gives("b")])
+
+    run.review({"a": ruled(OverrideResponse("Seven."))})
+
+    assert completed(run).text == "Seven."
+    assert messages_of(run)[-2] == answers(gives("a"), gives("b"))
+
+
 @pytest.mark.parametrize(
     ("rulings", "message"),
     [
         ({"z": ruled(Block("No."))}, "about 'z', which is no call to rule on"),
-        ({"a": ruled(OverrideResponse("No."))}, "does nothing to a call"),
+        ({"a": ruled(RetryWithFeedback("No."))}, "does nothing to a call"),
         ({"b": ruled(Skip("7")), "a": ruled(RewriteResult("No."))}, "does nothing to a call"),
     ],
 )
@@ -444,7 +469,7 @@ def test_an_abort_after_a_tool_call_keeps_all_results_in_the_history() -> None:
     assert messages_of(run)[-1] == answers(gives("a", "***"), gives("b"))
 
 
-@pytest.mark.parametrize("action", [Block("No."), OverrideResponse("No."), Skip("No."), RequireApproval()])
+@pytest.mark.parametrize("action", [Block("No."), RetryWithFeedback("No."), Skip("No."), RequireApproval()])
 def test_a_decision_that_is_none_about_a_result_is_refused_and_changes_nothing(action: CallbackAction) -> None:
     run = begun("a")
     tool_ids(run)
