@@ -110,7 +110,7 @@ class AgentBuilder:
         """
         options: dict[str, Any] = given(described, *AS_THEY_ARE)
         if described.settings is not None:
-            options["settings"] = _settings(described.settings)
+            options["settings"] = _settings(described.settings, knows_tools=not self._registered.toolbox.not_loaded)
         if described.output_schema is not None:
             options["output_type"] = JsonSchema(described.output_schema)
         if described.output_type is not None:
@@ -206,8 +206,10 @@ class AgentBuilder:
                 return InMemoryMemory(**given(described, "max_conversations"))
 
 
-def _settings(described: SettingsGrammar) -> Settings:
+def _settings(described: SettingsGrammar, *, knows_tools: bool) -> Settings:
     options = given(described, *described.model_fields_set)
+    if not knows_tools:  # the choice may be a tool of a toolset whose file was not run
+        options.pop("tool_choice", None)
     options["stop"] = tuple(described.stop)
     return Settings(**options)
 

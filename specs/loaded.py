@@ -25,11 +25,13 @@ class LoadedSpec:
         source: the file, or `<text>`.
         runners: agents, groups and workflows by id, in the order of the text; those that stand inside of others too.
         supervisors: by id.
+        not_loaded: tools that the spec names as `FILE.py:FUNCTION`, whose files a loader was not allowed to run.
     """
 
     source: str
     runners: Mapping[str, Runner[object]]
     supervisors: Mapping[str, Supervisor] = field(default_factory=dict[str, Supervisor])
+    not_loaded: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "runners", MappingProxyType(dict(self.runners)))

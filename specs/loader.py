@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -67,8 +67,9 @@ class SpecLoader:
         callbacks: what the names of callbacks mean; more can be registered.
         criteria: what the names of criteria mean; more can be registered.
         objects: what all other names mean; more can be registered.
-        tool_files: whether specs may name tools as `FILE.py:FUNCTION`, which runs the file. Only for specs that may run
-            code, as on a command line.
+        tool_files: whether specs may name tools as `FILE.py:FUNCTION`, which runs the file, which must be in the spec's
+            folder or below. Only for specs that may run code, as on a command line. Of a list of files, only these are run:
+            the tools of others are known by name, stand in `LoadedSpec.not_loaded`, and raise when they are called.
     """
 
     def __init__(
@@ -78,14 +79,15 @@ class SpecLoader:
         callbacks: Mapping[str, AgentCallback] | None = None,
         criteria: Mapping[str, Criterion] | None = None,
         objects: Mapping[str, object] | None = None,
-        tool_files: bool = False,
+        tool_files: bool | Iterable[str | PathLike[str]] = False,
     ) -> None:
         self._tools: dict[str, ToolSource] = {}
         self._callbacks: dict[str, AgentCallback] = {}
         self._criteria: dict[str, Criterion] = {}
         self._objects: dict[str, object] = {}
         self._unusable: dict[str, str] = {}
-        self._tool_files = tool_files
+        self._tool_files = tool_files is not False
+        self._runs = None if isinstance(tool_files, bool) else {Path(file).resolve() for file in tool_files}
         for name, tool in _named("tools", tools, "{'on_shelf': on_shelf}").items():
             self.register_tool(name, tool)
         for name, callback in _named("callbacks", callbacks, "{'audit': Audit()}").items():
@@ -143,7 +145,7 @@ class SpecLoader:
         """Load a YAML file; raises what `load_spec` raises."""
         from .sources import read_spec_files
 
-        return self._load(read_spec_files(path, os.environ), Path(path).parent if self._tool_files else None)
+        return self._load(read_spec_files(path, os.environ), Path(path) if self._tool_files else None)
 
     def load_text(self, text: str) -> LoadedSpec:
         """Load YAML from a string; raises what `load_spec_text` raises."""
@@ -153,10 +155,10 @@ class SpecLoader:
             raise TypeError(f"expected the text of a spec, got {type(text).__name__}")
         return self._load(read_spec_text(text, os.environ), None)
 
-    def _load(self, sources: Sources, folder: Path | None) -> LoadedSpec:
+    def _load(self, sources: Sources, spec: Path | None) -> LoadedSpec:
         from .loading import load
 
-        toolbox = Toolbox(self._tools, folder=folder, unusable=self._unusable)
+        toolbox = Toolbox(self._tools, spec=spec, runs=self._runs, unusable=self._unusable)
         more = "; give more with --tools FILE.py" if self._tool_files else ""
         return load(sources, Registered(toolbox, self._callbacks, self._criteria, self._objects, more))
 

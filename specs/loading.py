@@ -61,7 +61,7 @@ def load(sources: Sources, registered: Registered) -> LoadedSpec:
     ids = [definition.id for definition in definitions]
     runners = {id: builder.runners[id] for id in ids if id in builder.runners}
     supervisors = {id: builder.supervisors[id] for id in ids if id in builder.supervisors}
-    return LoadedSpec(documents[0].source, runners, supervisors)
+    return LoadedSpec(documents[0].source, runners, supervisors, tuple(registered.toolbox.not_loaded))
 
 
 def _check_parts(definitions: list[Definition]) -> Iterator[Problem]:

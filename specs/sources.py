@@ -35,7 +35,7 @@ class Sources:
         name = spot.text or ""
         if self._root is None:
             return spot.problem("a spec that is no file has no folder to read prompts from; write the text here")
-        found = _inside(self._root, spot.document.source, name)
+        found = inside(self._root, spot.document.source, name)
         if isinstance(found, str):
             return spot.problem(found)
         path, shown = found
@@ -90,7 +90,7 @@ def _with_included(top: Document, file: Path, root: Path, environment: Mapping[s
         for entry in Spot.top(document).at("include").items():
             if entry.text is None:
                 continue
-            found = _inside(root, document.source, entry.text)
+            found = inside(root, document.source, entry.text)
             if isinstance(found, str):
                 document.problems.append(entry.problem(found))
                 continue
@@ -117,8 +117,14 @@ def _with_included(top: Document, file: Path, root: Path, environment: Mapping[s
     return documents
 
 
-def _inside(root: Path, source: str, name: str) -> tuple[Path, str] | str:
-    """Return a file that `source` names, and what errors call it; or why it may not be read."""
+def inside(root: Path, source: str, name: str) -> tuple[Path, str] | str:
+    """Return a file that `source` names, resolved, and what errors call it; or why it may not be read.
+
+    Args:
+        root: the folder, resolved, that it must be in, links followed.
+        source: the file whose folder the name is relative to.
+        name: the file, as `source` says it.
+    """
     if not name or Path(name).is_absolute():
         return f"expected a file relative to the spec, got {name!r}"
     shown = os.path.normpath(os.path.join(os.path.dirname(source), name))

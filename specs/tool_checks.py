@@ -23,7 +23,8 @@ def check_tools(agent: Spot, toolbox: Toolbox) -> Iterator[Problem]:
     problems = [*_check_listed(listed_tools, toolbox, names), *_check_sub_agents(agent.at("sub_agents").items(), names)]
     yield from problems
     choice = agent.at("settings").at("tool_choice")
-    if problems or any(_reference(entry) is None for entry in listed_tools) or choice.text is None:
+    references = [_reference(entry) for entry in listed_tools]
+    if problems or choice.text is None or any(one is None or toolbox.stands_in(one) for one in references):
         return  # which names there are is not known
     known = ["auto", "none", "required", *names]
     if choice.text not in known:

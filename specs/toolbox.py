@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from understudy.errors import SpecError
-from understudy.tools import Tool, ToolChanges
+from understudy.tools import NAME, Tool, ToolChanges
 from understudy.toolsets import ToolSource, is_toolset, tools_in
 
 from .problems import did_you_mean, listed
@@ -20,20 +20,27 @@ class Toolbox:
 
     Args:
         registered: tools by name. A plain function becomes a tool of that name; a tool keeps its own.
-        folder: where the files of `tools.py:function` are looked up; None refuses them.
+        spec: the spec, in whose folder the files of `tools.py:function` must be; None refuses them.
+        runs: the files that may be run, resolved; None for all. Of others it is said what the spec names, and nothing is run.
         unusable: names that look like tools and are none, with the reason.
+
+    Attributes:
+        not_loaded: what the spec names of files that were not run, as keys, in the order in which it was looked for.
     """
 
     def __init__(
         self,
         registered: Mapping[str, ToolSource],
         *,
-        folder: Path | None = None,
+        spec: Path | None = None,
+        runs: Collection[Path] | None = None,
         unusable: Mapping[str, str] | None = None,
     ) -> None:
         self._tools: dict[str, ToolSource] = {name: named_tool(name, given) for name, given in registered.items()}
-        self._folder = folder
+        self._spec: Final = spec
+        self._runs: Final = runs
         self._unusable = unusable or {}
+        self.not_loaded: dict[str, None] = {}
 
     def find(self, reference: str) -> ToolSource | str:
         """Return the tool or toolset, or say why there is none."""
@@ -47,7 +54,7 @@ class Toolbox:
             return self._from_file(reference, file, name)
         there = listed(sorted(self._tools), "no tools")
         near = did_you_mean(reference, self._tools)
-        if self._folder is None:
+        if self._spec is None:
             return f"no tool {reference!r} is registered; registered: {there}{near}"
         return (
             f"no tool {reference!r}; there are {there}; give more with --tools FILE.py, or name FILE.py:FUNCTION{near}"
@@ -66,18 +73,52 @@ class Toolbox:
         return cast("Tool[..., object]", found).replace(**changes) if changes and isinstance(found, Tool) else found
 
     def _from_file(self, reference: str, file: str, name: str) -> ToolSource | str:
-        if self._folder is None:
+        if self._spec is None:
             return f"{reference!r} names a file, which only the command line loads; register the function instead"
-        try:
-            found = load_tool_file(self._folder / file)
-        except SpecError as error:
-            return str(error)
-        if name in found.unusable:
-            return f"{name!r} in {file} cannot be a tool: {found.unusable[name]}"
-        if name not in found.tools:
-            return f"{file} has no tool {name!r}; it has {listed(found.tools, 'none')}{did_you_mean(name, found.tools)}"
-        tool = self._tools[reference] = found.tools[name]
-        return tool
+        from .sources import inside  # it loads YAML, which a program that makes a loader may never need
+
+        place = inside(self._spec.parent.resolve(), str(self._spec), file)
+        if isinstance(place, str):
+            return place
+        path, shown = place
+        if self._runs is None or path in self._runs:
+            found = _found_in(shown, file, name)
+        else:
+            found = self._stand_in(reference, path, shown, name)
+        if not isinstance(found, str):
+            self._tools[reference] = found
+        return found
+
+    def _stand_in(self, reference: str, path: Path, shown: str, name: str) -> ToolSource | str:
+        """Return what stands for a tool whose file is not run, or say what can be seen to be wrong without running it."""
+        if not path.is_file():
+            return f"{shown}: there is no such file; expected a Python file with tools"
+        if not NAME.fullmatch(name):
+            return f"{reference!r} names no function: expected FILE.py:FUNCTION"
+        self.not_loaded[reference] = None
+        return Tool(not_loaded, name=name)
+
+    def stands_in(self, reference: str) -> bool:
+        """Whether what `find` returns for a reference stands for a tool whose file was not run."""
+        return reference in self.not_loaded
+
+
+def not_loaded() -> str:
+    """Stand for a tool whose file was not run."""
+    raise RuntimeError("the file of this tool was not run, so that the tool can be named and not called")
+
+
+def _found_in(shown: str, file: str, name: str) -> ToolSource | str:
+    """Run a file and return a tool of it, or say why there is none."""
+    try:
+        found = load_tool_file(shown)
+    except SpecError as error:
+        return str(error)
+    if name in found.unusable:
+        return f"{name!r} in {file} cannot be a tool: {found.unusable[name]}"
+    if name not in found.tools:
+        return f"{file} has no tool {name!r}; it has {listed(found.tools, 'none')}{did_you_mean(name, found.tools)}"
+    return found.tools[name]
 
 
 def named_tool(name: str, given: ToolSource) -> ToolSource:

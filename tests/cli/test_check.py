@@ -134,6 +134,58 @@ workflows:
     assert told == {"report": {"write": ["fetch", "check"]}}
 
 
+@pytest.fixture
+def runs_code(shop: Path) -> Path:
+    """What a file makes when it is run that only the spec `code.yaml` names."""
+    (shop / "code.py").write_text("open('ran', 'w').close()\ndef look() -> int: return 1\n")
+    (shop / "code.yaml").write_text("agents: [{id: a, model: rehearsal, tools: ['code.py:look']}]")
+    return shop / "ran"
+
+
+@pytest.mark.parametrize("tools", [[], ["--tools", "tools.py"]])
+def test_code_that_only_the_spec_names_is_not_run_and_the_tool_is_named(
+    runs_code: Path, tools: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "code.yaml", *tools]) == 0
+    assert capsys.readouterr().out == (
+        "code.yaml: all is well\n"
+        "  agents: a\n"
+        "  tools: look\n"
+        "  note: code.py:look not loaded, for no code was run; --allow-code runs it\n"
+    )
+    assert main(["check", "code.yaml", "--json", *tools]) == 0
+    assert json.loads(capsys.readouterr().out)["files"][0]["not_loaded"] == ["code.py:look"]
+    assert main(["graph", "code.yaml", *tools]) == 0
+    assert "look" in capsys.readouterr().out
+    assert not runs_code.exists()
+
+
+@pytest.mark.parametrize("command", ["check", "graph"])
+@pytest.mark.parametrize("allowed", [["--allow-code"], ["--tools", "code.py"]])
+def test_code_is_run_where_the_command_line_says_so(
+    runs_code: Path, command: str, allowed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "code.yaml", *allowed]) == 0
+    assert "not loaded" not in capsys.readouterr().out
+    assert runs_code.exists()
+
+
+@pytest.mark.parametrize("command", ["check", "graph", "run", "chat"])
+def test_no_command_runs_code_outside_of_the_spec_s_folder(
+    runs_code: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (runs_code.parent / "specs").mkdir()
+    (runs_code.parent / "specs" / "bad.yaml").write_text(
+        "agents: [{id: a, model: rehearsal, tools: ['../code.py:look']}]"
+    )
+    words = {"run": ["a", "hello"], "chat": ["a"], "check": ["--allow-code"], "graph": ["--allow-code"]}[command]
+
+    assert main([command, "specs/bad.yaml", *words]) == 2
+
+    assert "leads out of the folder of the spec" in capsys.readouterr().err
+    assert not runs_code.exists()
+
+
 BROKEN = Path(__file__).parent.parent / "specs" / "broken"
 
 

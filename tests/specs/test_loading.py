@@ -247,6 +247,59 @@ def test_a_file_without_the_tool_is_told_at_its_place_in_the_spec(tmp_path: Path
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize("way", ["../tools.py", "{folder}/tools.py", "link.py", "linked/tools.py"])
+@pytest.mark.parametrize("runs", [True, []])
+def test_no_file_outside_of_the_spec_s_folder_is_run_for_a_tool(
+    tmp_path: Path, way: str, runs: bool | list[str]
+) -> None:
+    (tmp_path / "tools.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\ndef find() -> int: return 1\n")
+    folder = tmp_path / "specs"
+    folder.mkdir()
+    (folder / "link.py").symlink_to(tmp_path / "tools.py")
+    (folder / "linked").symlink_to(tmp_path)
+    spec = folder / "shop.yaml"
+    spec.write_text(f"agents: [{{id: a, model: rehearsal, tools: ['{way.format(folder=tmp_path)}:find']}}]")
+
+    with pytest.raises(SpecError, match=r"leads out of the folder of the spec|expected a file relative to the spec"):
+        SpecLoader(tool_files=runs).load_file(spec)
+
+    assert not (tmp_path / "ran").exists()
+
+
+def test_of_a_list_of_files_only_these_are_run_and_the_tools_of_others_are_known_by_name(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("def find(word: str) -> str:\n    return word\n")
+    (tmp_path / "more.py").write_text("raise RuntimeError('it was run')\n")
+    spec = tmp_path / "shop.yaml"
+    spec.write_text(
+        "agents: [{id: a, model: rehearsal, settings: {tool_choice: later}, "
+        "tools: ['tools.py:find', {name: 'more.py:pay', approval: true}, 'more.py:Shelf']}]"
+    )
+
+    loaded = SpecLoader(tool_files=[tmp_path / "tools.py"]).load_file(spec)
+
+    find, pay, shelf = loaded.agent("a").tools
+    assert [find.name, pay.name, pay.approval, shelf.name] == ["find", "pay", True, "Shelf"]
+    assert loaded.not_loaded == ("more.py:pay", "more.py:Shelf")
+    assert find("x") == "x"
+    with pytest.raises(RuntimeError, match="the file of this tool was not run"):
+        pay()
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [("gone.py:find", "there is no such file"), ("tools.py:", "names no function: expected FILE.py:FUNCTION")],
+)
+def test_what_is_wrong_with_the_name_of_a_file_is_told_without_running_it(
+    tmp_path: Path, reference: str, says: str
+) -> None:
+    (tmp_path / "tools.py").write_text("raise RuntimeError('it was run')\n")
+    spec = tmp_path / "shop.yaml"
+    spec.write_text(f"agents: [{{id: a, model: rehearsal, tools: ['{reference}']}}]")
+
+    with pytest.raises(SpecError, match=says):
+        SpecLoader(tool_files=[]).load_file(spec)
+
+
 def test_a_tool_file_offers_its_tools_and_typed_functions(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("def helper(x: int) -> int:\n    return x\n")
     file = tmp_path / "tools.py"

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from understudy.specs import LoadedSpec
 
 ABOUT = """\
-Load specs and run nothing: say what each holds, or all that is wrong with it, with file, line and column.
+Load specs and run no agent: say what each holds, or all that is wrong with it, with file, line and column.
 
-The schemas of all tools are built, so that a tool which no model could be told of is found. A key that is missing in the environment
-is a note and no error.
+No code is run but that of --tools FILE.py, or with --allow-code of the files that a spec names as FILE.py:FUNCTION. The schemas of
+all tools that are loaded are built, so that a tool which no model could be told of is found. A tool that is not loaded and a key that
+is missing in the environment are notes and no errors.
 
 examples:
   understudy check newsroom.yaml
@@ -49,12 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what `check` takes."""
     parser.add_argument("files", metavar="FILE.yaml", nargs="+", help="the specs")
     options.add_tools(parser)
+    options.add_allow_code(parser)
     options.add_json(parser, "print one JSON object, also for what is wrong")
 
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
     """Check the files, and print what was found."""
-    found = [_checked(file, arguments.tools) for file in arguments.files]
+    found = [_checked(file, arguments.tools, allow_code=arguments.allow_code) for file in arguments.files]
     good = all(not one.problems for one in found)
     if arguments.json:
         put(json.dumps({"ok": good, "files": [one.report() for one in found]}, ensure_ascii=False), out)
@@ -64,9 +66,9 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
     return COMPLETE if good else USAGE
 
 
-def _checked(file: str, tool_files: Sequence[str]) -> Checked:
+def _checked(file: str, tool_files: Sequence[str], *, allow_code: bool) -> Checked:
     try:
-        return check(load(file, tool_files), file)
+        return check(load(file, tool_files, allow_code=allow_code), file)
     except SpecError as error:
         return Checked(file, str(error).splitlines())
 
@@ -83,6 +85,7 @@ class Checked:
         parameters: the names that a workflow's prompts need, by its id.
         handed_over: the dependencies whose texts a task is told before its prompt, by the workflow's id and the task's name.
         tools: their names, and whether a person must allow them.
+        not_loaded: those that the spec names of files that were not run.
         missing: variables of which none is set, by the provider whose key they would hold.
     """
 
@@ -93,6 +96,7 @@ class Checked:
     parameters: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     handed_over: dict[str, dict[str, list[str]]] = field(default_factory=dict[str, dict[str, list[str]]])
     tools: dict[str, bool] = field(default_factory=dict[str, bool])
+    not_loaded: tuple[str, ...] = ()
     missing: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def lines(self) -> list[str]:
@@ -103,6 +107,8 @@ class Checked:
         if self.tools:
             named = [f"{name} (with approval)" if asks else name for name, asks in self.tools.items()]
             lines.append(f"  tools: {', '.join(named)}")
+        if self.not_loaded:
+            lines.append(f"  note: {', '.join(self.not_loaded)} not loaded, for no code was run; --allow-code runs it")
         for id, tasks in self.handed_over.items():
             for name, before in tasks.items():
                 told = f"the text of {', '.join(before)} is put before it"
@@ -128,6 +134,7 @@ class Checked:
                 id: {name: [*before] for name, before in tasks.items()} for id, tasks in self.handed_over.items()
             },
             "tools": [*self.tools],
+            "not_loaded": [*self.not_loaded],
             "missing_keys": {provider: [*variables] for provider, variables in self.missing.items()},
         }
 
@@ -150,6 +157,7 @@ def check(loaded: LoadedSpec, file: str) -> Checked:
             for tool in agent.tools
             if not isinstance(tool, SubAgent)
         },
+        loaded.not_loaded,
         _missing_keys(agents),
     )
 

@@ -15,7 +15,8 @@ from .loading import load
 from .printing import put, write
 
 ABOUT = """\
-Draw what a spec describes, or one of its agents, groups and workflows with all inside of it. Nothing runs, and no key is needed.
+Draw what a spec describes, or one of its agents, groups and workflows with all inside of it. No agent runs, no key is needed, and no
+code is run but that of --tools FILE.py, or with --allow-code of the files that the spec names.
 
 Without -o the drawing is printed as Mermaid, which GitHub and many editors show. SVG is made by Graphviz's program dot.
 
@@ -41,12 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", choices=sorted(set(FORMS.values())), help="what to draw in; else what FILE ends in says"
     )
     options.add_tools(parser)
+    options.add_allow_code(parser)
 
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
     """Draw the spec."""
     form = _form(arguments.format, arguments.into)
-    loaded = load(arguments.file, arguments.tools)
+    loaded = load(arguments.file, arguments.tools, allow_code=arguments.allow_code)
     text = draw(loaded.runners if arguments.id is None else loaded.runner(arguments.id), form)
     if arguments.into is None:
         put(text.rstrip("\n"), out)

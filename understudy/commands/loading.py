@@ -10,9 +10,15 @@ from understudy.report import UsageMistake
 from understudy.specs import LoadedSpec, SpecLoader, load_tool_file
 
 
-def load(file: str, tool_files: Sequence[str]) -> LoadedSpec:
-    """Load a spec, whose tools and other objects are in these files, or the tools where it says itself."""
-    loader = SpecLoader(tool_files=True)
+def load(file: str, tool_files: Sequence[str], *, allow_code: bool = True) -> LoadedSpec:
+    """Load a spec, whose tools and other objects are in these files, or the tools where it says itself.
+
+    Args:
+        file: the spec.
+        tool_files: files that are run for what they offer.
+        allow_code: whether other files that the spec names for a tool are run too.
+    """
+    loader = SpecLoader(tool_files=True if allow_code else tool_files)
     objects: dict[str, object] = {}  # of two files that have a name for helpers of their own, the first goes before
     for tool_file in tool_files:
         found = load_tool_file(tool_file)

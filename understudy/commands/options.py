@@ -42,6 +42,15 @@ def add_tools(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_allow_code(parser: argparse.ArgumentParser) -> None:
+    """Add `--allow-code`, for commands that run nothing without it."""
+    parser.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="run the files that the spec itself names for tools, FILE.py:FUNCTION, if they are in its folder",
+    )
+
+
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add who plays the models."""
     models = parser.add_mutually_exclusive_group()
