@@ -18,6 +18,7 @@ from understudy.orchestration import Agent
 
 from .awaited import Merged, Wait, link_of_thing
 from .commands import nothing
+from .failsafe import safely
 from .memory import Keeper
 from .reply import log
 from .slots import Slots, Taken
@@ -210,7 +211,7 @@ class Conversations:
                 return
             if record in group.inside:
                 group.inside.discard(record)
-                lease.end()
+                safely(record, lease.end)
             elif record in group.waiting:
                 _, wait = group.waiting.pop(record)
                 if wait is not None:

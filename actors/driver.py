@@ -26,7 +26,7 @@ from .executor import execute, fails_agent
 from .moments import Moments
 from .orders import GRACE, RunTool
 from .outputs import check_answer, with_output
-from .reasons import DEFAULT_MODEL_TIMEOUT, model_failure, model_timeout, timed_out
+from .reasons import DEFAULT_MODEL_TIMEOUT, checked_turn, model_failure, model_timeout, timed_out
 from .record import Record
 from .rounds import Round, deadline_of
 from .runrecord import Stale
@@ -171,7 +171,7 @@ class Driver:
     def _ask_model(self, request: ModelRequest, scope: Scope) -> ModelTurn:
         token = enter_scope(scope)
         try:
-            return self._model().complete(request)
+            return checked_turn(self._record, self._model().complete(request))
         except RunTimedOut as error:
             if self._record.scope.remaining() == 0.0:
                 raise

@@ -23,6 +23,7 @@ from understudy.session import SessionOverlay, SessionState
 
 from .childwaits import ChildWaits, EachChild, FirstChild
 from .clockwork import Alarm, ring_at
+from .failsafe import safely
 from .runrecord import RunDriver, RunRecord, Stale
 from .story import ChildBegan, Finished
 
@@ -168,7 +169,9 @@ class GroupRecord(RunRecord):
     def _wake(self) -> None:
         driver = self.driver
         if isinstance(driver, Woken):  # else there is none now, and the next one looks at all children
-            driver.wake()
+            failure = safely(self, driver.wake)
+            if failure is not None:  # it would never hear of the child, and the run would never end
+                self.runs.cannot_go_on(self, failure, self.epoch)
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other
 
@@ -283,7 +286,7 @@ class GroupRecord(RunRecord):
     ) -> bool:
         ended = super().end(ending, phase, epoch=epoch, overdue=overdue, commit=commit)
         if ended:
-            self._dismiss()
+            safely(self, self._dismiss)
         return ended
 
     def _dismiss(self) -> None:
@@ -293,11 +296,11 @@ class GroupRecord(RunRecord):
             alarms, self.alarms = self.alarms, {}
             begun = [inside.record for inside in children.values() if inside.launched]
         for alarm in alarms.values():
-            alarm.call_off()
+            safely(self, alarm.call_off)
         for inside in children.values():
-            self.waits.leave(inside.record.link)
+            safely(self, self.waits.leave, inside.record.link)
         for record in begun:
-            self.runs.cancel(record, self._why_cancelled)
+            safely(self, self.runs.cancel, record, self._why_cancelled)
 
     @property
     def _why_cancelled(self) -> str:

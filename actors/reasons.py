@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, cast
 
 from understudy.errors import (
     AgentCrashed,
+    BadReply,
     BudgetExceeded,
     InvalidOutput,
     MaxIterationsExceeded,
@@ -16,7 +18,9 @@ from understudy.errors import (
     UnderstudyError,
     in_words,
 )
+from understudy.messages import ModelTurn
 from understudy.orchestration import Agent
+from understudy.orchestration.turnchecks import fault_of_turn
 
 if TYPE_CHECKING:
     from understudy.orchestration.runner import Runner
@@ -56,6 +60,23 @@ def model_failure(record: Record, error: BaseException) -> ProviderError:
     """Make the error of a model object that failed in a way of its own."""
     model = type(record.agent.current_model).__name__
     return ProviderError(f"the model of agent {record.agent.id!r} failed: {in_words(error)}", provider=model)
+
+
+def checked_turn(record: Record, returned: object) -> ModelTurn:
+    """Return what a model object returned, if it is a turn.
+
+    Raises:
+        BadReply: it is none, or something in it has another type.
+    """
+    fault = fault_of_turn(returned)
+    if not fault:
+        return cast(ModelTurn, returned)
+    model = type(record.agent.current_model).__name__
+    hint = ""
+    if isinstance(returned, Coroutine):
+        returned.close()  # else Python warns that nobody awaited it
+        hint = "; write complete as a plain function, not async def"
+    raise BadReply(f"the model of agent {record.agent.id!r} ({model}) returned no turn: {fault}{hint}", provider=model)
 
 
 def step_timeout(record: Record) -> UnderstudyError:

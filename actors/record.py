@@ -15,6 +15,7 @@ from understudy.outcomes import PauseAnswer
 from understudy.scope import Scope
 from understudy.session import RunContext, SessionOverlay, SessionState
 
+from .failsafe import safely
 from .memory import recall
 from .orders import Executed, Paused
 from .runrecord import RunRecord
@@ -212,7 +213,7 @@ class Record(RunRecord):
     def cut_off(self, scope: Scope) -> None:
         """Count a model call that failed, if it had to end before its answer came; `scope` is the call's."""
         if self.machine is not None and (scope.cancelled or scope.remaining() == 0.0):
-            self.machine.write_off(None)
+            safely(self, self.machine.write_off, None)  # the call's own error is the one to tell
 
     def take_turn(self, epoch: int, turn: ModelTurn, about: AboutTurn) -> None:
         """Feed the model's turn, and note the calls that have their result already."""
@@ -262,7 +263,7 @@ class Record(RunRecord):
         order, self.step_order = self.step_order, None
         unfed, self.unfed = self.unfed, None
         if unfed is not None and self.machine is not None:
-            self.machine.write_off(unfed)
+            safely(self, self.machine.write_off, unfed)
         if given_up and order is not None:
             order.abandon()
 

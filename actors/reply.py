@@ -55,7 +55,7 @@ class Reply(Generic[T]):
         if gate is not None:
             gate.release()
         if callbacks is not None:
-            lend_next()  # what was handed over to this thread must not wait for them
+            _call(lend_next)  # what was handed over to this thread must not wait for them
             for callback in callbacks:
                 _call(callback)
         return True

@@ -23,6 +23,7 @@ from understudy.outcomes import Outcome, PauseAnswer
 from understudy.scope import Scope, enter_scope
 from understudy.session import SessionOverlay, SessionState
 
+from .failsafe import safely
 from .reply import Reply
 from .story import Finished, Story
 
@@ -289,22 +290,32 @@ class RunRecord(ABC):
             self.link.over = True  # first of all, for whoever hears of the end is no longer inside of the run
             # It refers to us: a run that is over should go at once, not at a garbage collection.
             driver, self.driver = self.driver, None
-        self.account.stop()
-        given_up = epoch is None and driver is not None and not driver.returned
+        # From here on nothing may keep the reply from completing: nobody else would ever complete it.
+        try:
+            safely(self, self._wind_up, ending, doing, driver if epoch is None else None)
+        finally:  # also at a Ctrl-C, which comes where a call ends
+            if isinstance(ending, BaseException):
+                self.reply.fail(ending)
+            else:
+                self.reply.set(ending)
+        return True
+
+    def _wind_up(self, ending: Outcome[object] | BaseException, doing: str, driver: RunDriver | None) -> None:
+        """Let go of all that the run has, whatever fails of it; `driver` is who may be at it still."""
+        safely(self, self.account.stop)
+        given_up = driver is not None and not driver.returned
         if given_up and driver is not None:
-            self.runs.hung.abandon(driver, self, doing, self.step_since)
-        self._let_go(given_up)
+            safely(self, self.runs.hung.abandon, driver, self, doing, self.step_since)
+        safely(self, self._let_go, given_up)
         given = self.options.session
         if given is not None and isinstance(given, SessionState):
-            given.apply(*self.session.lasting_changes())
+            safely(self, self._hand_back, given)
         # First: whoever reads the token in the last event may go on with the run, under the same id.
-        self.runs.ended(self)
-        self.story.end(ending)
-        if isinstance(ending, BaseException):
-            self.reply.fail(ending)
-        else:
-            self.reply.set(ending)
-        return True
+        safely(self, self.runs.ended, self)
+        safely(self, self.story.end, ending)
+
+    def _hand_back(self, session: SessionState) -> None:
+        session.apply(*self.session.lasting_changes())
 
     def outer_cancelled(self) -> None:
         """End the run because the one that it was begun in was cancelled."""

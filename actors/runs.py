@@ -36,6 +36,7 @@ from .aside import aside
 from .conversations import Conversations
 from .eventstream import EventStream
 from .executor import fails_agent, may_repeat, timeout_result
+from .failsafe import safely
 from .homes import SlotsOfTools
 from .hung import Hung
 from .kinds import driver_of, new_record
@@ -174,7 +175,24 @@ class Runs:
 
     def _admitted(self, record: RunRecord) -> None:
         # In this order: a run that waits for a place has no conversation, which what is under way may wait for.
-        self.conversations.enter(record, lambda: self._start(record, record.epoch))
+        begin = partial(self._begin, self._start, record, record.epoch)
+        try:
+            self.conversations.enter(record, begin)
+        except BaseException as failure:
+            self.cannot_go_on(record, failure, record.epoch)
+
+    def _begin(self, start: Callable[[RunRecord, int], object], record: RunRecord, epoch: int) -> None:
+        """Have a run that nobody drives driven from `epoch` on, or end."""
+        try:
+            start(record, epoch)
+        except BaseException as failure:
+            self.cannot_go_on(record, failure, epoch)
+
+    def cannot_go_on(self, record: RunRecord, failure: BaseException, epoch: int) -> None:
+        """End a run that nobody would ever drive, because of a failure of the runtime's own."""
+        error = AgentCrashed(f"run {record.run_id} of {named(record.runner)} cannot go on: {in_words(failure)}")
+        error.actor, error.causes, error.__cause__ = record.runner.id, (failure,), failure
+        self.fail(record, error, epoch)
 
     def drive(self, record: RunRecord, epoch: int, *, last: bool = False) -> None:
         """Start a driver for `record`; none if the run is over or in other hands."""
@@ -193,7 +211,7 @@ class Runs:
             commit = remember(record, outcome.messages, epoch) if isinstance(record, Record) else None
             if not record.hold(epoch):
                 return
-            self._tokens.over(record)
+            safely(record, self._tokens.over, record)
             record.end(outcome, "complete", epoch=epoch, commit=commit)
 
     def pause(self, record: Record, epoch: int) -> None:
@@ -223,7 +241,7 @@ class Runs:
         token = "" if record.is_inner else self._keep(record, outcome, epoch)
         ended = record.end(replace(outcome, token=token), outcome.status, epoch=epoch)
         if token and not ended:
-            self._tokens.revoke(token)
+            safely(record, self._tokens.revoke, token)
 
     def _keep(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> str:
         record.begin_step(epoch, "keeping what it needs to go on")
@@ -231,41 +249,44 @@ class Runs:
         return issue(record)
 
     def fail(self, record: RunRecord, error: BaseException, epoch: int) -> None:
-        """End the run with an error; a limit gets a token with which the run goes on."""
+        """End the run with an error, whatever else fails; a limit gets a token with which the run goes on."""
         if not record.hold(epoch):
             return
-        token = self._token_for(record, error) if _can_be_raised(record, error) else ""
+        token = self._token_for(record, error)
         if not token and not record.is_inner:
-            self._tokens.over(record)
+            safely(record, self._tokens.over, record)
         if isinstance(error, RunError):
-            error.run_id = record.run_id
-            error.token = token
+            safely(record, _name_run, error, record.run_id, token)
         ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
         if token and not ended:
-            self._tokens.revoke(token)
+            safely(record, self._tokens.revoke, token)
         if ended:
-            _tell_of_error(record, error)
+            safely(record, _tell_of_error, record, error)
 
-    def _token_for(self, record: RunRecord, limit: BaseException) -> str:
+    def _token_for(self, record: RunRecord, error: BaseException) -> str:
+        """Return what a run that reached a limit is resumed with; empty for any other error, and if none can be had."""
         try:
-            return self._tokens.issue_for_limit(record)
-        except StoreError as error:  # what ended the run is the limit, and its caller must hear of that one
-            limit.add_note(f"It has no token: {error}")
+            return self._tokens.issue_for_limit(record) if _can_be_raised(record, error) else ""
+        except BaseException as failure:  # what ended the run is the limit, and its caller must hear of that one
+            safely(record, error.add_note, f"It has no token: {_words(failure)}")
             return ""
 
     def crashed(self, record: RunRecord, cause: BaseException, epoch: int) -> None:
         """Fail the agent, and let the run go on from its record once that is dealt with; too many failures end the run."""
         with record.lock:
-            if not record.is_held_at(epoch):
-                return  # what a driver fails of that was taken over concerns nobody any more
-            record.crashes += (cause,)
-            crashes = len(record.crashes)
-            successor = record.take_over(epoch) if _may_go_on(record, cause) else None
-        record.cell.count_failure()
-        self._tell_crashed(record, cause, crashes, successor is None)
-        record.cell.fail(cause)
+            held = record.is_held_at(epoch)
+            if held:
+                record.crashes += (cause,)
+                crashes = len(record.crashes)
+                successor = record.take_over(epoch) if _may_go_on(record, cause) else None
+        if not held:  # the run is over or in other hands, so nobody else hears of it
+            return log.warning("run %s: a driver failed that no longer had it", record.run_id, exc_info=cause)
+        safely(record, self._tell_crashed, record, cause, crashes, successor is None)
+        safely(record, record.cell.count_failure)
+        safely(record, record.cell.fail, cause)
         if successor is not None:
-            self._start(record, successor)
+            log.warning("run %s: its driver failed, and the run goes on", record.run_id, exc_info=cause)
+            self._begin(self._start, record, successor)
             return
         if crashes < POISON and isinstance(cause, UnderstudyError):
             self.fail(record, cause, epoch)  # it was named, but no retry is left: it ends the run as if it were not
@@ -305,15 +326,15 @@ class Runs:
         records.reverse()
         records.sort(key=lambda record: len(record.link.begun_in))
         for record in records:
-            self.cancel(record, why)
+            safely(record, self.cancel, record, why)
         return [record.run_id for record in records if record.phase == "cancelled"]
 
     def ended(self, record: RunRecord) -> None:
-        """Take a run off the books; its record calls this once."""
-        record.detach()
-        self._watchdog.unwatch(record)
-        self.conversations.leave(record)
-        self._admission.leave(record)
+        """Take a run off the books, whatever fails of it; its record calls this once."""
+        safely(record, record.detach)
+        safely(record, self._watchdog.unwatch, record)
+        safely(record, self.conversations.leave, record)
+        safely(record, self._admission.leave, record)
 
     def in_flight(self) -> list[RunRecord]:
         """Return the runs that are under way."""
@@ -361,8 +382,8 @@ class Runs:
                 return True
             record.answered[question] = f"{doing} did not end in time"
         if hanging is not None:
-            self.hung.abandon(hanging, record, doing, since)
-        self.drive(record, epoch)
+            safely(record, self.hung.abandon, hanging, record, doing, since)
+        self._begin(self.drive, record, epoch)
         return True
 
     def _take_step_away(self, record: Record, order: RunTool, again: bool) -> None:
@@ -374,13 +395,13 @@ class Runs:
             epoch = record.take_over(record.epoch)
             if epoch is None:
                 return
-            if not again:
-                result = timeout_result(order.call, order.tool.timeout)
-                record.machine.tool_results([result])
-                record.story.note((order.call, result))
+            failure = None if again else safely(record, _feed_timeout, record, order)
         if hanging is not None:
-            self.hung.abandon(hanging, record, order.doing, since)
-        self.drive(record, epoch)
+            safely(record, self.hung.abandon, hanging, record, order.doing, since)
+        if failure is None:
+            self._begin(self.drive, record, epoch)
+        else:
+            self.cannot_go_on(record, failure, epoch)
         order.abandon()
 
     def _abandon(
@@ -390,11 +411,32 @@ class Runs:
         if not record.end(error, phase, overdue=overdue):
             return False
         if record.revision:  # it is in a store, which nobody who ends a run waits for
-            aside(partial(self._tokens.over, record))
-        for failure in record.scope.cancel():
-            log.error("a function that on_cancel was given failed", exc_info=failure)
-        _tell_of_error(record, error)
+            safely(record, aside, partial(safely, record, self._tokens.over, record))
+        safely(record, _cancel_scope, record)
+        safely(record, _tell_of_error, record, error)
         return True
+
+
+def _words(failure: BaseException) -> str:
+    return str(failure) if isinstance(failure, StoreError) else in_words(failure)
+
+
+def _name_run(error: RunError, run_id: str, token: str) -> None:
+    error.run_id = run_id
+    error.token = token
+
+
+def _cancel_scope(record: RunRecord) -> None:
+    for failure in record.scope.cancel():
+        log.error("a function that on_cancel was given failed", exc_info=failure)
+
+
+def _feed_timeout(record: Record, order: RunTool) -> None:
+    """Feed the result of a call that did not come back in time; call it under the lock."""
+    assert record.machine is not None
+    result = timeout_result(order.call, order.tool.timeout)
+    record.machine.tool_results([result])
+    record.story.note((order.call, result))
 
 
 def _scope(timeout: float | None) -> Scope:

@@ -12,6 +12,7 @@ from understudy.messages import ModelTurn, ToolCall, ToolResult
 from understudy.outcomes import Outcome
 
 from .progress import Report
+from .reply import log
 
 TurnBegan: TypeAlias = int
 
@@ -107,7 +108,13 @@ class Story:
                 self.facts.append(ending)
                 self._ended = True
                 for listener in self._listeners:
-                    listener.wake()
+                    self._wake_up(listener)
+
+    def _wake_up(self, listener: Listener) -> None:
+        try:
+            listener.wake()
+        except BaseException:  # the others would wait for ever
+            log.exception("run %s: who listens to it could not be told of its end", self.run_id)
 
     def listen(self, listener: Listener) -> None:
         """Have a listener told of each fact that is noted from now on."""

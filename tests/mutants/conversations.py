@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "a run that ends keeps its conversation",
         RUNS,
-        "        self.conversations.leave(record)\n",
+        "        safely(record, self.conversations.leave, record)\n",
         "",
         (f"{TEST_LINES}::test_a_run_that_pauses_or_fails_gives_its_conversation_back",),
         hangs=True,
@@ -142,7 +142,7 @@ MUTANTS = (
         RUNS,
         "            commit = remember(record, outcome.messages, epoch) if isinstance(record, Record) else None\n"
         "            if not record.hold(epoch):\n                return\n"
-        "            self._tokens.over(record)\n"
+        "            safely(record, self._tokens.over, record)\n"
         '            record.end(outcome, "complete", epoch=epoch, commit=commit)',
         '            record.end(outcome, "complete", epoch=epoch)\n'
         "            (remember(record, outcome.messages, epoch) or int)()",

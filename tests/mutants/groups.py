@@ -25,7 +25,7 @@ MUTANTS = (
     Mutant(
         "the children of a group that is over run on",
         RECORD,
-        "            self.runs.cancel(record, self._why_cancelled)\n\n    @property",
+        "            safely(self, self.runs.cancel, record, self._why_cancelled)\n\n    @property",
         "            pass\n\n    @property",
         (f"{TEST_GROUPS}::test_the_first_to_succeed_is_the_answer_and_the_others_are_cancelled",),
         hangs=True,
@@ -116,8 +116,8 @@ MUTANTS = (
     Mutant(
         "a driver that has the run no more closes its text",
         "actors/runs.py",
-        "            if not record.hold(epoch):\n                return\n            self._tokens.over(record)\n            record.end(",
-        "            self._tokens.over(record)\n            record.end(",
+        "            if not record.hold(epoch):\n                return\n            safely(record, self._tokens.over, record)\n            record.end(",
+        "            safely(record, self._tokens.over, record)\n            record.end(",
         ("tests/actors/test_stored_pauses.py::test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store",),
     ),
     Mutant(
