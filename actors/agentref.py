@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, Never, NoReturn, cast
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, Literal, Never, NoReturn, cast, overload
 
+from understudy.budget import Budget
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Part
 from understudy.messaging import DEFAULT_ASK_TIMEOUT
-from understudy.orchestration.port import Answer, RunOptions, runtime
-from understudy.outcomes import Outcome
+from understudy.orchestration.port import DEFAULT_MAP_PARALLEL, Answer, MapOptions, RunOptions, runtime
+from understudy.outcomes import MapAnswer, MapFailure, Outcome
 
 from .ref import ActorRef
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from understudy.orchestration.port import ResumeKeywords, RunKeywords
+    from understudy.orchestration.port import MapKeywords, ResumeKeywords, RunKeywords
     from understudy.orchestration.runner import Runner
     from understudy.system_events import SystemEvent
 
@@ -80,6 +81,49 @@ class AgentRef(ActorRef[Never], Generic[T_co]):
         """Begin a run in the reference's system and return its handle at once; takes what `run` takes."""
         given = RunOptions(parameters=parameters, system=self._system, **options)
         return cast("RunHandle[T_co]", runtime().submit(self._agent, input, given))
+
+    @overload
+    def map(
+        self,
+        inputs: Iterable[str | Sequence[Part] | Mapping[str, JsonValue]],
+        *,
+        keep_errors: Literal[False] = False,
+        **options: Unpack[MapKeywords],
+    ) -> Generator[MapAnswer[T_co]]: ...
+    @overload
+    def map(
+        self,
+        inputs: Iterable[str | Sequence[Part] | Mapping[str, JsonValue]],
+        *,
+        keep_errors: bool,
+        **options: Unpack[MapKeywords],
+    ) -> Generator[MapAnswer[T_co] | MapFailure]: ...
+    def map(
+        self,
+        inputs: Iterable[str | Sequence[Part] | Mapping[str, JsonValue]],
+        *,
+        max_parallel: int = DEFAULT_MAP_PARALLEL,
+        budget: Budget | None = None,
+        keep_errors: bool = False,
+        ordered: bool = False,
+        session: Mapping[str, JsonValue] | None = None,
+        user_id: str = "default",
+        deps: object = None,
+        timeout: float | None = None,
+    ) -> Generator[MapAnswer[T_co] | MapFailure]:
+        """Run each of many inputs in the reference's system and yield the answers as they come; like `Agent.map`."""
+        given = MapOptions(
+            max_parallel=max_parallel,
+            budget=budget,
+            keep_errors=keep_errors,
+            ordered=ordered,
+            session=session,
+            user_id=user_id,
+            deps=deps,
+            timeout=timeout,
+            system=self._system,
+        )
+        return cast("Generator[MapAnswer[T_co] | MapFailure]", runtime().map(self._agent, inputs, given))
 
     def resume(self, token: str, answer: Answer = None, **options: Unpack[ResumeKeywords]) -> Outcome[T_co]:
         """Go on with a run that paused in the reference's system; like `Agent.resume`."""

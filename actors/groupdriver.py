@@ -267,7 +267,7 @@ class GroupDriver(Woken):
             return
         final = not may_retry or not machine.wants_retry(position) or had_its_retries(error)
         again = not final and self._record.scope.take_retry(error)
-        self._feed(position, lambda machine: _graph(machine).child_failed(position, failure, may_retry=again))
+        self._feed(position, lambda machine: _graph(machine).child_failed(position, failure, given, may_retry=again))
 
     def _feed(self, position: int, do: Callable[[Machine], object], overlay: SessionOverlay | None = None) -> None:
         self._record.feed(self._epoch, position, do, overlay)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 from understudy.ancestry import MAX_HOPS, check_permits, current_ancestry, next_hops, too_many_hops
@@ -10,7 +11,7 @@ from understudy.budget import Budget
 from understudy.errors import CircularAgentCall, RunError
 from understudy.given import checked_flag, checked_seconds, checked_text, checked_whole
 from understudy.messages import Message, Part
-from understudy.orchestration.port import Answer, ResumeOptions, RunOptions
+from understudy.orchestration.port import Answer, MapOptions, ResumeOptions, RunOptions
 from understudy.orchestration.runner import Runner
 from understudy.orchestration.transcript import check_answered
 from understudy.outcomes import Outcome
@@ -19,6 +20,7 @@ from understudy.session import check_key
 from .current import current_system, inside
 from .errands import Errands, needs_caller
 from .handle import Handle
+from .mapped import Answers
 from .runrecord import RunRecord
 from .system import ActorSystem
 from .waiting import graph
@@ -56,12 +58,28 @@ class ThreadRuntime:
         _refuse_caller_tools(checked)
         return _launched(*_prepare_again(checked, token, answer, options))
 
+    def map(self, runner: object, inputs: Iterable[object], options: MapOptions) -> Answers:
+        """Return the generator of the answers to many inputs."""
+        checked = _runner(runner)
+        _check_map(inputs, options)
+        _refuse_caller_tools(checked)
+        _refuse_circle(checked, options.system)
+        _refuse_forbidden(checked)
+        system = _system(options.system)
+        return Answers(system, checked, iter(inputs), options, partial(_prepare_one, system, checked))
+
 
 def _prepare(runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, RunRecord]:
     _check(input, options)
     _refuse_forbidden(runner)
     system = _system(options.system)
     return system, system.prepare(runner, input, options)
+
+
+def _prepare_one(system: ActorSystem, runner: Runner[object], input: object, options: RunOptions) -> RunRecord:
+    given = _checked_input(input)
+    _refuse_forbidden(runner)
+    return system.prepare(runner, given, options)
 
 
 def _prepare_again(
@@ -150,15 +168,7 @@ def _system(given: object) -> ActorSystem:
 
 def _check(input: object, options: RunOptions) -> None:
     """Find a caller's mistakes before anything starts."""
-    if not isinstance(input, str) and not isinstance(input, Sequence):
-        raise TypeError(f"input must be text or a sequence of parts, got {type(input).__name__}")
-    if not isinstance(input, str) and not input:
-        raise ValueError("input must hold at least one part, got none")
-    for part in () if isinstance(input, str) else cast("Sequence[object]", input):
-        if not isinstance(part, Part):
-            raise TypeError(
-                f"input must be text or a sequence of parts, such as us.TextPart(…); got {type(part).__name__} in it"
-            )
+    _checked_input(input)
     if options.session is not None and not isinstance(options.session, Mapping):
         raise TypeError(f"session must be a SessionState or a mapping, got {type(options.session).__name__}")
     for key in options.session or ():
@@ -179,6 +189,39 @@ def _check(input: object, options: RunOptions) -> None:
     if given == "":  # a form field that was left empty would put strangers into one conversation
         raise ValueError("conversation_id must not be empty; None is for a run that stands alone")
     checked_seconds("timeout", options.timeout)
+
+
+def _checked_input(given: object) -> str | Sequence[Part]:
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, Sequence):
+        raise TypeError(f"input must be text or a sequence of parts, got {type(given).__name__}")
+    parts = cast("Sequence[Part]", given)
+    if not parts:
+        raise ValueError("input must hold at least one part, got none")
+    for part in parts:
+        if not isinstance(part, Part):
+            raise TypeError(
+                f"input must be text or a sequence of parts, such as us.TextPart(…); got {type(part).__name__} in it"
+            )
+    return parts
+
+
+def _check_map(inputs: Iterable[object], options: MapOptions) -> None:
+    """Find a caller's mistakes before anything starts; what is wrong with one of the inputs is found in its turn."""
+    named = type(inputs).__name__
+    if isinstance(inputs, (str, bytes, Mapping)) or not isinstance(inputs, Iterable):
+        raise TypeError(f"map: inputs must be an iterable of inputs, such as a list, got {named}")
+    checked_whole("map: max_parallel", options.max_parallel, 1)
+    checked_flag("map: keep_errors", options.keep_errors)
+    checked_flag("map: ordered", options.ordered)
+    each = RunOptions(
+        session=options.session,
+        user_id=options.user_id,
+        timeout=options.timeout,
+        budget=options.budget,
+    )
+    _check("", each)
 
 
 def _check_resume(token: object, options: ResumeOptions) -> None:

@@ -183,9 +183,10 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         Raises:
             ProtocolViolation: this child was not to be run.
         """
-        super().child_failed(position, failure)
+        super().child_failed(position, failure, error)
         if may_retry and self.wants_retry(position):
             self._failed.pop()
+            self._errors.pop(position, None)
             self._again(position, Child(attempts=self._state.children[position].attempts + 1))
         else:
             self._close(position, "failed", str(failure))
@@ -252,7 +253,9 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         self._begin_ready()
         if self._index.open or any(task.status not in DECIDED for task in self._state.tasks):
             return None
-        return (incomplete if self.is_incomplete() else completed)(self._spec, self._state)
+        if self.is_incomplete():
+            return incomplete(self._spec, self._state, self._errors)
+        return completed(self._spec, self._state)
 
     def is_incomplete(self) -> bool:
         """Whether all tasks are over and some failed, so that the run only goes on with `retry_failed` or `go_on`."""
@@ -265,7 +268,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     @property
     def tasks(self) -> dict[str, TaskResult]:
         """Where each task stands, by name."""
-        return task_results(self._spec, self._state)
+        return task_results(self._spec, self._state, self._errors)
 
     def _kept(self) -> Iterable[ChildResult]:
         # In the order in which they ended, for a task may build on what the one before it left.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
+from understudy.errors import RunError
 from understudy.messages import Usage
 from understudy.outcomes import Complete, Incomplete, TaskResult, TaskStatus
 
@@ -68,9 +69,15 @@ def completed(spec: GraphSpec, state: GraphState) -> Complete[str]:
     return complete(spec.runner_id, state, _last_done(spec, state).text, reason, tasks=task_results(spec, state))
 
 
-def incomplete(spec: GraphSpec, state: GraphState) -> Incomplete:
-    """Return the outcome of a workflow of which some tasks failed."""
-    tasks = task_results(spec, state)
+def incomplete(spec: GraphSpec, state: GraphState, errors: Mapping[int, Exception]) -> Incomplete:
+    """Return the outcome of a workflow of which some tasks failed.
+
+    Args:
+        spec: the workflow.
+        state: where it stands.
+        errors: position of a child -> what it failed of, of those where that is known besides its words.
+    """
+    tasks = task_results(spec, state, errors)
     reasons = [f"task {r.name!r} {r.status}: {r.reason}" for r in tasks.values() if r.status == "failed"]
     reasons += [f"task {r.name!r} was skipped" for r in tasks.values() if r.status == "skipped"]
     return Incomplete(
@@ -90,8 +97,10 @@ def _last_done(spec: GraphSpec, state: GraphState) -> TaskState:
     return (sinks or [task for _, task in done] or [TaskState()])[-1]
 
 
-def task_results(spec: GraphSpec, state: GraphState) -> dict[str, TaskResult]:
-    """Return where each task stands, by name."""
+def task_results(
+    spec: GraphSpec, state: GraphState, errors: Mapping[int, Exception] | None = None
+) -> dict[str, TaskResult]:
+    """Return where each task stands, by name; `errors` as for `incomplete`."""
     return {
         each.name: TaskResult(
             name=each.name,
@@ -99,9 +108,18 @@ def task_results(spec: GraphSpec, state: GraphState) -> dict[str, TaskResult]:
             text=task.text,
             reason=task.reason,
             attempts=task.begun,
+            error=_error_of(task, state, errors or {}) if task.status == "failed" else None,
         )
         for each, task in zip(spec.tasks, state.tasks, strict=True)
     }
+
+
+def _error_of(task: TaskState, state: GraphState, errors: Mapping[int, Exception]) -> Exception:
+    for position in task.children:
+        failure = state.children[position].failure
+        if failure is not None:
+            return errors.get(position) or failure.to_error()
+    return RunError(task.reason)  # it had no prompt, or no list of items
 
 
 def _status(task: TaskState, state: GraphState) -> TaskStatus:

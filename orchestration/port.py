@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
 from understudy.budget import Budget
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Message, Part
-from understudy.outcomes import Decision, Outcome, PauseAnswer
+from understudy.outcomes import Decision, MapAnswer, MapFailure, Outcome, PauseAnswer
 
 
 @dataclass(slots=True, kw_only=True)  # frozen, it would take three times as long to make, and every run has one
@@ -26,6 +26,26 @@ class RunOptions:
     parameters: Mapping[str, JsonValue] | None = None
     """Of a workflow's run: what the names in its prompts stand for."""
     budget: Budget | None = None
+
+
+DEFAULT_MAP_PARALLEL = 16  # Runs: a key with the lowest limits bears them, and a batch is some ten times as fast.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOptions:
+    """What a caller says about the runs of a `map`, besides the inputs."""
+
+    max_parallel: int = DEFAULT_MAP_PARALLEL
+    budget: Budget | None = None
+    """What all runs may spend together."""
+    keep_errors: bool = False
+    ordered: bool = False
+    session: Mapping[str, JsonValue] | None = None
+    user_id: str = "default"
+    deps: object = None
+    timeout: float | None = None
+    """Seconds of each run."""
+    system: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +73,24 @@ class RunKeywords(TypedDict, total=False):
     timeout: float | None
     history: Sequence[Message] | None
     budget: Budget | None
+
+
+class MapKeywords(TypedDict, total=False):
+    """What a caller says about the runs of a `map` where the system is known."""
+
+    max_parallel: int
+    budget: Budget | None
+    ordered: bool
+    session: Mapping[str, JsonValue] | None
+    user_id: str
+    deps: object
+    timeout: float | None
+
+
+class MapSystemKeywords(MapKeywords, total=False):
+    """What a caller says about the runs of a `map`."""
+
+    system: object
 
 
 class ResumeKeywords(TypedDict, total=False):
@@ -89,6 +127,12 @@ class Runtime(Protocol):
 
     def submit_resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> RunHandle[object]:
         """Use up a token and return the handle of the run that goes on."""
+        ...
+
+    def map(
+        self, runner: object, inputs: Iterable[object], options: MapOptions
+    ) -> Generator[MapAnswer[object] | MapFailure]:
+        """Return a generator that carries out a run of each input, several at once."""
         ...
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, NoReturn, cast
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn, cast, overload
 
 from understudy.budget import Budget
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Message, Part
-from understudy.outcomes import Outcome
+from understudy.outcomes import MapAnswer, MapFailure, Outcome
 
-from .port import Answer, ResumeOptions, RunOptions, runtime
+from .port import DEFAULT_MAP_PARALLEL, Answer, MapOptions, MapSystemKeywords, ResumeOptions, RunOptions, runtime
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from typing_extensions import TypeVar
+    from typing_extensions import TypeVar, Unpack
 
     T_co = TypeVar("T_co", covariant=True, default=str)
 else:
@@ -144,6 +144,76 @@ class Runner(ABC, Generic[T_co]):
             budget=budget,
         )
         return cast("RunHandle[T_co]", runtime().submit(self, input, options))
+
+    @overload
+    def map(
+        self,
+        inputs: Iterable[str | Sequence[Part]],
+        *,
+        keep_errors: Literal[False] = False,
+        **options: Unpack[MapSystemKeywords],
+    ) -> Generator[MapAnswer[T_co]]: ...
+    @overload
+    def map(
+        self,
+        inputs: Iterable[str | Sequence[Part]],
+        *,
+        keep_errors: bool,
+        **options: Unpack[MapSystemKeywords],
+    ) -> Generator[MapAnswer[T_co] | MapFailure]: ...
+    def map(
+        self,
+        inputs: Iterable[str | Sequence[Part]],
+        *,
+        max_parallel: int = DEFAULT_MAP_PARALLEL,
+        budget: Budget | None = None,
+        keep_errors: bool = False,
+        ordered: bool = False,
+        session: Mapping[str, JsonValue] | None = None,
+        user_id: str = "default",
+        deps: object = None,
+        timeout: float | None = None,
+        system: object = None,
+    ) -> Generator[MapAnswer[T_co] | MapFailure]:
+        """Run each of many inputs, several at once, and yield the answers as they come.
+
+        Nothing begins before the first answer is asked for. Inputs are taken on the thread that iterates, while it asks
+        for the next answer: never more than `max_parallel` of them (with `ordered`, twice as many) are taken and not
+        answered yet, so an endless generator is fine. A run that pauses is answered with its outcome, which has a token.
+        Closing the generator, dropping it, and whatever is raised on the way (by `inputs`, by the code of the loop, by
+        Ctrl-C) cancels the runs under way.
+
+        Args:
+            inputs: what `run` takes as `input`, each; a workflow's are its parameters. An input of the wrong type is
+                an error of that input.
+            max_parallel: how many runs may be under way at once.
+            budget: what all runs may spend together. Once it is spent, each input that is left fails with
+                `BudgetExceeded`. Its `seconds` count from the first input on.
+            keep_errors: yield a `MapFailure` for a run that fails, and go on. Otherwise the first error is raised once
+                the others are cancelled, and a note of it says which input it was.
+            ordered: yield the answers in the order of `inputs`.
+            session: values that each run begins with a copy of; `outcome.session` has what became of them.
+            user_id: as for `run`.
+            deps: as for `run`; all runs have the same object, so it must be safe to share between threads.
+            timeout: seconds that each run may take.
+            system: as for `run`.
+
+        Raises:
+            TypeError: `inputs` is a string or cannot be iterated over, or an option is of the wrong type.
+            ValueError: an option is out of range; or a tool has `isolation="caller"`, as for `submit`.
+        """
+        given = MapOptions(
+            max_parallel=max_parallel,
+            budget=budget,
+            keep_errors=keep_errors,
+            ordered=ordered,
+            session=session,
+            user_id=user_id,
+            deps=deps,
+            timeout=timeout,
+            system=system,
+        )
+        return cast("Generator[MapAnswer[T_co] | MapFailure]", runtime().map(self, inputs, given))
 
     def resume(
         self,

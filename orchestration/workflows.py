@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, cast, overload
 
+from understudy.budget import Budget
 from understudy.errors import SpecError
 from understudy.given import checked_number, checked_text
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Part
-from understudy.outcomes import Outcome, TaskResult
+from understudy.outcomes import MapAnswer, MapFailure, Outcome, TaskResult
 from understudy.tools import NAME
 
 from .checks import checked_count, checked_description, checked_id
 from .graph_spec import GraphSpec, TaskSpec, parameters_of, problems_of
-from .port import RunKeywords, RunOptions, runtime
+from .port import DEFAULT_MAP_PARALLEL, MapOptions, MapSystemKeywords, RunKeywords, RunOptions, runtime
 from .runner import Runner
 
 if TYPE_CHECKING:
@@ -248,6 +249,63 @@ class Workflow(Runner[object]):
     ) -> RunHandle[object]:
         """Begin a run and return its handle at once; takes what `run` takes."""
         return runtime().submit(self, input, RunOptions(parameters=parameters, system=system, **options))
+
+    @overload
+    def map(
+        self,
+        inputs: Iterable[Mapping[str, JsonValue] | str | Sequence[Part]],
+        *,
+        keep_errors: Literal[False] = False,
+        **options: Unpack[MapSystemKeywords],
+    ) -> Generator[MapAnswer[object]]: ...
+    @overload
+    def map(
+        self,
+        inputs: Iterable[Mapping[str, JsonValue] | str | Sequence[Part]],
+        *,
+        keep_errors: bool,
+        **options: Unpack[MapSystemKeywords],
+    ) -> Generator[MapAnswer[object] | MapFailure]: ...
+    def map(
+        self,
+        inputs: Iterable[Mapping[str, JsonValue] | str | Sequence[Part]],
+        *,
+        max_parallel: int = DEFAULT_MAP_PARALLEL,
+        budget: Budget | None = None,
+        keep_errors: bool = False,
+        ordered: bool = False,
+        session: Mapping[str, JsonValue] | None = None,
+        user_id: str = "default",
+        deps: object = None,
+        timeout: float | None = None,
+        system: object = None,
+    ) -> Generator[MapAnswer[object] | MapFailure]:
+        """Run the workflow for each of many inputs and yield the answers as they come; like `Agent.map`.
+
+        Args:
+            inputs: the parameters of each run; or texts or parts, of a workflow whose prompts need only `${input}`.
+            max_parallel: how many runs may be under way at once; `Workflow(max_parallel=…)` is about one run's tasks.
+            budget: what all runs may spend together.
+            keep_errors: yield a `MapFailure` for a run that fails, and go on.
+            ordered: yield the answers in the order of `inputs`.
+            session: values that each run begins with a copy of.
+            user_id: as for `run`.
+            deps: as for `run`; all runs have the same object.
+            timeout: seconds that each run may take.
+            system: as for `run`.
+        """
+        given = MapOptions(
+            max_parallel=max_parallel,
+            budget=budget,
+            keep_errors=keep_errors,
+            ordered=ordered,
+            session=session,
+            user_id=user_id,
+            deps=deps,
+            timeout=timeout,
+            system=system,
+        )
+        return runtime().map(self, inputs, given)
 
     _graph_spec: GraphSpec | None
 

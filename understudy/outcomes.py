@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Literal, NoReturn, TypeAlias, Union
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn, Self, TypeAlias, Union
 
-from understudy.errors import UnfinishedRun
+from understudy.errors import RunError, UnfinishedRun
 from understudy.fastinit import fast_init
 from understudy.given import checked_mapping, checked_text
 from understudy.messages import JsonObject, JsonValue, Message, ToolCall, Usage
@@ -38,6 +38,8 @@ class TaskResult:
     """Why it failed or was skipped."""
     attempts: int = 0
     """How many runs of it began, retries and repetitions included."""
+    error: BaseException | None = field(default=None, compare=False)
+    """What a failed task failed of; made of `reason`, without its attributes, if the run was kept in a store since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,10 @@ class Complete(Ending, Generic[T_co]):
     """The texts of all children of a parallel group as a JSON array, in their order; None of other runners."""
     status: Literal["complete"] = "complete"
 
+    def unwrap(self) -> Self:
+        """Return the outcome itself: the run is complete."""
+        return self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
@@ -114,6 +120,18 @@ class _Unfinished(Ending):
 
     @property
     def combined_text(self) -> NoReturn:
+        raise UnfinishedRun(self._why(), run_id=self.run_id, token=self.token)
+
+    def unwrap(self) -> NoReturn:
+        """Raise why there is no answer.
+
+        Raises:
+            Exception: what the first failed task of a workflow failed of.
+            UnfinishedRun: no task failed: the run waits, or its model stopped before its answer. It has the token.
+        """
+        for task in self.tasks.values():
+            if task.status == "failed":
+                raise task.error or RunError(f"task {task.name!r} failed: {task.reason}", run_id=self.run_id)
         raise UnfinishedRun(self._why(), run_id=self.run_id, token=self.token)
 
     def _why(self) -> str:
@@ -168,6 +186,24 @@ def stamp(
 
 # `Union`, because an alias that is subscripted must keep its parameter at run time too.
 Outcome: TypeAlias = Union[Complete[T_co], NeedsInput, NeedsApproval, Incomplete]  # noqa: UP007
+
+
+@dataclass(frozen=True, slots=True)
+class MapAnswer(Generic[T_co]):
+    """The run of one input of a `map` ended or paused with an outcome."""
+
+    index: int
+    """Position of the input, from 0."""
+    outcome: Outcome[T_co]
+
+
+@dataclass(frozen=True, slots=True)
+class MapFailure:
+    """The run of one input of a `map` failed, or could not begin."""
+
+    index: int
+    """Position of the input, from 0."""
+    error: BaseException
 
 
 @dataclass(frozen=True, slots=True)

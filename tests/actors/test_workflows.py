@@ -146,6 +146,24 @@ def test_what_depends_on_a_failed_task_is_skipped_and_the_rest_goes_on(system: u
     assert outcome.token
 
 
+def test_a_workflow_with_failed_tasks_unwraps_to_what_the_first_failed_of(system: us.ActorSystem) -> None:
+    busy = us.RateLimited("slow down", retry_after=7.0)
+    tasks = [
+        us.Task("fetch", scripted("f", busy)),
+        us.Task("list", answering("no list"), dependencies=["fetch"]),
+        us.Task("each", echo("e"), for_each="${input}"),
+    ]
+
+    outcome = incomplete(us.Workflow("brief", tasks).run("words", system=system))
+
+    with pytest.raises(us.RateLimited) as caught:
+        outcome.unwrap()
+    assert caught.value is outcome.tasks["fetch"].error is busy
+    assert isinstance(outcome.tasks["each"].error, us.RunError)
+    assert "must be a list" in str(outcome.tasks["each"].error)
+    assert outcome.tasks["list"].error is None
+
+
 def test_failed_tasks_begin_anew_when_the_run_goes_on_and_those_that_are_done_do_not(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
     bad, other = ScriptedModel([us.BadReply("what?"), says("good now")]), ScriptedModel([says("done")])

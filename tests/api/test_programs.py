@@ -46,7 +46,7 @@ def code_in_readme() -> list[str]:
 
 
 def test_every_program_has_a_file_or_a_reason() -> None:
-    assert FILES.keys() | NOT_YET.keys() == set(range(1, 15))
+    assert FILES.keys() | NOT_YET.keys() == set(range(1, 16))
     assert FILES.keys() & NOT_YET.keys() == set()
 
 
@@ -237,3 +237,10 @@ def test_testing_an_application() -> None:
 
         assert callable(test)
         test()
+
+
+def test_many_inputs(capsys: pytest.CaptureFixture[str]) -> None:
+    with performed(FILES[15]):
+        pass
+
+    assert sorted(capsys.readouterr().out.splitlines()) == ["0 label='spam'", "1 slow down", "2 label='ham'"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import assert_type
+
 import pytest
 
-from understudy.errors import UnfinishedRun
+from understudy.errors import RateLimited, UnfinishedRun
 from understudy.messages import ToolCall, Usage
-from understudy.outcomes import Approve, Complete, Incomplete, NeedsApproval, NeedsInput, Reject
+from understudy.outcomes import Approve, Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Reject, TaskResult
 
 WAITS = NeedsInput(
     run_id="r1", token="t1", question="Which city?", completion_reason="waits for an answer: Which city?"
@@ -53,3 +55,36 @@ def test_decisions_are_plain() -> None:
     assert Approve() == Approve(None)
     assert Approve({}) != Approve()
     assert Reject("no").reason == "no"
+
+
+def test_a_complete_outcome_is_what_it_unwraps_to() -> None:
+    done: Outcome[int] = Complete(text="Seven.", output=7)
+
+    unwrapped = done.unwrap()
+
+    assert_type(unwrapped, Complete[int])
+    assert unwrapped is done
+
+
+@pytest.mark.parametrize("outcome", [WAITS, STUCK, STOPPED])
+def test_an_unfinished_outcome_unwraps_to_an_error_with_its_token(
+    outcome: NeedsInput | NeedsApproval | Incomplete,
+) -> None:
+    with pytest.raises(UnfinishedRun, match=outcome.completion_reason) as caught:
+        outcome.unwrap()
+
+    assert (caught.value.run_id, caught.value.token) == (outcome.run_id, outcome.token)
+
+
+def test_an_outcome_with_failed_tasks_unwraps_to_the_error_of_the_first() -> None:
+    first, second = RateLimited("slow down", retry_after=7.0), ValueError("no list")
+    tasks = {
+        "fetch": TaskResult(name="fetch", status="done", text="tides"),
+        "check": TaskResult(name="check", status="failed", reason="RateLimited: slow down", error=first),
+        "write": TaskResult(name="write", status="failed", reason="no list", error=second),
+    }
+
+    with pytest.raises(RateLimited) as caught:
+        Incomplete(tasks=tasks).unwrap()
+
+    assert caught.value is first
