@@ -157,8 +157,8 @@ class Driver:
         if turn is None:
             try:
                 turn = record.keep(self._ask_model(request, scope))
-            except BaseException:
-                record.cut_off(scope)
+            except BaseException as error:
+                record.cut_off(scope, error)
                 raise
         if self._moments is None or not self._moments.after_model_call(turn):
             about = about_turn(record, epoch, turn)

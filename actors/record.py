@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
+from understudy.errors import ProviderError
 from understudy.messages import JsonObject, ModelTurn, Part, ToolResult
 from understudy.orchestration.accounts import account_of
 from understudy.orchestration.run import AgentRun
@@ -210,10 +211,13 @@ class Record(RunRecord):
         self.machine.write_off(turn)
         return turn
 
-    def cut_off(self, scope: Scope) -> None:
-        """Count a model call that failed, if it had to end before its answer came; `scope` is the call's."""
-        if self.machine is not None and (scope.cancelled or scope.remaining() == 0.0):
-            safely(self, self.machine.write_off, None)  # the call's own error is the one to tell
+    def cut_off(self, scope: Scope, error: BaseException) -> None:
+        """Count a model call that failed, if a part of its turn came or it had to end before; `scope` is the call's."""
+        if self.machine is None:
+            return
+        partial = error.partial if isinstance(error, ProviderError) else None
+        if partial is not None or scope.cancelled or scope.remaining() == 0.0:
+            safely(self, self.machine.write_off, partial)  # the call's own error is the one to tell
 
     def take_turn(self, epoch: int, turn: ModelTurn, about: AboutTurn) -> None:
         """Feed the model's turn, and note the calls that have their result already."""

@@ -24,6 +24,8 @@ NOT_RUN = "Not run: the final answer was given in the same turn."
 AGAIN = "This answer cannot be used: {fault}. Give the whole answer again, "
 BY_TOOL = "by calling {tool}."
 AS_JSON = "as JSON that fits this schema, and nothing else: {schema}"
+UNENDED = ("paused", "other")
+"""Reasons of turns whose text, if no call is beside it, answers nothing."""
 CUT_OFF = ("length", "max_tokens")
 """Providers' own words for it, in lower case; the neutral one is lost where there are calls."""
 
@@ -82,7 +84,7 @@ def answer_in(spec: RunSpec, turn: ModelTurn) -> str | None:
         call = final_call(spec, turn, calls)
         return None if call is None else text_of(call)
     silent = not turn.text and (bool(turn.refusal) or turn.finish_reason in ("length", "blocked"))
-    return None if silent or is_question(turn.text) else turn.text
+    return None if silent or turn.finish_reason in UNENDED or is_question(turn.text) else turn.text
 
 
 # --- what becomes of it

@@ -9,7 +9,7 @@ from understudy.errors import ProtocolViolation
 from understudy.messages import Message, ModelTurn, Part, TextPart, ToolCall, user_message
 
 from .calls import calls_of, check_verdicts, find_invalid, open_round, repair, repaired, unrun_results, with_ids
-from .outputs import answer_in, final_call, no_criterion_met, refuse_text, take_final_call, why_not
+from .outputs import UNENDED, answer_in, final_call, no_criterion_met, refuse_text, take_final_call, why_not
 from .rulings import count_turn
 from .spec import RunSpec
 from .state import Failure, Round, RunState
@@ -62,6 +62,8 @@ def may_end(spec: RunSpec, turn: ModelTurn) -> bool:
     """Whether it takes a criterion to tell if the turn ends the run."""
     if turn.tool_calls:
         return spec.criteria and final_call(spec, turn, turn.tool_calls) is not None
+    if turn.finish_reason in UNENDED:
+        return False
     return spec.criteria and not is_question(turn.text or turn.refusal)
 
 
@@ -144,7 +146,9 @@ def _failure(invalid: Iterable[InvalidCall], resolutions: Mapping[int, Resolutio
 def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None, output_problem: str) -> None:
     text = turn.text or turn.refusal
     state.text = text
-    if not text and turn.finish_reason in ("length", "blocked"):
+    if turn.finish_reason == "paused":
+        return  # the next request ends with this turn, and the model goes on with it
+    if turn.finish_reason == "other" or (not text and turn.finish_reason in ("length", "blocked")):
         state.fail(Failure("bad_reply", _no_answer(turn)))
     elif is_question(text):
         state.question = question_in(text)
@@ -177,4 +181,6 @@ def _no_answer(turn: ModelTurn) -> str:
     word = turn.raw_finish_reason or turn.finish_reason
     if turn.finish_reason == "length":
         return f"the model's turn was cut off ({word}) before it said anything; raise settings.max_tokens"
+    if turn.finish_reason == "other":
+        return f"the model's turn did not come to a known end ({word}), so that what it says is no answer"
     return f"the provider blocked the model's turn ({word}); there is no answer"

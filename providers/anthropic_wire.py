@@ -26,6 +26,7 @@ from understudy.messages import (
     Usage,
 )
 
+from .endings import neutral
 from .output_formats import anthropic_format
 from .reader import WrongShape, arguments, as_object, as_text, count, inner, items, sendable, text, total
 from .resultparts import split
@@ -40,6 +41,7 @@ REASONS: dict[str, FinishReason] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "blocked",
+    "pause_turn": "paused",
 }
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 PDF = "application/pdf"
@@ -214,13 +216,10 @@ def decode(body: JsonObject) -> ModelTurn:
         raise WrongShape(f"content must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
     parts = tuple(_part(as_object(block, "content[]")) for block in items(body, "content", "content"))
     raw = text(body, "stop_reason") or None
-    reason: FinishReason = REASONS.get(raw or "", "other")
-    if reason != "blocked" and any(type(p) is ToolCall for p in parts):
-        reason = "tool_calls"
     return ModelTurn(
         parts,
         _usage(inner(body, "usage")),
-        reason,
+        neutral(raw or "", REASONS, parts),
         raw,
         refusal=text(inner(body, "stop_details"), "explanation") if raw == "refusal" else "",
         dialect=DIALECT,

@@ -13,6 +13,7 @@ from understudy.messages import JsonObject, ModelRequest, ModelTurn
 
 from .connections import Connections
 from .credentials import KeySource, Secret
+from .endings import unfinished, usage_of, with_usage_of
 from .environment import first_set, refuse_offline
 from .exchange import Attempt, Outgoing, Reply, not_json
 from .failures import embedded_failure, failure
@@ -92,7 +93,13 @@ class HttpModel(ABC):
         outgoing = Outgoing(
             url=self._url(), body=body, headers={"content-type": "application/json"}, provider=self.provider
         )
-        return keep_trying(lambda: self._attempt(outgoing, keys), self._attempts, self._timing)
+        failed: list[ModelTurn] = []
+        try:
+            turn = keep_trying(lambda: self._attempt(outgoing, keys, failed), self._attempts, self._timing)
+        except ProviderError as error:
+            error.partial = with_usage_of(failed, error.partial)
+            raise
+        return turn if not failed else replace(turn, usage=turn.usage + usage_of(failed))
 
     def close(self) -> None:
         """Close all connections, those in use when their calls are over; a later call opens new ones."""
@@ -154,7 +161,16 @@ class HttpModel(ABC):
             self._keys = self._find_keys()
         return self._keys
 
-    def _attempt(self, outgoing: Outgoing, keys: KeySource) -> ModelTurn:
+    def _attempt(self, outgoing: Outgoing, keys: KeySource, failed: list[ModelTurn]) -> ModelTurn:
+        """Return the turn that an attempt brought; what came of a turn that failed goes into `failed`."""
+        try:
+            return self._renewing(outgoing, keys)
+        except ProviderError as error:
+            if error.partial is not None:
+                failed.append(error.partial)
+            raise
+
+    def _renewing(self, outgoing: Outgoing, keys: KeySource) -> ModelTurn:
         try:
             return self._asked(outgoing, keys.current())
         except AuthenticationError as error:
@@ -186,12 +202,16 @@ class HttpModel(ABC):
         try:
             value = parse(reply.body)
             hidden = embedded_failure(value, clean, provider=self.provider)
-            if hidden is None:
-                return self._decode(as_object(value, "the body"))
+            turn = self._decode(as_object(value, "the body")) if hidden is None else None
         except WrongShape as error:
             raise not_json(outgoing, replace(reply, body=clean), str(error)) from None
         except ValueError as error:
             raise not_json(outgoing, replace(reply, body=clean), f"not JSON: {error}") from None
+        if hidden is None:
+            assert turn is not None
+            if turn.finish_reason != "other":
+                return turn
+            hidden = unfinished(turn, self.provider)
         raise hidden
 
 

@@ -25,6 +25,7 @@ from understudy.messages import (
     Usage,
 )
 
+from .endings import neutral
 from .output_formats import google_format
 from .reader import WrongShape, arguments, as_object, as_text, count, inner, is_object, items, sendable, text, total
 from .resultparts import introduced, split
@@ -42,10 +43,14 @@ REASONS: dict[str, FinishReason] = {
     "MODEL_ARMOR": "blocked",
     "IMAGE_SAFETY": "blocked",
     "IMAGE_PROHIBITED_CONTENT": "blocked",
+    "IMAGE_RECITATION": "blocked",
+    "LANGUAGE": "blocked",
     "UNEXPECTED_TOOL_CALL": "blocked",
+    "FUNCTION_CALL": "tool_calls",
 }
 """Gemini API, GenerateContentResponse, FinishReason; the list there is open."""
-RUNNABLE = ("", "STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED", "OTHER", "FUNCTION_CALL")
+UNSPECIFIED = "FINISH_REASON_UNSPECIFIED"
+RUNNABLE = ("", "STOP", "MAX_TOKENS", UNSPECIFIED, "OTHER", "FUNCTION_CALL")
 """Reasons with which a call may stand; with any other one the API says that something is wrong with it.
 
 `FUNCTION_CALL` is not Google's: compatible servers have been seen to send it.
@@ -223,7 +228,7 @@ def decode(body: JsonObject) -> ModelTurn:
     return ModelTurn(
         parts,
         _usage(inner(body, "usageMetadata")),
-        _reason(raw or "", any(type(p) is ToolCall for p in parts)),
+        _reason(raw or "", parts),
         raw,
         dialect=DIALECT,
         model=text(body, "modelVersion"),
@@ -231,10 +236,13 @@ def decode(body: JsonObject) -> ModelTurn:
     )
 
 
-def _reason(raw: str, has_calls: bool) -> FinishReason:
+def _reason(raw: str, parts: tuple[Part, ...]) -> FinishReason:
+    has_calls = any(type(part) is ToolCall for part in parts)
     if raw.startswith("blocked:") or (has_calls and raw not in RUNNABLE):
         return "blocked"
-    return "tool_calls" if has_calls else REASONS.get(raw, "other")
+    if has_calls:
+        return "tool_calls"
+    return neutral("" if raw == UNSPECIFIED else raw, REASONS, parts)
 
 
 def _part(part: JsonObject) -> Part | None:

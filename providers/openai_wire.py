@@ -24,6 +24,7 @@ from understudy.messages import (
     Usage,
 )
 
+from .endings import neutral
 from .output_formats import openai_format
 from .reader import (
     WrongShape,
@@ -48,7 +49,28 @@ ECHOED = "reasoning_content"
 
 DeepSeek API, Thinking mode, Tool calls: within a tool loop the reasoning must be sent back; OpenAI knows no such field.
 """
-REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "blocked"}
+REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "blocked",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    # Words of compatible servers: Hugging Face TGI, Together, Mistral, Z.ai, and gateways that pass on another API's own.
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "end_turn": "stop",
+    "complete": "stop",
+    "max_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "sensitive": "blocked",
+    "safety": "blocked",
+    "refusal": "blocked",
+    "tool_use": "tool_calls",
+    "tool_call": "tool_calls",
+}
+"""OpenAI API, Chat completions, `finish_reason`; written in any case."""
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
@@ -229,15 +251,14 @@ def decode(body: JsonObject) -> ModelTurn:
     message = inner(choice, "message")
     parts = (*_thoughts(message), *_texts(message.get("content")), *_kept(message), *_calls(message))
     raw = text(choice, "finish_reason") or None
-    reason: FinishReason = REASONS.get(raw or "", "other")
-    if reason != "blocked" and any(type(p) is ToolCall for p in parts):
-        reason = "tool_calls"
+    refused = text(message, "refusal")
+    reason = neutral((raw or ("stop" if refused else "")).lower(), REASONS, parts)
     return ModelTurn(
         parts,
         _usage(body),
         reason,
         raw,
-        refusal=text(message, "refusal"),
+        refusal=refused,
         dialect=DIALECT,
         model=text(body, "model"),
         response_id=text(body, "id"),

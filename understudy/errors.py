@@ -38,7 +38,10 @@ Every argument but the message has a default, so each error survives `copy` and 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from understudy.messages import ModelTurn
 
 
 class UnderstudyError(Exception):
@@ -77,9 +80,12 @@ class ProviderError(UnderstudyError):
     Attributes:
         provider: `openai`, `anthropic`, `gemini`, `vertex`, or what the model calls itself.
         status: the HTTP status, or None when no response came.
-        code: the provider's own word for the error, such as `invalid_request_error`; empty if none.
+        code: the provider's own word for the error, the narrowest that it gave, such as `context_length_exceeded`; empty
+            if none.
+        type: the provider's own word for the kind of error, such as `invalid_request_error`; empty if none.
         retry_after: seconds the provider asked to wait, or None.
         retryable: whether the same request may succeed later.
+        partial: what the model produced before the turn failed, with its `text` and `usage`; None if nothing came.
     """
 
     def __init__(
@@ -89,15 +95,19 @@ class ProviderError(UnderstudyError):
         provider: str = "",
         status: int | None = None,
         code: str = "",
+        type: str = "",
         retry_after: float | None = None,
         retryable: bool = False,
+        partial: ModelTurn | None = None,
     ) -> None:
         super().__init__(message)
         self.provider = provider
         self.status = status
         self.code = code
+        self.type = type
         self.retry_after = retry_after
         self.retryable = retryable
+        self.partial = partial
 
 
 class RateLimited(ProviderError):

@@ -323,7 +323,7 @@ class ModelRequest:
     """Everything one model call needs."""
 
     messages: Sequence[Message]
-    """The history so far, oldest first; the last one is a user's."""
+    """The history so far, oldest first. The last one is a user's, or the model's own if its turn was `paused`."""
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     settings: Settings = field(default_factory=Settings)
@@ -343,7 +343,7 @@ class ModelRequest:
         return self.messages[-1].text if self.messages else ""
 
 
-FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "blocked", "other"]
+FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "blocked", "paused", "other"]
 
 
 @fast_init
@@ -354,7 +354,11 @@ class ModelTurn:
     parts: tuple[Part, ...]
     usage: Usage = NO_USAGE
     finish_reason: FinishReason = "stop"
-    """Why it ended, in neutral words. Whether tools run is decided by the presence of calls, and by `blocked`."""
+    """Why it ended, in neutral words. Whether tools run is decided by the presence of calls, and by `blocked`.
+
+    After a turn that is `paused` the model is asked again, to go on with it: the turn is the last message of that request.
+    The text of a turn that ended for an unknown reason (`other`) is no answer, and ends the run with `BadReply`.
+    """
     raw_finish_reason: str | None = None
     """The provider's own word; `blocked:REASON` where Google refused the prompt."""
     refusal: str = ""

@@ -549,6 +549,16 @@ def test_a_call_that_failed_is_not_counted() -> None:
     assert agent.run("go").usage == us.Usage(12, 8)
 
 
+def test_what_came_of_a_turn_before_it_failed_is_counted() -> None:
+    def fail(_: us.ModelRequest) -> us.ModelTurn:
+        raise us.BadReply("half a turn", partial=spent(says("Half")))
+
+    inner = us.Agent("inner", model=FunctionModel(fail))
+    agent = leads(inner, spent(calls("ask")), spent(says("ok")), budget=us.Budget(total_tokens=500))
+
+    assert agent.run("go").usage == us.Usage(18, 12)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_has_budgets_of_its_own() -> None:

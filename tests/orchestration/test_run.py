@@ -23,7 +23,7 @@ from tests.support.machines import (
     said,
     tool_ids,
 )
-from understudy.errors import BadReply, ProtocolViolation
+from understudy.errors import BadReply, MaxIterationsExceeded, ProtocolViolation
 from understudy.messages import (
     ImagePart,
     Message,
@@ -191,14 +191,36 @@ def test_an_answer_that_was_cut_off_says_so() -> None:
         (ModelTurn((), finish_reason="length", raw_finish_reason="MAX_TOKENS"), "settings.max_tokens"),
         (ModelTurn((ReasoningPart("Hm"),), finish_reason="length"), "settings.max_tokens"),
         (ModelTurn((), finish_reason="blocked", raw_finish_reason="blocked:SAFETY"), "blocked:SAFETY"),
+        (ModelTurn((), finish_reason="other", raw_finish_reason="network_error"), "network_error"),
+        (ModelTurn((TextPart("Sev"),), finish_reason="other", raw_finish_reason="network_error"), "network_error"),
     ],
 )
-def test_a_turn_that_was_stopped_before_it_said_anything_fails_the_run_for_good(turn: ModelTurn, remedy: str) -> None:
+def test_a_turn_that_holds_no_whole_answer_fails_the_run_for_good(turn: ModelTurn, remedy: str) -> None:
     run = run_of(PLAIN, [turn])
 
     for again in (run, run, reloaded(run)):
         with pytest.raises(BadReply, match=remedy):
             again.next_step()
+
+
+def test_after_a_paused_turn_the_model_is_asked_to_go_on_with_it() -> None:
+    searching = ModelTurn((TextPart("Let me see."),), Usage(3, 1), "paused", "pause_turn", dialect="anthropic")
+    run = reloaded(run_of(make_spec(criteria=True), [searching]))
+
+    request = model_step(run).request
+
+    assert request.turn == 2
+    assert request.messages[-1] == Message("assistant", searching.parts, "anthropic")
+    run.model_response(replace(says("Seven."), usage=Usage(4, 1)), met="it is a number")
+    outcome = completed(run)
+    assert (outcome.text, outcome.turns, outcome.usage) == ("Seven.", 2, Usage(7, 2))
+
+
+def test_paused_turns_are_bounded_as_all_turns_are() -> None:
+    run = run_of(make_spec(max_turns=2), [ModelTurn((), finish_reason="paused")] * 2)
+
+    with pytest.raises(MaxIterationsExceeded, match="max_turns"):
+        run.next_step()
 
 
 def test_the_same_failure_is_a_new_error_each_time() -> None:

@@ -101,7 +101,7 @@ resolutions = st.sampled_from([None, again, again, again, skip, repair, repair, 
 met = st.sampled_from([None, None, "a criterion was met"])
 RULINGS: Sequence[CallbackAction] = [RetryWithFeedback("Mend it.")] * 3 + [OverrideResponse("Enough."), Abort("No.")]
 rulings = st.sampled_from([*[None] * 9, *RULINGS])
-REASONS: list[FinishReason] = ["stop", "tool_calls", "length", "blocked", "other"]
+REASONS: list[FinishReason] = ["stop", "tool_calls", "length", "blocked", "paused", "other"]
 
 
 def turns_of(*parts: st.SearchStrategy[list[Part]]) -> st.SearchStrategy[ModelTurn]:

@@ -137,6 +137,8 @@ def test_a_model_that_can_only_answer_must_and_one_that_thinks_is_not_forced(
         (NATIVE, says("__ask_user__: which?"), None),
         (NATIVE, ModelTurn((), refusal="No."), None),
         (NATIVE, ModelTurn((), finish_reason="length"), None),
+        (NATIVE, replace(says('{"n"'), finish_reason="paused"), None),
+        (NATIVE, replace(says('{"n"'), finish_reason="other"), None),
         (BY_TOOL, asks(call("a")), None),
         (BY_TOOL, says('{"n": 1}'), '{"n": 1}'),
         (BY_TOOL, asks(call("a"), ToolCall("f", "final_answer", {"n": 1}), before="So:"), '{"n": 1}'),

@@ -12,6 +12,7 @@ import traceback
 import httpx
 import pytest
 
+import understudy as us
 from tests.support.http import (
     ANTHROPIC_REPLY,
     GOOGLE_REPLY,
@@ -31,7 +32,7 @@ from understudy.errors import (
     RunCancelled,
     RunTimedOut,
 )
-from understudy.messages import JsonValue
+from understudy.messages import JsonValue, Usage
 from understudy.models import Model, ModelName
 from understudy.providers import Anthropic, Gemini, OpenAI, Secret, Vertex, resolve
 from understudy.scope import NO_RETRIES_LEFT, Scope, enter_scope, leave_scope
@@ -324,6 +325,87 @@ def test_the_providers_own_word_on_a_retry_is_obeyed(status: int, word: str, sen
         openai(answers, attempts=2).complete(HELLO)
 
     assert len(answers.requests) == sent
+
+
+def half(word: str | None, text: str | None = "Half", **usage: int) -> httpx.Response:
+    return ok({"choices": [{"message": {"content": text}, "finish_reason": word}], "usage": dict(usage)})
+
+
+@pytest.mark.parametrize("text", ["Half", None])
+@pytest.mark.parametrize(
+    ("word", "kind", "sent"),
+    [
+        ("insufficient_system_resource", ProviderError, 2),
+        ("network_error", ProviderError, 2),
+        ("error", ProviderError, 2),
+        ("something_new", BadReply, 1),
+    ],
+)
+def test_a_turn_that_did_not_come_to_a_good_end_is_an_error_with_what_came_of_it(
+    word: str, kind: type[ProviderError], sent: int, text: str | None
+) -> None:
+    answers = Answers(half(word, text, prompt_tokens=5, completion_tokens=2))
+
+    with pytest.raises(ProviderError, match=word) as caught:
+        openai(answers, attempts=2).complete(HELLO)
+
+    error = caught.value
+    assert (type(error), error.code, error.retryable, len(answers.requests)) == (kind, word, sent == 2, sent)
+    assert error.partial is not None
+    assert (error.partial.text, error.partial.usage) == (text or "", Usage(5 * sent, 2 * sent))
+
+
+@pytest.mark.parametrize(
+    ("provider", "body"),
+    [
+        ("gemini", {"candidates": [{"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL"}]}),
+        ("gemini", {"candidates": [{"content": {"parts": [{"text": "Half"}]}, "finishReason": "OTHER"}]}),
+        ("vertex", {"candidates": [{}]}),
+        ("anthropic", {"content": [], "stop_reason": None}),
+        ("openai", {"choices": [{"message": {"content": None}}]}),
+    ],
+)
+def test_an_empty_or_misformed_turn_is_a_bad_reply_that_is_worth_a_retry(provider: str, body: JsonValue) -> None:
+    with pytest.raises(BadReply) as caught:
+        MAKERS[provider](Answers(ok(body)), "k").complete(HELLO)
+
+    assert caught.value.retryable
+
+
+def test_the_tokens_of_turns_that_failed_are_counted_with_those_of_the_one_that_came() -> None:
+    failing = half("error", prompt_tokens=5, completion_tokens=2)
+    whole = half("stop", "Hi.", prompt_tokens=5, completion_tokens=1)
+
+    turn = openai(Answers(failing, whole)).complete(HELLO)
+
+    assert (turn.text, turn.usage) == ("Hi.", Usage(10, 3))
+
+
+def test_the_tokens_of_a_turn_that_failed_are_kept_when_the_last_attempt_fails_in_another_way() -> None:
+    with pytest.raises(ProviderError) as caught:
+        openai(Answers(half("error", prompt_tokens=5, completion_tokens=2), busy(400))).complete(HELLO)
+
+    assert caught.value.status == 400
+    assert caught.value.partial is not None
+    assert caught.value.partial.usage == Usage(5, 2)
+
+
+def test_a_turn_that_anthropic_paused_goes_back_as_it_came() -> None:
+    blocks: list[JsonValue] = [
+        {"type": "text", "text": "Let me look."},
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "seven"}},
+    ]
+    rest: JsonValue = {"content": [{"type": "text", "text": "Seven."}], "stop_reason": "end_turn"}
+    answers = Answers(ok({"content": blocks, "stop_reason": "pause_turn"}), ok(rest))
+    model = Anthropic("claude-haiku-4-5", api_key="k", transport=answers)
+
+    outcome = us.Agent("clerk", model=model).run("How many?")
+
+    assert (outcome.text, outcome.turns) == ("Seven.", 2)
+    assert answers.body()["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "How many?"}]},
+        {"role": "assistant", "content": blocks},
+    ]
 
 
 def test_an_error_inside_a_good_status_is_an_error() -> None:

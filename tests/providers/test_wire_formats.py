@@ -305,7 +305,7 @@ def test_anthropics_prompt_is_counted_with_its_cached_parts() -> None:
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
         ("refusal", "blocked"),
-        ("pause_turn", "other"),
+        ("pause_turn", "paused"),
         ("something_new", "other"),
     ],
 )
@@ -392,6 +392,36 @@ def test_a_prompt_that_google_refused_is_blocked_by_name() -> None:
     turn = google_wire.decode({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})
 
     assert (turn.finish_reason, turn.raw_finish_reason) == ("blocked", "blocked:PROHIBITED_CONTENT")
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("stop", "stop"),
+        ("STOP", "stop"),
+        ("eos_token", "stop"),
+        ("tool_calls", "stop"),
+        ("length", "length"),
+        ("model_length", "length"),
+        ("content_filter", "blocked"),
+        (None, "stop"),
+        ("network_error", "other"),
+        ("something_new", "other"),
+    ],
+)
+def test_openais_finish_reasons_and_those_of_compatible_servers_have_neutral_words(
+    word: str | None, reason: str
+) -> None:
+    turn = openai_wire.decode({"choices": [{"message": {"content": "x"}, "finish_reason": word}]})
+
+    assert (turn.finish_reason, turn.raw_finish_reason) == (reason, word)
+
+
+@pytest.mark.parametrize("word", ["tool_calls", None, "something_new"])
+def test_a_turn_of_nothing_that_names_no_good_end_has_none(word: str | None) -> None:
+    turn = openai_wire.decode({"choices": [{"message": {"content": None}, "finish_reason": word}]})
+
+    assert turn.finish_reason == "other"
 
 
 def test_a_turn_that_a_compatible_server_ended_with_a_function_call_runs_it() -> None:
