@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING
 
 from understudy.errors import ProtocolViolation
 from understudy.orchestration.graph_run import GraphRun
+from understudy.orchestration.limits import limits_reached
 from understudy.orchestration.pauses import check_answers, sort_answers
 from understudy.orchestration.raising import Raising, raised_in
+from understudy.orchestration.run import AgentRun
 
+from .edited_calls import UnfitArguments, check_edits
 from .grouprecord import GroupRecord
 from .record import Record
 from .runrecord import RunRecord
 
 if TYPE_CHECKING:
+    from understudy.orchestration.machines import Machine
     from understudy.orchestration.port import Answer, ResumeOptions
     from understudy.orchestration.runner import Runner
+    from understudy.orchestration.state import RunState
     from understudy.outcomes import PauseAnswer
 
     from .story import Finished
@@ -36,12 +41,15 @@ def feed_answer(
     Raises:
         TypeError: the answer is not of the kind the run waits for.
         ProtocolViolation: an answer is for something that does not wait.
-        ValueError: the run belongs to another runner, or a limit would be lowered.
+        ValueError: the run belongs to another runner, a limit would be lowered, an incomplete run would
+            stay so, or arguments of an approval do not fit.
     """
     if runner.id != record.runner.id:
         raise ValueError(f"run {record.run_id} belongs to {record.runner.id!r}, not to {runner.id!r}")
     try:
-        given = _sorted(record, answer)
+        given = _sorted(record, runner, answer)
+    except UnfitArguments as error:
+        raise ValueError(f"run {record.run_id}: {error}") from None
     except (TypeError, ProtocolViolation) as error:
         raise type(error)(f"run {record.run_id}: {error}") from None
     if isinstance(record, GroupRecord):
@@ -50,6 +58,7 @@ def feed_answer(
     assert isinstance(record, Record)
     machine = record.machine
     assert machine is not None
+    _check_goes_on(record.run_id, machine.state, options.max_continues)
     machine.extend(
         max_iterations=options.max_iterations,
         max_turns=options.max_turns,
@@ -80,7 +89,27 @@ def _go_on(record: GroupRecord, given: Mapping[str, PauseAnswer], options: Resum
         machine.retry_failed()
 
 
-def _sorted(record: RunRecord, answer: Answer) -> dict[str, PauseAnswer]:
+def _check_goes_on(run_id: str, state: RunState, wanted: int | None) -> None:
+    """Refuse to resume a run that is incomplete and would stay so: it would only use the token up.
+
+    Raises:
+        ValueError: `max_continues`, which is what is wanted, is not above what the run had.
+    """
+    if state.phase == "incomplete" and (wanted is None or state.max_continues <= wanted <= state.continues):
+        raise ValueError(
+            f"run {run_id} is incomplete, because {state.completion_reason}: pass max_continues= above "
+            f"{state.continues} to go on; the token stands"
+        )
+
+
+def _limits(machine: AgentRun | Machine) -> list[str]:
+    """Return the arguments by which a run that stands at a limit goes on."""
+    if isinstance(machine, AgentRun):
+        return [f"{name}=…" for name in limits_reached(machine.state, machine.account)]
+    return ["the limit that a child of it reached, such as max_iterations=… or budget=…"]
+
+
+def _sorted(record: RunRecord, runner: Runner[object], answer: Answer) -> dict[str, PauseAnswer]:
     """Return what each pause gets, checked; empty for a run that waits for a higher limit, or to try again."""
     assert isinstance(record, (Record, GroupRecord))
     machine = record.machine
@@ -89,7 +118,7 @@ def _sorted(record: RunRecord, answer: Answer) -> dict[str, PauseAnswer]:
     if unfinished or machine.at_limit():
         if answer is not None:
             what = "to begin its failed tasks anew" if unfinished else "for a higher limit"
-            hint = "resume it without one" if unfinished else "pass max_iterations=… or budget=…"
+            hint = "resume it without one" if unfinished else f"pass {' and '.join(_limits(machine))}"
             raise TypeError(f"it waits {what}, not for an answer: {hint}")
         return {}
     pauses = machine.pauses
@@ -97,4 +126,5 @@ def _sorted(record: RunRecord, answer: Answer) -> dict[str, PauseAnswer]:
         return {}
     given = sort_answers(pauses, answer)
     check_answers(pauses, given)
+    check_edits(runner, pauses, given)
     return given

@@ -62,13 +62,28 @@ def admit(spec: RunSpec, state: RunState, account: Account, round_: Round) -> No
 
 def at_limit(state: RunState, account: Account) -> bool:
     """Whether the run can only go on after `extend`."""
-    if over_budget(state, account):
-        return True
-    if state.phase == "tools" and state.round is not None and not state.round.admitted:
-        return state.iterations >= state.max_iterations
-    if state.phase == "model":
-        return state.turns >= state.max_turns
-    return state.phase in ("incomplete", "bad_output")
+    return over_budget(state, account) or _limit_of_its_own(state) != ""
+
+
+def limits_reached(state: RunState, account: Account) -> tuple[str, ...]:
+    """Return the names of the limits that must be raised for the run to go on, as `extend` takes them."""
+    own = _limit_of_its_own(state)
+    budget = ("budget",) if over_budget(state, account) else ()
+    return (own, *budget) if own else budget
+
+
+def _limit_of_its_own(state: RunState) -> str:
+    match state.phase:
+        case "incomplete":
+            return "max_continues"
+        case "bad_output":
+            return "max_output_retries"
+        case "model" if state.turns >= state.max_turns:
+            return "max_turns"
+        case "tools" if state.round is not None and not state.round.admitted:
+            return "max_iterations" if state.iterations >= state.max_iterations else ""
+        case _:
+            return ""
 
 
 def over_budget(state: RunState, account: Account) -> bool:

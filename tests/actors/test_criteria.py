@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +71,29 @@ def test_a_limit_of_continue_messages_can_only_be_raised() -> None:
 
     with pytest.raises(ValueError, match="max_continues can only be raised"):
         agent.resume(stopped.token, max_continues=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((), ValueError, "no criterion was met after 1 continue messages: pass max_continues= above 1 to go on"),
+        (("Go on.",), TypeError, "waits for a higher limit, not for an answer: pass max_continues=…"),
+    ],
+)
+@pytest.mark.parametrize("stored", [False, True])
+def test_to_resume_an_incomplete_run_without_its_limit_raised_is_refused_and_the_token_stands(
+    arguments: tuple[str, ...], error: type[Exception], message: str, *, stored: bool, tmp_path: Path
+) -> None:
+    agent = judged(says("a"), says("b"), says("DONE"), by=[us.KeywordCriteria("DONE")], max_continues=1)
+    with us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db" if stored else None) as system:
+        token = unfinished(agent.run("go", system=system)).token
+
+        with pytest.raises(error, match=message):
+            agent.resume(token, *arguments, system=system)
+        with pytest.raises(ValueError, match="pass max_continues= above 1"):  # not the limit that it stands at
+            agent.resume(token, max_iterations=20, max_continues=1, system=system)
+
+        assert finished(agent.resume(token, max_continues=2, system=system)).text == "DONE"
 
 
 def test_rounds_and_continue_messages_that_reach_the_limit_make_the_run_complete() -> None:

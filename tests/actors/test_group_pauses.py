@@ -302,3 +302,30 @@ def test_of_the_first_to_succeed_only_what_it_found_counts(system: us.ActorSyste
     group = us.ParallelAgent("p", [failing, teller("b", calls("report"), says("b"))], merge="first", max_parallel=1)
 
     assert list(group.run("x", system=system).artifacts) == ["child/1/artifact-1"]
+
+
+def test_an_approval_with_arguments_that_do_not_fit_is_refused_at_any_depth_and_the_token_stands(
+    another: Callable[[], us.ActorSystem],
+) -> None:
+    @us.tool(approval=True)
+    def pay(cents: int) -> str:
+        return f"paid {cents}"
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        return says(request.tool_results[0].content) if request.tool_results else calls("pay", cents=1)
+
+    def hand_over(request: us.ModelRequest) -> us.ModelTurn:
+        return says(request.tool_results[0].content) if request.tool_results else calls("cashier", input="go")
+
+    cashier = us.Agent("cashier", model=FunctionModel(answer), tools=[pay])
+    lead = us.Agent("lead", model=FunctionModel(hand_over), sub_agents=[cashier])
+    group = us.SequentialAgent("desk", [us.ParallelAgent("panel", [echo("other"), lead])])
+    waiting = group.run("go", system=another())
+    assert isinstance(waiting, us.NeedsApproval)
+
+    with pytest.raises(ValueError, match="argument 'nope'"):
+        group.resume(waiting.token, us.Approve({"cents": 2, "nope": 1}), system=another())
+    outcome = group.resume(waiting.token, {waiting.pauses[0].id: us.Approve({"cents": 2})}, system=another())
+
+    assert isinstance(outcome, us.Complete)
+    assert outcome.text == "paid 2"

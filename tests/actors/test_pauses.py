@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import understudy as us
+from tests.support import process_tools
 from tests.support.scripts import finished, results_of, scripted
 from understudy.actors import tokens
 from understudy.testing import ScriptedModel, calls, says
@@ -74,6 +75,37 @@ def test_an_approval_may_edit_the_arguments() -> None:
     outcome = agent.resume(paused(agent.run("go")).token, us.Approve(arguments={"order": "7", "cents": 5}))
 
     assert results_of(outcome)[0].content == "paid 5 for 7"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"order": "7", "cents": 5, "nope": 1}, "argument 'nope'"),
+        ({"order": "7"}, "argument 'cents': field required"),
+        ({"order": "7", "cents": "much"}, "argument 'cents': input should be a valid integer"),
+    ],
+)
+@pytest.mark.parametrize("by_id", [False, True])
+def test_an_approval_with_arguments_that_do_not_fit_is_refused_and_the_token_stands(
+    arguments: dict[str, us.JsonValue], why: str, *, by_id: bool
+) -> None:
+    agent = scripted(calls("refund", order="7", cents=1200), says("ok"), tools=[refund])
+    waiting = paused(agent.run("go"))
+    slip = us.Approve(arguments=arguments)
+
+    with pytest.raises(ValueError, match=why):
+        agent.resume(waiting.token, {waiting.calls[0].id: slip} if by_id else slip)
+
+    outcome = finished(agent.resume(waiting.token, us.Approve(arguments={"order": "7", "cents": 5})))
+    assert results_of(outcome)[0].content == "paid 5 for 7"
+
+
+def test_arguments_for_a_tool_in_a_process_are_checked_by_name() -> None:
+    agent = scripted(calls("place", order={}), tools=[process_tools.place.replace(approval=True)])
+    waiting = paused(agent.run("go"))
+
+    with pytest.raises(ValueError, match="argument 'order': field required; argument 'orders': there is none"):
+        agent.resume(waiting.token, us.Approve(arguments={"orders": 2}))
 
 
 def test_decisions_by_call_id_may_come_in_parts_each_with_a_new_token() -> None:
