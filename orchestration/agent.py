@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict, cast, overload
 
-from understudy.asking import ask_user
+from understudy.asking import asks_user
 from understudy.budget import Budget
 from understudy.callbacks import AgentCallback
 from understudy.criteria import Criterion
@@ -324,7 +324,7 @@ class Agent(Runner[T_co]):
             system=self.system_prompt if isinstance(self.system_prompt, str) else None,
             tools=tuple([tool.spec for tool in tools]),
             approvals={t.name: None if callable(t.approval) else t.approval for t in tools},
-            asks=frozenset([tool.name for tool in tools if tool is ask_user]),
+            asks=frozenset([tool.name for tool in tools if asks_user(tool)]),
             sub_agents={each.name: each.runner.fingerprint() for each in self.sub_agents},
             settings=self.settings,
             max_iterations=cap_of(self.criteria, self.max_iterations),

@@ -84,6 +84,17 @@ class SubAgent(Tool[[str], str]):
         """Raise `TypeError`: what a sub-agent is made of is given to `SubAgent`."""
         raise TypeError(f"sub-agent {self.name!r} is not changed; make another with SubAgent(…)")
 
+    def named(self, name: str) -> SubAgent:
+        """Return the same sub-agent under another name.
+
+        Raises:
+            ValueError: it is no tool's name.
+        """
+        told = self._description
+        return SubAgent(
+            self.runner, name=name, description=told, allow=self.allow, deny=self.deny, timeout=self.timeout
+        )
+
     def __repr__(self) -> str:
         return f"SubAgent({self.runner!r}, name={self.name!r})"
 

@@ -46,7 +46,9 @@ class ToolGrammar(Grammar):
 
     called: ClassVar[str] = "a tool"
 
-    name: str = Field(description="as it is registered, or `FILE.py:FUNCTION`")
+    name: str = Field(
+        description="as it is registered, which the model calls it too; `ask_user`; or `FILE.py:FUNCTION`"
+    )
     description: str | None = Field(default=None, description="what the model is told of it")
     timeout: float | None = Field(
         default=DEFAULT_TOOL_TIMEOUT, gt=0, description="seconds one call may take; null for no limit"

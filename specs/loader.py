@@ -34,7 +34,8 @@ def load_spec(
 
     Args:
         path: the file, in UTF-8.
-        tools: what the spec's tool names mean: functions, tools or toolsets; a plain function becomes a tool of that name.
+        tools: what the spec's tool names mean: functions, tools or toolsets. The name is what the model calls a tool, whatever
+            it was called before; the tools of a toolset have their own names.
         callbacks: what `name: NAME` means among an agent's callbacks.
         criteria: what `name: NAME` means among an agent's criteria.
         objects: what other names mean: functions, memories, models, output types and classes of errors; callbacks and
@@ -98,7 +99,7 @@ class SpecLoader:
             self.register_object(name, each)
 
     def register_tool(self, name: str, tool: ToolSource) -> SpecLoader:
-        """Let specs name this tool or toolset; a plain function becomes a tool of that name. Returns the loader.
+        """Let specs name this tool or toolset; the model calls a tool by this name. Returns the loader.
 
         Raises:
             ValueError: the name is taken, or no name of a tool.

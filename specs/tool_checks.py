@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from understudy.asking import ask_user
+from understudy.asking import asks_user
 from understudy.orchestration.delegation import SubAgent, tool_name
 from understudy.tools import NAME, Tool
 from understudy.toolsets import ToolSource
@@ -89,7 +89,7 @@ def _check_changes(entry: Spot, found: ToolSource) -> Iterator[Problem]:
         return
     if not isinstance(found, Tool):
         yield entry.problem("a toolset takes no options here; its methods have them, by @tool(…)")
-    elif found is ask_user or isinstance(found, SubAgent):
+    elif asks_user(found) or isinstance(found, SubAgent):
         yield entry.problem("this takes no options: no call of it runs as a tool's do")
 
 

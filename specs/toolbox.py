@@ -7,19 +7,24 @@ from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
+from understudy.asking import ask_user
 from understudy.errors import SpecError
+from understudy.orchestration.delegation import SubAgent
 from understudy.tools import NAME, Tool, ToolChanges
 from understudy.toolsets import ToolSource, is_toolset, tools_in
 
 from .problems import did_you_mean, listed
 from .toolfiles import load_tool_file
 
+BUILT_IN: Mapping[str, ToolSource] = {ask_user.name: ask_user}
+"""Tools that need no registration; what is registered by their names goes before."""
+
 
 class Toolbox:
     """Finds tools and toolsets by the names that specs use.
 
     Args:
-        registered: tools by name. A plain function becomes a tool of that name; a tool keeps its own.
+        registered: tools by name, which is what the model calls them; toolsets by any name.
         spec: the spec, in whose folder the files of `tools.py:function` must be; None refuses them.
         runs: the files that may be run, resolved; None for all. Of others it is said what the spec names, and nothing is run.
         unusable: names that look like tools and are none, with the reason.
@@ -49,11 +54,13 @@ class Toolbox:
             return known
         if reference in self._unusable:
             return f"{reference!r} cannot be a tool: {self._unusable[reference]}"
+        if reference in BUILT_IN:
+            return BUILT_IN[reference]
         file, colon, name = reference.rpartition(":")
         if colon and file.endswith(".py"):
             return self._from_file(reference, file, name)
         there = listed(sorted(self._tools), "no tools")
-        near = did_you_mean(reference, self._tools)
+        near = did_you_mean(reference, [*self._tools, *BUILT_IN])
         if self._spec is None:
             return f"no tool {reference!r} is registered; registered: {there}{near}"
         return (
@@ -122,15 +129,18 @@ def _found_in(shown: str, file: str, name: str) -> ToolSource | str:
 
 
 def named_tool(name: str, given: ToolSource) -> ToolSource:
-    """Return the tool that is registered as `name`, or the toolset.
+    """Return the tool that is registered as `name`, which the model calls it too; or the toolset, whose tools have their own.
 
     Raises:
         TypeError: `given` is no function, or its signature is not that of a tool.
-        ValueError: it is a toolset that has no tools.
+        ValueError: it is a toolset that has no tools, or no provider would take the name.
     """
     found: object = given  # what is narrowed loses its parameters
     if isinstance(found, Tool):
-        return cast("Tool[..., object]", found)
+        made = cast("Tool[..., object]", found)
+        if made.name == name:
+            return made
+        return found.named(name) if isinstance(found, SubAgent) else made.replace(name=name)
     if is_toolset(_class_of(found)):
         tools_in(given)
         return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from understudy.tooldecorator import tool
+from understudy.tools import Tool
 
 QUESTION = "question"  # The parameter of `ask_user`.
 MARK = "__ask_user__:"  # A text that begins so is a question, not an answer.
@@ -16,6 +17,11 @@ def ask_user(question: str) -> str:
         question: the whole question, as it is to be shown
     """
     raise RuntimeError("ask_user is answered by a person: the run pauses, and resume(token, answer) goes on")
+
+
+def asks_user(given: Tool[..., object]) -> bool:
+    """Whether a tool is `ask_user`, or a copy of it with another name."""
+    return given.is_copy_of(ask_user)
 
 
 def is_question(text: str) -> bool:

@@ -228,6 +228,10 @@ class Tool(Generic[P, R_co]):
         copy.toolset = self.toolset
         return cast("Tool[P, R_co]", copy)
 
+    def is_copy_of(self, other: Tool[..., object]) -> bool:
+        """Whether this is the other tool, or what `replace` made of it."""
+        return self._function == other._function
+
     def _copy(self, function: Callable[..., object], changes: ToolChanges) -> Tool[..., object]:
         kept: ToolChanges = {
             "name": self.name,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import understudy as us
 from understudy import (
     Agent,
     LoadedSpec,
@@ -24,6 +25,7 @@ from understudy import (
 )
 from understudy.orchestration.runner import Runner
 from understudy.specs import load_tool_file
+from understudy.toolsets import ToolSource
 
 
 @tool
@@ -190,14 +192,43 @@ agents:
     ]
 
 
-def test_a_registered_function_gets_the_name_it_was_registered_under() -> None:
+def test_a_tool_has_the_name_it_was_registered_under() -> None:
     def search(query: str) -> str:
         return query
 
-    loader = SpecLoader().register_tool("find", search).register_tool("look", web_search)
-    agent = loader.load_text("agents: [{id: a, model: rehearsal, tools: [find, {name: look}]}]").agent("a")
+    boss = us.SubAgent(Agent("boss", model="rehearsal"), description="Decides.", deny=["clerk"], timeout=3)
+    loader = SpecLoader(tools={"find": search, "look": web_search, "ask": us.ask_user, "decide": boss})
+    agent = loader.load_text(
+        "agents: [{id: a, model: rehearsal, tools: [find, {name: look, approval: true}, ask, decide]}]"
+    )
+    find, look, ask = agent.agent("a").tools
+    (decide,) = agent.agent("a").sub_agents
 
-    assert [tool.name for tool in agent.tools] == ["find", "web_search"]
+    assert [find.name, look.name, ask.name, decide.name] == ["find", "look", "ask", "decide"]
+    assert look.approval is True and look.spec.description == web_search.spec.description
+    assert agent.agent("a").run_spec.asks == {"ask"}
+    assert (decide.deny, decide.timeout) == (("clerk",), 3)
+    assert decide.spec.description == "Decides."
+    assert web_search.name == "web_search"
+
+
+def test_ask_user_needs_no_registration_and_gives_way_to_what_is_registered_by_its_name() -> None:
+    spec = "agents: [{id: a, model: rehearsal, tools: [ask_user]}]"
+
+    def ask_user(question: str) -> str:
+        return question
+
+    assert load_spec_text(spec).agent("a").tools == (us.ask_user,)
+    assert load_spec_text(spec, tools={"ask_user": ask_user}).agent("a").tools[0]("x") == "x"
+    with pytest.raises(
+        SpecError, match=r"no tool 'ask_usr' is registered; registered: no tools; did you mean 'ask_user'\?"
+    ):
+        load_spec_text(spec.replace("user", "usr"))
+
+
+def test_a_name_that_no_model_could_call_is_refused_when_a_tool_is_registered() -> None:
+    with pytest.raises(ValueError, match="tool name 'web search': expected letters"):
+        SpecLoader(tools={"web search": web_search})
 
 
 def test_a_name_is_registered_once() -> None:
@@ -206,8 +237,14 @@ def test_a_name_is_registered_once() -> None:
 
 
 def test_two_tools_that_the_model_could_not_tell_apart_are_refused() -> None:
+    class Search(us.Toolset):
+        @us.tool
+        def web_search(self, query: str) -> str:
+            return query
+
+    tools: dict[str, ToolSource] = {"x": Search, "web_search": web_search}
     with pytest.raises(SpecError, match="<text>:1:47: agent 'a': two tools are named 'web_search'"):
-        load_spec_text("agents: [{id: a, model: rehearsal, tools: [x, y]}]", tools={"x": web_search, "y": web_search})
+        load_spec_text("agents: [{id: a, model: rehearsal, tools: [x, web_search]}]", tools=tools)
 
 
 def test_tools_that_are_no_mapping_are_refused_with_what_was_expected() -> None:
