@@ -22,11 +22,13 @@ from .fresh import FIRST, IMPORT
 from .lives import RESTART, SPAWN
 from .measure import Figures, Measure, take
 from .messages import ASK, PIPELINED, TELL, TWO_HOP
+from .newcomers import FIRST_RUN, NEW_AGENTS
 from .single import CONSTRUCT, RUN, TEN_ROUNDS
 from .sizes import FULL, QUICK, Sizes
 
 MEASURES = (
-    *(IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FEW_RUNS, MANY_RUNS, MANY_AGENTS, TOOLS, CALLS_AT_ONCE, DEADLOCK),
+    *(IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FIRST_RUN, FEW_RUNS, MANY_RUNS, MANY_AGENTS, NEW_AGENTS),
+    *(TOOLS, CALLS_AT_ONCE, DEADLOCK),
     *(CHILDREN, MANY_CHILDREN, FIRST_SUCCESS, GRAPH, CANCEL, DEADLINE),
     *(ASK, PIPELINED, TELL, TWO_HOP, SPAWN, RESTART, *([FORK] if hasattr(os, "fork") else []), *memory.MEASURES),
 )
@@ -71,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    listed = "\n".join([f"  {m.name:<11} {m.title(FULL)}" for m in MEASURES])
+    listed = "\n".join([f"  {m.name:<15} {m.title(FULL)}" for m in MEASURES])
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description=DESCRIPTION,

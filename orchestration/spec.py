@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from understudy.budget import Budget
+from understudy.fastinit import fast_init
 from understudy.messages import OutputSpec, Settings, ToolSpec
 from understudy.tooloptions import OnToolError
 
@@ -27,6 +28,7 @@ ABOUT_OUTPUT_TOOL = (
 DEFAULT_CONTINUE_MESSAGE = "This does not finish the task yet. Go on, and give the final answer when you have it."
 
 
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunSpec:
     """What an `AgentRun` decides by. Functions and classes stay with the agent; this holds only data."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from understudy.given import checked_seconds, checked_text
@@ -11,6 +11,8 @@ from understudy.messaging import Mailbox
 
 from .runner import Runner
 from .supervision import OneForOne, Restart, Strategy
+
+_USUAL = Mailbox()  # Made once: a burst of new agents makes a child for each.
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Child:
     """Unique in the system; made from the class's name if empty. A runner's is its id."""
     restart: Restart = "transient"
     """`permanent` is restarted whenever it ends, `transient` when it fails, `temporary` never."""
-    mailbox: Mailbox = field(default_factory=Mailbox)
+    mailbox: Mailbox = _USUAL
     turn_timeout: float | None = None
     """Seconds in which a message must be handled; then it fails, and a new object goes on. None waits for ever."""
 
@@ -49,7 +51,7 @@ class Child:
     def _check_runner(self, runner: Runner[object]) -> None:
         if self.name not in ("", runner.id):
             raise ValueError(f"agent {runner.id!r} goes by its id, and not by the name {self.name!r}")
-        if self.mailbox != Mailbox() or self.turn_timeout is not None:
+        if self.mailbox != _USUAL or self.turn_timeout is not None:
             raise ValueError(f"agent {runner.id!r} takes runs, which no mailbox and no turn_timeout bounds")
         object.__setattr__(self, "name", runner.id)
 

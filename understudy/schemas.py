@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
 
-from understudy.messages import JsonObject, JsonValue, ToolSpec
-from understudy.signatures import BadArguments, module_names
+from understudy.messages import JsonObject, JsonValue
+from understudy.signatures import BadArguments, Documentation, module_names
 
 if TYPE_CHECKING:
     from understudy.signatures import Signature
@@ -27,7 +27,7 @@ def arguments_model(signature: Signature, name: str) -> tuple[type[BaseModel], J
     Raises:
         TypeError: a parameter's annotation cannot be resolved, or has no JSON Schema.
     """
-    documented = _documented(signature.function)
+    documented = signature.documentation.parameters
     hints = _hints(signature, name)
     fields: dict[str, Any] = {}
     for parameter in signature.parameters:
@@ -78,22 +78,12 @@ def _hints(signature: Signature, name: str) -> dict[str, Any]:
     return hints
 
 
-def _documented(function: Callable[..., object]) -> dict[str, str]:
-    """Parameter descriptions from the docstring, in whichever of the usual styles it is written."""
+def documentation_of(function: Callable[..., object]) -> Documentation:
+    """Parse the function's docstring, in whichever of the usual styles it is written."""
     parsed = docstring_parser.parse(inspect.getdoc(function) or "")
-    return {p.arg_name: " ".join(p.description.split()) for p in parsed.params if p.description}
-
-
-def _description(function: Callable[..., object]) -> str:
-    parsed = docstring_parser.parse(inspect.getdoc(function) or "")
-    parts = (parsed.short_description, parsed.long_description)
-    return "\n\n".join(p.strip() for p in parts if p)
-
-
-def tool_spec(signature: Signature, name: str, description: str | None) -> ToolSpec:
-    """Build what a model is told of a tool."""
-    words = _description(signature.function) if description is None else description
-    return ToolSpec(name, words, signature.schema(name))
+    paragraphs = (parsed.short_description, parsed.long_description)
+    described = {p.arg_name: " ".join(p.description.split()) for p in parsed.params if p.description}
+    return Documentation("\n\n".join([p.strip() for p in paragraphs if p]), described)
 
 
 def without_titles(schema: JsonObject) -> dict[str, JsonValue]:

@@ -7,11 +7,12 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import UnionType
 from typing import TYPE_CHECKING, Union, get_args, get_origin
 
 from understudy.isolation import asks_for_deps
-from understudy.messages import JsonObject
+from understudy.messages import JsonObject, ToolSpec
 from understudy.session import ToolContext
 
 if TYPE_CHECKING:
@@ -22,10 +23,29 @@ class BadArguments(ValueError):
     """Arguments do not fit a tool's parameters; the text names each, for the model to read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Documentation:
+    """What a function's docstring says."""
+
+    description: str
+    """The paragraphs before its sections."""
+    parameters: Mapping[str, str]
+    """Name of a parameter -> its description, of those that have one."""
+
+
 class Signature:
     """What is known of a tool's function without pydantic, and the validator built with it on first use."""
 
-    __slots__ = ("_made", "context_parameter", "function", "parameters", "receiver", "wants_deps")
+    __slots__ = (
+        "_documentation",
+        "_made",
+        "_spec",
+        "context_parameter",
+        "function",
+        "parameters",
+        "receiver",
+        "wants_deps",
+    )
 
     def __init__(self, function: Callable[..., object], name: str, bound: bool = False) -> None:
         self.function = function
@@ -36,6 +56,8 @@ class Signature:
         """Whether the context is annotated with a type of deps."""
         self.parameters: list[inspect.Parameter] = []
         self._made: tuple[type[BaseModel], JsonObject] | None = None
+        self._documentation: Documentation | None = None
+        self._spec: ToolSpec | None = None
         parameters = list(inspect.signature(function).parameters.values())
         names = module_names(function)
         if parameters and (bound or _is_receiver(parameters[0])):
@@ -56,6 +78,27 @@ class Signature:
             raise TypeError(f"{where} has no type annotation; the model is told by it what to pass")
         else:
             self.parameters.append(parameter)
+
+    def spec(self, name: str, description: str | None) -> ToolSpec:
+        """Return what a model is told of a tool made of the function; without a description of its own, the docstring's.
+
+        Raises:
+            TypeError: a parameter's type has no JSON Schema.
+        """
+        if description is not None:
+            return ToolSpec(name, description, self.schema(name))
+        if self._spec is None or self._spec.name != name:
+            self._spec = ToolSpec(name, self.documentation.description, self.schema(name))
+        return self._spec
+
+    @property
+    def documentation(self) -> Documentation:
+        """What the docstring says; parsed on first use, once for all tools made of the function."""
+        if self._documentation is None:
+            from understudy.schemas import documentation_of
+
+            self._documentation = documentation_of(self.function)
+        return self._documentation
 
     def arguments_model(self, name: str) -> type[BaseModel]:
         """Return the pydantic model that checks the arguments; built on first use.

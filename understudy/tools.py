@@ -185,9 +185,7 @@ class Tool(Generic[P, R_co]):
             TypeError: a parameter's type has no JSON Schema.
         """
         if self._spec is None:
-            from understudy.schemas import tool_spec
-
-            self._spec = tool_spec(self.signature, self.name, self._description)
+            self._spec = self.signature.spec(self.name, self._description)
         return self._spec
 
     @overload

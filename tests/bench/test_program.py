@@ -37,6 +37,8 @@ LINES = {
     ),
     "run": ("agent.run", "= ask a bare Pykka actor", "= ask a bare thread by SimpleQueue"),
     "rounds": ("agent.run", "= the same loop by hand, on a bare Pykka actor", "= ask a bare Pykka actor"),
+    "new-agent": ("its first run", "= its second run"),
+    "new-agents-1000": ("make the agents and their tools, run each once", "= as many bare Pykka actors"),
     "runs-100": ("cold", "warm", "= raw threads"),
     "runs-1000": ("cold", "warm", "= raw threads"),
     "agents-1000": ("cold", "warm", "= raw threads"),

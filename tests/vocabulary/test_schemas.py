@@ -9,8 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Literal, NamedTuple, Optional, cast
+from unittest.mock import Mock
 from uuid import UUID
 
+import docstring_parser
 import pydantic
 import pytest
 from typing_extensions import TypedDict
@@ -103,6 +105,39 @@ def test_the_model_is_told_what_signature_and_docstring_say(function: Callable[.
 
 def silent(sku: str) -> None: ...
 def empty() -> None: ...
+
+
+def test_a_docstring_is_parsed_once_for_all_tools_of_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(sku: str) -> int:
+        """Count the units.
+
+        Args:
+            sku: product number
+        """
+        return 7
+
+    parse = Mock(wraps=docstring_parser.parse)
+    monkeypatch.setattr(docstring_parser, "parse", parse)
+
+    specs = [us.Tool(count, retries=number).spec for number in range(3)]
+
+    parse.assert_called_once()
+    assert [spec.description for spec in specs] == ["Count the units."] * 3
+
+
+def test_tools_of_one_function_may_differ_in_name_and_description() -> None:
+    def count(sku: str) -> int:
+        """Count the units."""
+        return 7
+
+    made = [us.Tool(count), us.Tool(count, name="units"), us.Tool(count, description="How many?"), us.Tool(count)]
+
+    assert [(tool.spec.name, tool.spec.description) for tool in made] == [
+        ("count", "Count the units."),
+        ("units", "Count the units."),
+        ("count", "How many?"),
+        ("count", "Count the units."),
+    ]
 
 
 def test_without_a_docstring_there_is_no_description() -> None:
