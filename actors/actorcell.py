@@ -6,11 +6,13 @@ its system lane. While it has no object, its user lane is suspended, and its mai
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 from understudy.ancestry import Link, enter_hops
@@ -108,6 +110,11 @@ class ActorCell(Cell):
         """How often it was given a new object."""
         return self._life.restarts
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it takes no more messages: it handles what waits, and then stops."""
+        return self._mailbox.closed
+
     # --- from any thread
 
     @property
@@ -187,8 +194,18 @@ class ActorCell(Cell):
 
     # --- a member of its family
 
-    def halt(self, cause: BaseException | None, then: Then, life: int = 0) -> None:
-        self._command(lambda: self._life.halt(cause) if life >= self._begun_in else None, then)
+    def halt(self, cause: BaseException | None, then: Then, life: int = 0, *, with_siblings: bool = False) -> None:
+        ends = with_siblings and self.restart == "temporary"
+
+        def halt() -> None:
+            if life < self._begun_in:
+                return
+            if ends:
+                self._life.end(cause)
+            else:
+                self._life.halt(cause)
+
+        self._command(halt, then)
 
     def begin(self, delay: float, then: Then, still: Still = always, life: int = 0) -> None:
         if delay > 0:
@@ -213,12 +230,16 @@ class ActorCell(Cell):
         """Begin on this thread: for an actor whose making runs no code of the user's, before anybody has its address."""
         self._life.begin(nothing)
 
-    def give_up(self, cause: BaseException, life: int = 0) -> None:
+    def give_up(self, cause: BaseException, then: Then, life: int = 0) -> None:
         def give_up() -> None:
             if life >= self._begun_in:
                 self._life.give_up(cause)
 
-        self._command(give_up, nothing, lost=lambda _: self._life.be_down(cause))
+        def lost(error: BaseException) -> None:
+            self._life.be_down(cause)
+            then()
+
+        self._command(give_up, then, lost)
 
     def _command(
         self, do: Callable[[], object], then: Then, lost: Callable[[BaseException], object] | None = None
@@ -253,18 +274,33 @@ class ActorCell(Cell):
 
     def _handle_one(self, envelope: Envelope) -> None:
         message = envelope.message
-        if type(message) is Command:
-            message.do()
-            self.finish(envelope, Fate.HANDLED)
-            message.then()
-        elif type(message) is Timed:
-            self._handle_timed(envelope, message)
-        elif self.behaviour is None and not self._life.try_again():
-            self.finish(envelope, Fate.DEAD, error=self._life.down_error())
-        else:
-            if envelope.context is None:
-                envelope.context = self._seat.context
-            self._receive(envelope)
+        try:
+            if type(message) is Command:
+                try:
+                    message.do()
+                finally:  # others may wait for this one
+                    self.finish(envelope, Fate.HANDLED)
+                    message.then()
+            elif type(message) is Timed:
+                self._handle_timed(envelope, message)
+            elif self.behaviour is None and not self._life.try_again():
+                self.finish(envelope, Fate.DEAD, error=self._life.down_error())
+            else:
+                if envelope.context is None:
+                    envelope.context = self._seat.context
+                self._receive(envelope)
+        except BaseException as error:  # of the runtime's own code: a message's failure does not come this far
+            self._break_off(envelope, error)
+
+    def _break_off(self, envelope: Envelope, cause: BaseException) -> None:
+        """End at an error that nothing else has caught: nobody is to wait for an actor that is in no state to go on."""
+        error = AgentDown(f"{self.address} ended at an error of the runtime's: {in_words(cause)}", actor=self.address)
+        error.__cause__ = cause
+        if envelope.reply is not None:
+            envelope.reply.fail(error)
+        for end in (partial(log.error, "%s", error, exc_info=cause), partial(self._life.end, error), self.close):
+            with contextlib.suppress(BaseException):
+                end()
 
     def _handle_timed(self, envelope: Envelope, timed: Timed) -> None:
         if self.behaviour is None or not self._seat.has_set(timed.timer):  # an object that is gone did

@@ -17,10 +17,12 @@ from typing import Protocol, cast
 from understudy.orchestration.supervision import DIRECTIVES, Directive, Restart, RestartBudget, Strategy, decide
 from understudy.system_events import ActorBackedOff, Escalated
 
+from .clockwork import Alarm, ring_at
 from .eventstream import EventStream
 
 Then = Callable[[], object]
 Still = Callable[[], bool]
+SHUTDOWN = 5.0  # Seconds. What OTP's supervisors give a child to end in, unless told otherwise.
 log = logging.getLogger("understudy")
 
 
@@ -34,10 +36,11 @@ class Member(Protocol):
 
     restart: Restart
 
-    def halt(self, cause: BaseException | None, then: Then, life: int = 0) -> None:
+    def halt(self, cause: BaseException | None, then: Then, life: int = 0, *, with_siblings: bool = False) -> None:
         """Let go of the object, keep the mailbox, handle no message; then call `then`, once, whatever happens.
 
-        If it has begun in a later `life` of its family's when its turn comes, only `then` is called.
+        If it has begun in a later `life` of its family's when its turn comes, only `then` is called. A temporary actor
+        that is halted `with_siblings` ends: it begins again only together with its whole family.
         """
         ...
 
@@ -48,8 +51,11 @@ class Member(Protocol):
         """
         ...
 
-    def give_up(self, cause: BaseException, life: int = 0) -> None:
-        """Stop working and answer everything with `cause`; not if it has begun in a later `life` of its family's."""
+    def give_up(self, cause: BaseException, then: Then, life: int = 0) -> None:
+        """Stop working and answer everything with `cause`; then call `then`, once, whatever happens.
+
+        If it has begun in a later `life` of its family's when its turn comes, only `then` is called.
+        """
         ...
 
     def stop_then(self, then: Then) -> None:
@@ -100,6 +106,8 @@ class Family:
         """How often it was begun."""
         self._begun_in = 0
         """In which life of the parent's it was begun last."""
+        self._halted = False
+        """Whether it was halted and has not begun since: those above are restarted, and it begins with them."""
         self.cause: BaseException | None = None
         """Why the family was given up; None while it works."""
 
@@ -109,7 +117,9 @@ class Family:
         """Return what is to be done about a failure; the budget is shared by all members."""
         wanted = self._wanted(error)
         with self._lock:
-            if member in self._unbegun and not starting:
+            if self.cause is not None:
+                return "escalate"  # nobody begins again in a group that is given up
+            if self._halted or (member in self._unbegun and not starting):
                 return "restart"  # on its way to a new object already, so nothing is spent
             return decide(wanted, member.restart, self._budget, time.monotonic())
 
@@ -127,14 +137,23 @@ class Family:
             log.exception("%s: the failure escalates: its decider failed", self.name)
         return "escalate"
 
+    def is_only(self, member: Member) -> bool:
+        """Whether nobody else, also above, would begin with `member`."""
+        return self._parent is None and self.members == [member]
+
     def concerns_others(self, member: Member) -> bool:
         """Whether a restart of `member` is more than its own business."""
         return self._strategy.affected(self.members, member) != (member,)
 
+    @property
+    def backs_off(self) -> bool:
+        """Whether restarts are waited for."""
+        return self._strategy.backoff is not None
+
     def undisturbed(self) -> Still:
-        """Return what says whether the family has not been begun, halted or given up since now."""
+        """Return what says whether the family works, and has not been begun, halted or given up since now."""
         with self._lock:
-            return self._undisturbed()
+            return self._undisturbed() if self.cause is None and not self._halted else _never
 
     def _undisturbed(self) -> Still:
         epoch = self._epoch
@@ -148,7 +167,7 @@ class Family:
     def regroup(self, member: Member, cause: BaseException) -> None:
         """Restart `member` and all that the strategy restarts with it, now or after the regrouping under way."""
         with self._lock:
-            if member in self._unbegun or self.cause is not None:
+            if member in self._unbegun or self.cause is not None or self._halted:
                 return
             if self._regrouping:  # it has begun already, and failed since
                 self._next += (member,)
@@ -158,7 +177,7 @@ class Family:
             delay, still, life = self._budget.delay(random.random()), self._undisturbed(), self._life
         self._tell_of_delay(delay)
         begin = partial(_begin_all, affected, delay, self._regrouped, still, life, self._has_begun)
-        _halt_all(affected, cause, begin, life)
+        _halt_all(affected, cause, begin, life, with_siblings=True)
 
     def _tell_of_delay(self, delay: float) -> None:
         if delay > 0 and self._events is not None and self._events.wants(ActorBackedOff):
@@ -176,7 +195,7 @@ class Family:
             self.regroup(member, RuntimeError(f"{self.name}: it failed while others were restarted"))
 
     def escalate(self, cause: BaseException) -> None:
-        """Give up all members, the last one first, and tell the parent."""
+        """Give up all members, the last one first, and then tell the parent."""
         with self._lock:
             if self.cause is not None:
                 return
@@ -184,10 +203,11 @@ class Family:
             then, self._then = self._then, ()
         if self._events is not None and self._events.wants(Escalated):
             self._events.publish(Escalated(address=self.name, reason=cause))
-        for member in reversed(self.members):
-            member.give_up(cause, life)
+        _give_up_all(self.members, cause, partial(self._tell_parent, cause, then, life), life)
+
+    def _tell_parent(self, cause: BaseException, then: tuple[Then, ...], life: int) -> None:
         if self._parent is not None:
-            self._parent.member_failed(self, cause, partial(_call_all, then) if then else None)
+            self._parent.member_failed(self, cause, partial(_call_all, then) if then else None, life)
 
     def _end(self, cause: BaseException | None) -> int:
         """End what was to begin, and return which life it is."""
@@ -196,15 +216,18 @@ class Family:
         self._regrouping, self._unbegun, self._next = False, (), ()
         return self._life
 
-    def member_failed(self, member: Family, cause: BaseException, then: Then | None) -> None:
+    def member_failed(self, member: Family, cause: BaseException, then: Then | None, life: int) -> None:
         """Do what is to be done about a member that is a family and has failed too often.
 
         Args:
             member: the family.
             cause: what it failed of last.
             then: what should have followed its start; None if it had started.
+            life: its life in which it failed; in a later one there is nothing to be done.
         """
         still = self.undisturbed()
+        if member.has_begun_since(life, then):
+            return
         match self.decide(member, cause, starting=then is not None):
             case "restart" if then is not None:
                 delay = self.delay()
@@ -218,11 +241,24 @@ class Family:
                 if then is not None:
                     then()
 
+    def has_begun_since(self, life: int, then: Then | None) -> bool:
+        """Return whether the family was begun after that life; `then` follows the beginning under way, or is called now."""
+        with self._lock:
+            if self._life == life:
+                return False
+            beginning = bool(self._then)
+            if beginning and then is not None:
+                self._then += (then,)
+        if not beginning and then is not None:
+            then()
+        return True
+
     # --- a family as a member
 
-    def halt(self, cause: BaseException | None, then: Then, life: int = 0) -> None:
+    def halt(self, cause: BaseException | None, then: Then, life: int = 0, *, with_siblings: bool = False) -> None:
         with self._lock:
             mine = self._end(self.cause) if life >= self._begun_in else None
+            self._halted = self._halted or mine is not None
         if mine is None:
             then()
         else:
@@ -234,6 +270,7 @@ class Family:
                 return
             self._begun_in = life
             self._end(None)  # also what a member began that failed after it was halted
+            self._halted = False
             self._life += 1
             self._budget.renew()
             self._then += (then,)  # one who had it begin before, such as a regrouping, must hear of it as well
@@ -249,14 +286,15 @@ class Family:
         """Stop the members, the last one first, each after the one before it, and then call `then`."""
         _stop_all(self.members, then)
 
-    def give_up(self, cause: BaseException, life: int = 0) -> None:
+    def give_up(self, cause: BaseException, then: Then, life: int = 0) -> None:
         with self._lock:
-            if life < self._begun_in:
-                return
             # Also if it was given up before: its members may have been halted since, to begin with others.
-            mine = self._end(cause if self.cause is None else self.cause)
-        for member in reversed(self.members):
-            member.give_up(cause, mine)
+            why = cause if self.cause is None else self.cause
+            mine = self._end(why) if life >= self._begun_in else None
+        if mine is None:
+            then()
+        else:
+            _give_up_all(self.members, cause, then, mine)
 
     def forgive(self) -> None:
         """Forget the failures, for a new attempt."""
@@ -265,8 +303,16 @@ class Family:
             self._budget.renew()
 
     def try_again(self) -> None:
-        """Begin all members anew after the family was given up."""
-        self.begin(0.0, lambda: None, life=self._begun_in)
+        """Begin all members anew after the family was given up; if it was given up with those above, all of these too."""
+        if self._parent is not None and self._parent.cause is not None:
+            self._parent.try_again()
+        else:
+            self.begin(0.0, lambda: None, life=self._begun_in)
+
+
+def _never() -> bool:
+    """Be what a beginning is that must not come."""
+    return False
 
 
 def _call_all(thens: Sequence[Then]) -> None:
@@ -274,9 +320,41 @@ def _call_all(thens: Sequence[Then]) -> None:
         then()
 
 
-def _halt_all(members: Sequence[Member], cause: BaseException | None, then: Then, life: int) -> None:
+def _halt_all(
+    members: Sequence[Member], cause: BaseException | None, then: Then, life: int, *, with_siblings: bool = False
+) -> None:
     """Halt the members that have not begun since `life`, the last one first, each after the one before it; then call `then`."""
-    _one_by_one(reversed(members), lambda member, halted: member.halt(cause, halted, life), then)
+
+    def halt(member: Member, halted: Then) -> None:
+        member.halt(cause, halted, life, with_siblings=with_siblings)
+
+    _one_by_one(reversed(members), halt, then)
+
+
+def _give_up_all(members: Sequence[Member], cause: BaseException, then: Then, life: int) -> None:
+    """Give up the members that have not begun since `life`, the last one first, each after the one before it; then call `then`.
+
+    One that is still at a message `SHUTDOWN` seconds later is not waited for.
+    """
+    _one_by_one(reversed(members), lambda member, gone: member.give_up(cause, _in_time(gone), life), then)
+
+
+def _in_time(then: Then) -> Then:
+    """Return what calls `then`, once: when it is called itself, or when `SHUTDOWN` seconds have passed."""
+    first = threading.Lock()
+    alarm: Alarm | None = None
+
+    def once() -> None:
+        if first.acquire(blocking=False):
+            if alarm is not None:
+                alarm.call_off()
+            then()
+
+    try:
+        alarm = ring_at(time.monotonic() + SHUTDOWN, once)
+    except RuntimeError:  # no thread can be had: it is waited for
+        pass
+    return once
 
 
 def _begin_all(

@@ -59,7 +59,7 @@ class Lifecycle:
 
     def begin(self, then: Then) -> None:
         """Make an object and handle messages; then call `then`."""
-        if self.state == "stopped":
+        if self.state == "stopped" or (self._cell.is_ending and self._cell.behaviour is not None):
             then()
             return
         if self._cell.behaviour is not None:
@@ -128,6 +128,8 @@ class Lifecycle:
         match directive:
             case "resume":
                 pass
+            case "restart" if self._cell.is_ending:  # nobody else is concerned, and nothing is waited for
+                self.begin(nothing)
             case "restart" if self._family.concerns_others(self._cell):
                 self._suspend()
                 self._family.regroup(self._cell, cause)
@@ -143,8 +145,10 @@ class Lifecycle:
         delay = self._family.delay()
         if delay > 0:
             self._begin_after(delay, nothing, still)
-        else:
+        elif still():
             self.begin(nothing)
+        else:  # those above are restarted or given up, and it with them
+            self._suspend()
 
     def _begin_after(self, delay: float, then: Then, still: Still) -> None:
         self._suspend()
@@ -158,8 +162,11 @@ class Lifecycle:
             self._cell.events.publish(ActorFailed(address=self._cell.address, error=cause, message_type=name))
 
     def halt(self, cause: BaseException | None) -> None:
-        """Let go of the object, because others of the family are restarted; `begin` follows."""
-        if self.state in ("running", "starting", "restarting"):
+        """Let go of the object, because others of the family are restarted; `begin` follows.
+
+        Not of one that is about to stop: it is nobody's any more, and handles what waits.
+        """
+        if not self._cell.is_ending and self.state in ("running", "starting", "restarting"):
             others = AgentDown(f"{self._cell.address} is restarted with others", actor=self._cell.address)
             self._let_go(others if cause is None else cause, None)
             self._suspend()
@@ -200,11 +207,17 @@ class Lifecycle:
         self._tell_watchers()
 
     def try_again(self) -> bool:
-        """Make the one attempt that an actor that was given up has after a while; whether it has an object now."""
+        """Make the attempt of an actor without an object that is to handle a message; whether it has an object now.
+
+        One that was given up has one after a while; one that is stopped in the middle of a restart, unless it backs off.
+        """
+        if self.state == "restarting" and self._cell.is_ending and not self._family.backs_off:
+            self.begin(nothing)
+            return self._cell.behaviour is not None
         if self.state != "down" or time.monotonic() < self._retry_at:
             return False
         self._retry_at = time.monotonic() + LONGEST_BACKOFF
-        if self._family.members != [self._cell]:
+        if not self._family.is_only(self._cell):
             self._family.try_again()
             return False
         self._family.forgive()

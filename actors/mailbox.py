@@ -35,6 +35,7 @@ class Lanes(Generic[E]):
         "_capacity",
         "_closed",
         "_lock",
+        "_over",
         "_running",
         "_space",
         "_suspended",
@@ -51,6 +52,9 @@ class Lanes(Generic[E]):
         self._user: deque[E] = deque()
         self._capacity = capacity
         self._closed = False
+        """Whether the user lane takes no more."""
+        self._over = False
+        """Whether the system lane takes no more either."""
         self._running = False
         self._suspended = False
         """Whether the user lane waits, however full it is."""
@@ -63,7 +67,7 @@ class Lanes(Generic[E]):
     def put(self, item: E, *, system: bool = False) -> Put:
         """Add `item`; the system lane is never full."""
         with self._lock:
-            if self._closed:
+            if self._closed and (self._over or not system):
                 return CLOSED
             if system:
                 self._system.append(item)
@@ -101,6 +105,7 @@ class Lanes(Generic[E]):
             if not room:
                 return FULL
             self._user.append(item)
+            self.high_water = max(self.high_water, len(self._user))
             return QUEUED if self._suspended else self._accepted()
 
     def suspend(self) -> None:
@@ -127,7 +132,7 @@ class Lanes(Generic[E]):
             return None
 
     def close(self, last: E) -> Put:
-        """Accept nothing more; what waits is still taken, and `last` after it. A second call is refused as closed."""
+        """Accept no more from users; what waits is still taken, and `last` after it. A second call is refused as closed."""
         with self._lock:
             if self._closed:
                 return CLOSED
@@ -138,6 +143,11 @@ class Lanes(Generic[E]):
                 self._space.notify_all()
             return self._accepted()
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is accepted from users."""
+        return self._closed
+
     def oldest(self) -> E | None:
         """Return the message that waits longest in the user lane."""
         with self._lock:
@@ -147,6 +157,7 @@ class Lanes(Generic[E]):
         """Return what was waiting; nobody runs the cell now. With `close`, nothing more is accepted."""
         with self._lock:
             self._closed = self._closed or close
+            self._over = self._over or close
             self._running = False
             left = [*self._system, *self._user]
             self._system.clear()

@@ -84,6 +84,17 @@ def test_what_waited_behind_it_is_handled_once_and_in_order(system: us.ActorSyst
     assert isinstance(replies[0].exception(), us.AgentCrashed)  # what came late changed nothing
 
 
+def test_a_stop_keeps_what_waits_behind_a_message_that_hangs(system: us.ActorSystem) -> None:
+    ref = system.spawn(Hangs, name="a", turn_timeout=LIMIT)
+    replies = [ref.ask_future(message, timeout=WAIT) for message in ("hang", "one", "two")]
+    assert Hangs.entered.wait(WAIT)
+
+    assert ref.stop(WAIT)
+
+    assert isinstance(replies[0].exception(WAIT), us.AgentCrashed)
+    assert [reply.result(WAIT) for reply in replies[1:]] == ["2: one", "2: two"]
+
+
 def test_a_failure_that_comes_late_is_no_second_failure(system: us.ActorSystem) -> None:
     ref = system.spawn(Hangs, name="a", turn_timeout=LIMIT)
 

@@ -144,3 +144,24 @@ def test_a_lane_that_was_closed_waits_for_nothing_more() -> None:
     mailbox.suspend()
 
     assert [mailbox.take(), mailbox.take()] == ["first", "last"]
+
+
+def test_until_the_end_is_taken_a_closed_mailbox_takes_what_the_runtime_sends() -> None:
+    mailbox: Lanes[str] = Lanes()
+    mailbox.put("first")
+    mailbox.close("last")
+
+    assert mailbox.put("user") is Put.CLOSED
+    assert mailbox.put("system", system=True) is Put.QUEUED
+    assert [mailbox.take() for _ in range(4)] == ["system", "first", "last", None]
+
+
+def test_the_most_that_waited_counts_those_that_waited_for_room() -> None:
+    mailbox: Lanes[int] = Lanes(capacity=3)
+    for number in range(3):
+        mailbox.put_waiting(number, WAIT)
+    while mailbox.take() is not None:
+        pass
+    mailbox.put_waiting(4, WAIT)
+
+    assert mailbox.high_water == 3

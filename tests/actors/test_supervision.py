@@ -5,6 +5,7 @@ The rules are those of the Erlang/OTP documentation, Supervisor Behaviour.
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually
 from understudy.actors import actorcell, lifecycle
+from understudy.actors import family as family_module
+from understudy.actors.clockwork import Alarm
 from understudy.actors.family import Family, always
 from understudy.orchestration.supervision import Restart, Strategy
 
@@ -667,11 +670,13 @@ class Held:
     ) -> None:
         self.thens.append(then)
 
-    def halt(self, cause: BaseException | None, then: Callable[[], object], life: int = 0) -> None:
+    def halt(
+        self, cause: BaseException | None, then: Callable[[], object], life: int = 0, *, with_siblings: bool = False
+    ) -> None:
         then()
 
-    def give_up(self, cause: BaseException, life: int = 0) -> None:
-        """Do nothing."""
+    def give_up(self, cause: BaseException, then: Callable[[], object], life: int = 0) -> None:
+        then()
 
     def stop_then(self, then: Callable[[], object]) -> None:
         then()
@@ -712,12 +717,15 @@ class Noted:
             self._begun_in = life
             then()
 
-    def halt(self, cause: BaseException | None, then: Callable[[], object], life: int = 0) -> None:
+    def halt(
+        self, cause: BaseException | None, then: Callable[[], object], life: int = 0, *, with_siblings: bool = False
+    ) -> None:
         self._note("halted", life >= self._begun_in)
         self.halted.append(then)
 
-    def give_up(self, cause: BaseException, life: int = 0) -> None:
+    def give_up(self, cause: BaseException, then: Callable[[], object], life: int = 0) -> None:
         self._note("given up", life >= self._begun_in)
+        then()
 
     def stop_then(self, then: Callable[[], object]) -> None:
         then()
@@ -762,7 +770,7 @@ def test_a_group_that_was_given_up_and_then_halted_with_others_can_be_given_up_a
     family.escalate(ValueError("too often"))
     family.halt(None, lambda: None)
     only.halted.pop()()
-    family.give_up(ValueError("the others too"))
+    family.give_up(ValueError("the others too"), lambda: None)
 
     assert notes == ["only: given up", "only: halted", "only: given up"]
     assert str(family.cause) == "too often"
@@ -812,3 +820,246 @@ def test_an_ask_is_answered_after_a_group_was_restarted_around_a_member_that_fai
     with pytest.raises(us.AgentCrashed):
         a.ask(ValueError("no"), timeout=WAIT)
     assert [system.find(name).ask("x", timeout=WAIT) for name in ("x0", "a", "b", "x")] == [1, 1, 1, 1]
+
+
+def blocked(
+    system: us.ActorSystem, name: str, then: BaseException | None = None
+) -> tuple[us.Future[object], threading.Event]:
+    """Have an actor at a message until the event is set, and then fail if `then` is given."""
+    entered, gate = threading.Event(), threading.Event()
+
+    def hold() -> str:
+        entered.set()
+        assert gate.wait(WAIT)
+        if then is not None:
+            raise then
+        return "done"
+
+    future = system.find(name).ask_future(hold)
+    assert entered.wait(WAIT)
+    return future, gate
+
+
+# --- what ends stays ended
+
+
+@pytest.mark.parametrize(
+    ("strategy", "ended"),
+    [(us.OneForOne(), ""), (us.OneForAll(), "ac"), (us.RestForOne(), "c")],
+    ids=["one for one", "one for all", "rest for one"],
+)
+def test_a_temporary_sibling_ends_where_others_are_restarted_with_the_one_that_failed(
+    system: us.ActorSystem, strategy: Strategy, ended: str
+) -> None:
+    stage = Stage()
+    children = [stage.child("a", "temporary"), stage.child("b"), stage.child("c", "temporary"), stage.child("d")]
+    system.spawn(us.Supervisor("desk", children, strategy=strategy))
+    settled(stage, 4)
+    refs = {name: system.find(name) for name in "abcd"}
+
+    with pytest.raises(us.AgentCrashed):
+        refs["b"].ask(ValueError("no"))
+
+    for name in ended:
+        downs: queue.SimpleQueue[us.Down] = queue.SimpleQueue()
+        refs[name].on_down("test", downs.put)
+        assert str(downs.get(timeout=WAIT).reason) == "no"
+        assert refs[name].stop(WAIT)
+    for name in set("abcd") - set(ended):
+        assert refs[name].ask("x", timeout=WAIT) == 1
+    assert [stage.happened.count(f"stop {name}") for name in "abcd"] == [name in ended for name in "abcd"]
+    assert [stage.happened.count(f"start {name}") for name in "ac"] == [1, 1]
+
+
+def test_a_temporary_actor_begins_again_with_its_whole_group(system: us.ActorSystem) -> None:
+    stage = Stage()
+    inner = us.Supervisor(
+        "inner", [stage.child("a", "temporary"), stage.child("b")], strategy=us.OneForOne(max_restarts=0)
+    )
+    children: list[us.Child | us.Supervisor] = [stage.child("x"), inner]
+    system.spawn(us.Supervisor("outer", children, strategy=us.OneForAll()))
+    settled(stage, 3)
+
+    for name in "xb":  # the group is halted with x, and then given up for b
+        with pytest.raises(us.AgentCrashed):
+            system.find(name).ask(ValueError("no"), timeout=WAIT)
+        settled(stage, {"x": 9, "b": 15}[name])
+        assert [system.find(each).ask("x", timeout=WAIT) for each in "xab"] == [1, 1, 1]
+    assert stage.happened.count("start a") == 3
+
+
+def test_an_actor_that_fails_in_a_group_given_up_with_those_above_does_not_come_back(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, alarms = Stage(), list[Callable[[], object]]()
+
+    def note(at: float, ring: Callable[[], object]) -> None:
+        alarms.append(ring)
+
+    monkeypatch.setattr(actorcell, "ring_at", note)
+    inner = us.Supervisor("inner", [stage.child("a")], strategy=us.OneForOne(max_restarts=5, backoff=(0.1, 0.1)))
+    children: list[us.Child | us.Supervisor] = [stage.child("x"), inner]
+    ref = system.spawn(us.Supervisor("outer", children, strategy=us.OneForOne(max_restarts=0)))
+    settled(stage, 2)
+    failing, gate = blocked(system, "a", LookupError("too"))
+    with pytest.raises(us.AgentCrashed):
+        system.find("x").ask(ValueError("no"))
+    eventually(lambda: not ref.is_alive, "the group is given up, while a is at a message")
+    gate.set()
+    assert isinstance(failing.exception(WAIT), us.AgentCrashed)
+
+    eventually(lambda: given_up(system, "a"), "a is given up")
+    for ring in alarms:  # of its own backoff; there should be none
+        ring()
+    with pytest.raises(us.AgentDown, match="given up"):
+        system.find("a").ask("x", timeout=WAIT)
+    assert stage.happened.count("start a") == 1
+
+
+def test_a_group_that_was_given_up_with_those_above_is_tried_again_with_them(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "LONGEST_BACKOFF", 0.0)
+    stage = Stage()
+    inner = us.Supervisor("inner", [stage.child("a")])
+    children: list[us.Child | us.Supervisor] = [stage.child("x"), inner]
+    ref = system.spawn(us.Supervisor("outer", children, strategy=us.OneForOne(max_restarts=0)))
+    settled(stage, 2)
+    with pytest.raises(us.AgentCrashed):
+        system.find("x").ask(ValueError("no"))
+    eventually(lambda: given_up(system, "a") and given_up(system, "x"), "all are given up")
+
+    with pytest.raises(us.AgentDown):
+        system.find("a").ask("x", timeout=WAIT)
+
+    eventually(lambda: all(system.find(n).is_alive for n in "xa"), "all have started again")
+    assert ref.is_alive
+
+
+# --- the order of an escalation
+
+
+def test_an_escalation_stops_siblings_in_reverse_order_of_their_start(system: us.ActorSystem) -> None:
+    stage = Stage()
+    inner = us.Supervisor("inner", [stage.child("c"), stage.child("d")], strategy=us.OneForAll())
+    children: list[us.Child | us.Supervisor] = [stage.child("a"), stage.child("b"), inner, stage.child("e")]
+    system.spawn(us.Supervisor("outer", children, strategy=us.OneForOne(max_restarts=0)))
+    settled(stage, 5)
+    held, gates = zip(*[blocked(system, name) for name in "acde"], strict=True)
+
+    with pytest.raises(us.AgentCrashed):
+        system.find("b").ask(ValueError("no"))
+    for gate in gates:  # the first one that was started could end first
+        gate.set()
+
+    assert [each.result(WAIT) for each in held] == ["done"] * 4
+    settled(stage, 10)
+    assert stage.since(5) == ["stop b", "stop e", "stop d", "stop c", "stop a"]
+
+
+def test_an_escalation_does_not_wait_for_ever_for_an_actor_that_hangs(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alarms = list[Callable[[], object]]()
+
+    def note(at: float, ring: Callable[[], object]) -> Alarm:
+        alarms.append(ring)
+        return Alarm(ring)
+
+    monkeypatch.setattr(family_module, "ring_at", note)
+    stage = Stage()
+    group(system, stage, us.OneForOne(max_restarts=0))
+    held, gate = blocked(system, "c")
+    with pytest.raises(us.AgentCrashed):
+        system.find("b").ask(ValueError("no"))
+    assert system.find("a").ask("x") == 1  # its turn has not come
+    alarms[0]()
+
+    eventually(lambda: given_up(system, "a"), "a is given up, while c hangs")
+    gate.set()
+    assert held.result(WAIT) == "done"
+    eventually(lambda: given_up(system, "c"), "c is given up when it comes back")
+
+
+# --- stopped in the middle of a restart
+
+
+def test_a_group_goes_on_when_one_of_its_actors_is_stopped_while_all_are_restarted(system: us.ActorSystem) -> None:
+    stage = Stage()
+    ref = group(system, stage, us.OneForAll())
+    held, gate = blocked(system, "b")
+    b = system.find("b")
+    b.stop()
+    with pytest.raises(us.AgentCrashed):
+        system.find("a").ask(ValueError("no"))
+    eventually(lambda: "halt c" in stage.happened, "the others are being halted")
+    gate.set()
+
+    assert held.result(WAIT) == "done"
+    assert b.stop(WAIT)
+    assert [system.find(name).ask("x", timeout=WAIT) for name in "ac"] == [1, 1]
+    assert ref.is_alive
+
+
+@pytest.mark.parametrize("strategy", [us.OneForOne(), us.OneForAll(), us.RestForOne()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("stopped", ["before it fails", "after it failed"])
+def test_a_stop_keeps_what_waits_behind_a_message_that_fails(
+    system: us.ActorSystem, strategy: Strategy, stopped: str
+) -> None:
+    stage = Stage()
+    group(system, stage, strategy)
+    a = system.find("a")
+    other, others_gate = blocked(system, "c")
+    failing, gate = blocked(system, "a", ValueError("no"))
+    waiting = [a.ask_future("x", timeout=WAIT) for _ in range(3)]
+
+    if stopped == "before it fails":
+        a.stop()
+        gate.set()
+    else:
+        gate.set()
+        assert isinstance(failing.exception(WAIT), us.AgentCrashed)
+        a.stop()
+    assert a.stop(WAIT)
+
+    assert [each.result(WAIT) for each in waiting] == [1, 2, 3]
+    others_gate.set()
+    assert other.result(WAIT) == "done"
+    assert [system.find(name).ask("x", timeout=WAIT) for name in "bc"] == [1, 1]
+
+
+def test_a_group_that_is_stopped_while_it_is_restarted_handles_what_waits(system: us.ActorSystem) -> None:
+    stage = Stage()
+    ref = group(system, stage, us.OneForAll())
+    held, gate = blocked(system, "b")
+    waiting = [system.find(name).ask_future("x", timeout=WAIT) for name in "bc"]
+    with pytest.raises(us.AgentCrashed):
+        system.find("a").ask(ValueError("no"))
+    ref.stop()
+    gate.set()
+
+    assert held.result(WAIT) == "done"
+    assert ref.stop(WAIT)
+    assert [each.result(WAIT) for each in waiting] == [1, 1]
+
+
+def test_an_error_in_the_decision_itself_ends_the_actor_and_leaves_nobody_waiting(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage()
+    ref = group(system, stage, us.OneForOne(), "ab")
+
+    def broken(*arguments: object, **options: object) -> None:
+        raise KeyError("a bug of the runtime")
+
+    monkeypatch.setattr(family_module, "decide", broken)
+    failing, gate = blocked(system, "a", ValueError("no"))
+    waiting = system.find("a").ask_future("x", timeout=WAIT)
+    a = system.find("a")
+    gate.set()
+
+    for each in (failing, waiting):
+        assert isinstance(each.exception(WAIT), us.AgentDown)
+    assert a.stop(WAIT)
+    assert system.find("b").ask("x") == 1
+    assert ref.stop(WAIT)

@@ -90,8 +90,8 @@ MUTANTS = (
     Mutant(
         "a group is halted first to last",
         FAMILY,
-        "reversed(members), lambda member, halted",
-        "iter(members), lambda member, halted",
+        "_one_by_one(reversed(members), halt, then)",
+        "_one_by_one(iter(members), halt, then)",
         (f"{TEST_GROUPS}::test_who_is_restarted_and_in_which_order",),
     ),
     Mutant(
@@ -118,16 +118,23 @@ MUTANTS = (
     Mutant(
         "a sibling on its way to a new object spends the budget again",
         FAMILY,
-        "if member in self._unbegun and not starting:",
-        "if False:",
+        "(member in self._unbegun and not starting):",
+        "False:",
         (f"{TEST_GROUPS}::test_a_sibling_that_fails_while_the_group_is_restarted_is_restarted_with_it",),
     ),
     Mutant(
         "a decider that fails restarts",
         FAMILY,
-        '        return "escalate"\n\n    def concerns_others',
-        '        return "restart"\n\n    def concerns_others',
+        '        return "escalate"\n\n    def is_only',
+        '        return "restart"\n\n    def is_only',
         (f"{TEST_GROUPS}::test_a_decider_that_returns_no_directive_escalates_and_says_so",),
+    ),
+    Mutant(
+        "an escalation gives up first to last",
+        FAMILY,
+        "_one_by_one(reversed(members), lambda member, gone",
+        "_one_by_one(iter(members), lambda member, gone",
+        (f"{TEST_GROUPS}::test_an_escalation_stops_siblings_in_reverse_order_of_their_start",),
     ),
     # --- one actor
     Mutant(
@@ -232,8 +239,8 @@ MUTANTS = (
     Mutant(
         "members of a group that has no thread wait for ever",
         ACTORCELL,
-        "lost=lambda _: self._life.be_down(cause)",
-        "lost=lambda _: None",
+        "self._life.be_down(cause)\n            then()",
+        "then()",
         (
             f"{TEST_NO_THREADS}::test_a_group_without_a_thread_to_begin_on_is_given_up_and_begins_with_the_next_messages",
         ),

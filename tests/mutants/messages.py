@@ -20,15 +20,15 @@ MUTANTS = (
     Mutant(
         "a closed mailbox takes one more message",
         MAILBOX,
-        "if self._closed:\n                return CLOSED\n            if system:",
+        "if self._closed and (self._over or not system):\n                return CLOSED\n            if system:",
         "if system:",
         (TEST_MAILBOX,),
     ),
     Mutant(
         "a mailbox is checked and filled under two locks",
         MAILBOX,
-        "if self._closed:\n                return CLOSED\n            if system:",
-        "if self._closed:\n                return CLOSED\n        with self._lock:\n            if system:",
+        "(self._over or not system):\n                return CLOSED\n            if system:",
+        "(self._over or not system):\n                return CLOSED\n        with self._lock:\n            if system:",
         (TEST_MAILBOX,),
     ),
     Mutant(
