@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from .awaited import Place, Wait
 from .commands import nothing
 from .runrecord import RunRecord
 from .slots import Slots, Taken
+from .waiting import graph
 
 IN_LINE = "waiting to be admitted"
 
@@ -26,6 +28,8 @@ class Admission:
     def __init__(self, places: int | None, start: Callable[[RunRecord], object]) -> None:
         self._places: Slots[RunRecord] | None = None if places is None else Slots(places)
         self._start = start
+        self._waits: dict[RunRecord, Wait] = {}
+        """Of those in line, in the graph of who waits for whom: what is under way may wait for one that has no place."""
 
     def enter(self, record: RunRecord) -> None:
         """Start a run as soon as there is a place for it."""
@@ -34,8 +38,12 @@ class Admission:
             self._start(record)
             return
         record.doing = IN_LINE
-        if places.take(record, partial(self._start, record), nothing) is Taken.NOW:
+        if places.take(record, partial(self._admit, record), nothing) is Taken.NOW:
             self._start(record)
+        else:
+            self._waits[record] = graph.begin_unawaited(record.link, Place(places, record), record.scope)
+            if not places.has_in_line(record):  # its turn has come meanwhile
+                self._out_of_line(record)
         if record.phase != "running":  # its end may have come before it stood here, and nobody would take it out
             self.leave(record)
 
@@ -43,3 +51,13 @@ class Admission:
         """Give the place of a run that is over to the first in line; one that stands in line goes out of it."""
         if self._places is not None:
             self._places.release(record)
+            self._out_of_line(record)
+
+    def _admit(self, record: RunRecord) -> None:
+        self._out_of_line(record)
+        self._start(record)
+
+    def _out_of_line(self, record: RunRecord) -> None:
+        wait = self._waits.pop(record, None)
+        if wait is not None:
+            graph.end(wait)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
-from typing import Protocol, TypeAlias, Union
+from typing import Generic, Protocol, TypeAlias, TypeVar, Union
 
 from understudy.ancestry import Link
 from understudy.errors import CircularAgentCall
-from understudy.scope import Scope
+from understudy.scope import Clock, Scope
 
 from .reply import Reply
+from .slots import Holder, Slots
 
 
 class Thing:
@@ -27,6 +28,80 @@ def link_of_thing(id: str) -> Link:
     link = Link(Thing(id), id)
     link.begun_in = ()
     return link
+
+
+class CallLink(Link):
+    """A tool call that may hold a slot; it gives that back when its function returns, whatever else its run waits for.
+
+    Args:
+        run: the run whose call it is.
+    """
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Link) -> None:
+        self.runner = run.runner
+        self.run_id = ""  # nothing is begun in it: a run that the call begins is begun in its run
+        self.begun_in = ()
+        self.over = False
+        self.permits = ()
+        self.run = run
+
+
+class CallScope(Scope):
+    """The scope of a tool call that may hold a slot. What waits in it, or in a scope inside, keeps the slot."""
+
+    __slots__ = ("link",)
+
+    def __init__(self, deadline: float | None, clock: Clock, parent: Scope, link: CallLink) -> None:
+        super().__init__(deadline, clock, parent)
+        self.link = link
+
+
+def call_of(waiter: Link, scope: Scope | None) -> CallLink | None:
+    """Return the call of the run `waiter` that waits in `scope`; None if it can hold no slot, or the wait is of no call."""
+    while scope is not None:
+        if type(scope) is CallScope and scope.link.run is waiter:
+            return scope.link
+        scope = scope.parent
+    return None
+
+
+class SlotHolder(Holder, Protocol):
+    """What may hold a slot that runs wait for."""
+
+    @property
+    def link(self) -> Link | None:
+        """What must go on for it to give the slot back."""
+        ...
+
+
+H = TypeVar("H", bound=SlotHolder)
+
+
+class InLine(ABC):
+    """A place in a line before several slots; any one who holds a slot can end the wait."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def holders(self) -> list[Link]:
+        """Return who holds the slots at this moment; nobody if the wait is over, or one of them is free."""
+
+
+class Place(InLine, Generic[H]):
+    """The place of `member` in the line before `slots`."""
+
+    __slots__ = ("_member", "_slots")
+
+    def __init__(self, slots: Slots[H], member: H) -> None:
+        self._slots = slots
+        self._member = member
+
+    def holders(self) -> list[Link]:
+        found = [holder.link for holder in self._slots.keep_waiting(self._member)]
+        known = [link for link in found if link is not None]
+        return known if len(known) == len(found) else []
 
 
 class Asked:
@@ -88,7 +163,7 @@ class Race(Merged):
 
 
 # `Union`, because a name in quotes has no `|` at run time.
-Awaited: TypeAlias = Union[Link, Asked, "Merged", None]
+Awaited: TypeAlias = Union[Link, Asked, InLine, "Merged", None]
 """None is what can end by means that nobody here knows of: it never leads back."""
 
 
@@ -108,12 +183,12 @@ def awaited_by(future: object) -> Awaited:
 
 
 def links(awaited: Awaited) -> Sequence[Link]:
-    """Return all runs and actors in it, done or not."""
+    """Return all runs and actors in it, done or not; not who holds slots, for these change."""
     if isinstance(awaited, Merged):
         return [link for member in awaited.members for link in links(member)]
     if isinstance(awaited, Asked):
         return (awaited.actor,)
-    return () if awaited is None else (awaited,)
+    return (awaited,) if isinstance(awaited, Link) else ()
 
 
 def choices(awaited: Awaited) -> Sequence[Expecting]:
@@ -135,6 +210,9 @@ def held_by(awaited: Awaited, held: Callable[[Link], bool]) -> list[Link]:
         return [awaited] if not awaited.over and held(awaited) else []
     if awaited is None:
         return []
+    if isinstance(awaited, InLine):
+        holders = awaited.holders()
+        return holders if all(held(link) and not link.over for link in holders) else []
     found: list[Link] = []
     for place, member in enumerate(awaited.members):
         if not awaited.future.expects(place):
@@ -157,9 +235,10 @@ class Wait:
         links: who is in `awaited`, done or not.
         choices: the futures in it that one of several can end.
         refuse: wakes the thread with an error; None where nothing but another's wait can close a circle through this one.
+        of_call: the same wait as one of the tool call that it is part of, if that may hold a slot.
     """
 
-    __slots__ = ("_scope", "awaited", "choices", "links", "refuse", "waiter")
+    __slots__ = ("_scope", "awaited", "choices", "links", "of_call", "refuse", "waiter")
 
     def __init__(self, waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse | None) -> None:
         self.waiter = waiter
@@ -175,6 +254,7 @@ class Wait:
         else:
             self.links, self.choices = links(awaited), choices(awaited)
         self.refuse = refuse
+        self.of_call: Wait | None = None
         self._scope = scope
 
     @property

@@ -11,14 +11,14 @@ from functools import partial
 from math import inf
 from typing import Generic, Self, TypeVar, cast
 
-from understudy.ancestry import Ancestry, current_ancestry
+from understudy.ancestry import Ancestry
 from understudy.handles import Future
 
 from .awaited import Merged, Traceable, awaited_by
 from .clockwork import Alarm, ring_at
 from .endings import Ending, Failure, Member, Rule, Value
 from .reply import Reply
-from .waiting import graph
+from .waiting import callers_here, graph
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -156,7 +156,7 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         return self._wait(timeout).error()
 
     def _wait(self, timeout: float | None) -> Reply[R]:
-        callers = current_ancestry()
+        callers = callers_here()
         look = self._reply.done or (timeout is not None and timeout <= 0)
         if not (self._reply.wait(timeout) if look or not callers else self._wait_in_line(callers, timeout)):
             raise TimeoutError(f"{self._progress()} after {timeout:g} s; the others go on")

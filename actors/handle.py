@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
-from understudy.ancestry import Link, current_ancestry
+from understudy.ancestry import Link
 from understudy.errors import CircularAgentCall
 from understudy.events import Event
 from understudy.handles import RunHandle, RunStatus
@@ -15,7 +15,7 @@ from .awaited import Traceable
 from .reply import Reply
 from .runrecord import RunRecord
 from .telling import events_of
-from .waiting import graph
+from .waiting import callers_here, graph
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -48,7 +48,7 @@ class Handle(RunHandle[object], Traceable):
         return reply
 
     def _wait_in_line(self, reply: Reply[Outcome[object]], timeout: float | None) -> bool:
-        callers = current_ancestry()
+        callers = callers_here()
         if not callers or (timeout is not None and timeout <= 0):  # to look is not to wait
             return reply.wait(timeout)
         record = self._record

@@ -15,6 +15,7 @@ from understudy.session import SessionOverlay
 from understudy.tools import Tool
 
 from .aside import aside
+from .awaited import CallLink, CallScope
 from .progress import Report
 from .reply import Reply, log
 from .slots import Slots
@@ -46,6 +47,7 @@ class RunTool:
     Attributes:
         begun: when, on the monotonic clock.
         deadline: when its time is over; a call that stands in line for a slot has none yet.
+        link: the call in the graph of who waits for whom, if it may hold a slot.
         overdue: whether it was told that its time is over.
         returned: whether the tool came back, which one that hangs may never do.
         superseded: whether the call is tried again meanwhile.
@@ -56,6 +58,7 @@ class RunTool:
         "begun",
         "call",
         "deadline",
+        "link",
         "overdue",
         "record",
         "returned",
@@ -78,6 +81,7 @@ class RunTool:
         self.tool = tool
         self.call = call
         self.slots = slots
+        self.link = None if slots is None else CallLink(record.link)
         self.overdue = False
         self.returned = False
         self.superseded = False
@@ -88,7 +92,10 @@ class RunTool:
         """Begin the time of the call, which may have stood in line before."""
         self.begun = time.monotonic()
         self.deadline = deadline
-        self.scope = Scope(deadline, time.monotonic, self.record.scope)
+        outer, link = self.record.scope, self.link
+        self.scope = (
+            Scope(deadline, time.monotonic, outer) if link is None else CallScope(deadline, time.monotonic, outer, link)
+        )
 
     @property
     def doing(self) -> str:

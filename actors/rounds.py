@@ -5,22 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from contextvars import copy_context
 from math import inf
 from typing import TYPE_CHECKING, cast
 
-from understudy.ancestry import current_ancestry
-from understudy.errors import RunCancelled, ToolTimeout, ToolUnavailable, UnderstudyError
+from understudy.errors import CircularAgentCall, RunCancelled, ToolTimeout, ToolUnavailable, UnderstudyError
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.orchestration.toolerrors import failure_of
 from understudy.tools import Tool
 
-from .awaited import Awaited, Merged
+from .awaited import Place, Wait
 from .clockwork import ring_at
 from .errands import deadlines, refuse
 from .executor import ToolExecutor, error_result, may_repeat, timeout_result
-from .orders import GRACE, Attempt, Executed, RunTool, ToolSlots
+from .orders import GRACE, Attempt, Executed, RunTool
 from .reasons import cancelled
 from .record import Record
 from .reply import Reply
@@ -49,21 +47,19 @@ class Round:
         """Make the calls, and return what came of each, in their order.
 
         Raises:
-            CircularAgentCall: the slots that a call wants are held by runs that wait for this one.
+            CircularAgentCall: the slots that a call wants are held by calls that wait for this run.
         """
         for call in self._calls:
             self._start(call)
         forget = self._record.scope.on_cancel(self._give_up)
         executed: list[Executed] = []
         try:
-            with ExitStack() as waits:
-                awaited = [line for call in self._calls if (line := call.waits_for()) is not None]
-                if awaited:
-                    every = Merged(_Open(), awaited, any_will_do=False)
-                    waits.enter_context(graph.waiting(current_ancestry(), every, self._refuse))
-                for call in self._calls:
-                    self._await(call)
-                    executed.append(self._over(call))  # its thread may not have come to it yet, and the run goes on
+            for call in self._calls:
+                self._await(call)
+                executed.append(self._over(call))  # its thread may not have come to it yet, and the run goes on
+                circle = call.reply.error()
+                if isinstance(circle, CircularAgentCall):
+                    raise circle
         except BaseException:
             self._give_up()
             raise
@@ -82,7 +78,8 @@ class Round:
         came = executed[0]
         if isinstance(came, ToolResult):
             self._tell(call.order.call, came)
-            if came.is_error and failure_of(self._record.agent.run_spec, came) is not None:
+            circle = isinstance(call.reply.error(), CircularAgentCall)
+            if circle or (came.is_error and failure_of(self._record.agent.run_spec, came) is not None):
                 for other in self._calls:
                     if other is not call:
                         other.give_up(RunCancelled(f"{came.name} failed, and that ends the run"))
@@ -103,11 +100,6 @@ class Round:
         for call in self._calls:
             call.give_up(cancelled(self._record))
 
-    def _refuse(self, error: UnderstudyError) -> None:
-        for call in self._calls:
-            if call.waits_for() is not None:
-                call.give_up(error)
-
 
 class Call:
     """One call of a round, over all its attempts. Its driver looks at the time; an alarm does for one that stood in line."""
@@ -121,6 +113,8 @@ class Call:
         """Guards what `look` decides: the driver and an alarm may look at once."""
         self._timed_out = 0
         self._in_line = False
+        self._wait: Wait | None = None
+        """For a slot, in the graph of who waits for whom."""
 
     def begin(self) -> None:
         """Start the call in an executor, as soon as there is a slot for it."""
@@ -137,12 +131,33 @@ class Call:
             case Taken.NEVER:
                 self._unavailable()
             case Taken.LATER:
-                pass
+                self._wait_in_line(order, Place(slots, order))
+
+    def _wait_in_line(self, order: RunTool, place: Place[RunTool]) -> None:
+        """Have the graph know what the call waits for; one whose slots are held by calls that wait for its run is refused."""
+        try:
+            wait = graph.begin(order.record.link, place, order.record.scope)
+        except CircularAgentCall as error:
+            self.give_up(error)
+            return
+        with self._lock:
+            waits = self._in_line and self.order is order
+            if waits:
+                self._wait = wait
+        if not waits:  # its turn has come meanwhile
+            graph.end(wait)
+
+    def _out_of_line(self) -> None:
+        with self._lock:
+            self._in_line = False
+            wait, self._wait = self._wait, None
+        if wait is not None:
+            graph.end(wait)
 
     def _granted(self, order: RunTool) -> None:
         """Start a call that stood in line; its time begins now. On the thread that gave the slot back."""
         order.set_out(deadline_of(order.tool))
-        self._in_line = False
+        self._out_of_line()
         if self.reply.done or not self._look_at(order.deadline):
             order.came_back()
             return
@@ -159,7 +174,7 @@ class Call:
         return True
 
     def _unavailable(self) -> None:
-        self._in_line = False
+        self._out_of_line()
         tool = self.order.tool
         if tool.toolset is None:
             self._fail("all slots that max_parallel allows are held by calls that never came back")
@@ -227,26 +242,11 @@ class Call:
         if not self.reply.fail(why):
             return
         if order.slots is not None and order.slots.leave(order):  # it never began
-            self._in_line = False
+            self._out_of_line()
             order.returned = True
             return
         self._runs.hung.abandon(order, order.record, order.doing, order.begun)
         order.abandon()
-
-    def waits_for(self) -> Awaited:
-        """Return what a call that stands in line waits for; None for one that does not, or not for other runs alone."""
-        slots = self.order.slots
-        if not self._in_line or slots is None:
-            return None
-        ahead = slots.ahead(self.order)
-        links = [order.record.link for order in ahead]
-        if self.order.record.link in links:  # one of this run's own calls has a slot or gets it, and gives it back
-            return None
-        return Merged(_Line(self, slots, ahead), links, any_will_do=not slots.is_single)
-
-    def is_in_line_behind(self, other: RunTool, slots: ToolSlots) -> bool:
-        """Whether the call still waits for a slot that `other` has, or will have before it."""
-        return self._in_line and not self.reply.done and slots.concerns(other)
 
     def executed(self) -> Executed:
         """Return what came of the call, as a result; it must be done."""
@@ -258,25 +258,6 @@ class Call:
         kind: ToolErrorKind = "unavailable" if isinstance(error, ToolUnavailable) else "not_run"
         what = "did not run to its end" if self.order.thread else "did not run"
         return error_result(call, kind, f"{call.name} {what}: {error}"), None
-
-
-class _Open:
-    """What all calls of a round are waited for as; each says for itself whether it is still waited for."""
-
-    def expects(self, place: int) -> bool:
-        return True
-
-
-class _Line:
-    """A place in line, seen as a wait for those who are before it."""
-
-    def __init__(self, call: Call, slots: ToolSlots, ahead: Sequence[RunTool]) -> None:
-        self._call = call
-        self._slots = slots
-        self._ahead = ahead
-
-    def expects(self, place: int) -> bool:
-        return self._call.is_in_line_behind(self._ahead[place], self._slots)
 
 
 class _Teller:

@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Callable
 from enum import Enum, auto
-from itertools import takewhile
 from typing import Generic, Protocol, TypeVar
 
 
@@ -121,20 +120,17 @@ class Slots(Generic[H]):
         for _, refuse in refused.values():
             refuse()
 
-    def ahead(self, call: H) -> list[H]:
-        """Return whom a call in line waits for: for a single slot all before it, for several any one who holds one."""
+    def keep_waiting(self, call: H) -> list[H]:
+        """Return who holds the slots that a call in line waits for, as of now; nobody if it stands in no line or one is free.
+
+        Each of them can end the wait alone: those before it in line have not begun, and give back what they get.
+        """
         with self._lock:
-            before = list(takewhile(lambda other: other is not call, self._line)) if self._limit == 1 else []
-            return [*self._holders, *before]
+            return list(self._holders) if call in self._line and len(self._holders) >= self._limit else []
 
-    def concerns(self, call: H) -> bool:
-        """Whether `call` holds a slot or stands in line; takes no lock."""
-        return call in self._holders or call in self._line
-
-    @property
-    def is_single(self) -> bool:
-        """Whether there is one slot."""
-        return self._limit == 1
+    def has_in_line(self, call: H) -> bool:
+        """Whether a call stands in line."""
+        return call in self._line
 
     @property
     def hung(self) -> int:

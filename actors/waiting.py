@@ -14,11 +14,22 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
-from understudy.ancestry import Ancestry, Link, Runner, check_call, check_depth, circular
+from understudy.ancestry import Ancestry, Link, Runner, check_call, check_depth, circular, current_ancestry
 from understudy.errors import CircularAgentCall
 from understudy.scope import Scope, current_scope
 
-from .awaited import Awaited, Expecting, RaceWait, Refuse, Wait, held_by
+from .awaited import (
+    Awaited,
+    CallLink,
+    CallScope,
+    Expecting,
+    InLine,
+    RaceWait,
+    Refuse,
+    Wait,
+    call_of,
+    held_by,
+)
 
 Walk: TypeAlias = dict[Link, Link | None]
 """What was reached, nearest first -> from where; the start from nowhere."""
@@ -43,9 +54,11 @@ class WaitGraph:
         self._by_target: dict[Link, Waits] = {}
         """Whom a wait may depend on -> the waits, also those for which it is over by now."""
         self._by_choice: dict[Expecting, Waits] = {}
+        self._in_line: Waits = {}
+        """Those for slots. Who holds one is asked when it matters, and is no target."""
 
     def __len__(self) -> int:
-        return sum(len(waits) for waits in list(self._by_waiter.values()))
+        return sum(len(waits) for link, waits in list(self._by_waiter.items()) if not isinstance(link, CallLink))
 
     def check(self, callers: Ancestry, runner: Runner) -> None:
         """Refuse a run of `runner` that `callers` would wait for; call it before anything is done for that run.
@@ -96,7 +109,7 @@ class WaitGraph:
             CircularAgentCall: that would close a circle; nothing waits then.
             RunError: too many would wait for one another.
         """
-        wait = Wait(waiter, awaited, scope, refuse)
+        wait = _wait_of(waiter, awaited, scope, refuse)
         with self._lock:
             self._add(wait)
             try:
@@ -104,6 +117,13 @@ class WaitGraph:
             except BaseException:
                 self._remove(wait)
                 raise
+        return wait
+
+    def begin_unawaited(self, waiter: Link, awaited: Awaited, scope: Scope | None) -> Wait:
+        """Have `waiter` wait as by `begin`; for a run that nobody knows of yet, and whose wait so closes no circle."""
+        wait = Wait(waiter, awaited, scope, None)
+        with self._lock:
+            self._add(wait)
         return wait
 
     def end(self, wait: Wait) -> None:
@@ -116,7 +136,7 @@ class WaitGraph:
         refused: list[tuple[Refuse, CircularAgentCall]] = []
         with self._lock:
             for wait in list(self._by_choice.get(future, ())):
-                path = self._circle(wait)
+                path = None if wait.refuse is None else self._circle(wait)
                 if path is not None and wait.refuse is not None:
                     self._remove(wait)  # so that of two that close one circle only the first is refused
                     refused.append((wait.refuse, circular(*_ids(path))))
@@ -153,8 +173,8 @@ class WaitGraph:
         driving = wait.race.driving
         with self._lock:
             driving.at_work = False
-            may_close = wait.waiter in self._by_target and all(link in self._by_waiter for link in wait.race.links)
-            way = self._circle(wait) if may_close else None  # else nobody waits for it, or a child waits for nobody
+            may_close = all(link in self._by_waiter for link in wait.race.links)  # else a child waits for nobody
+            way = self._circle(wait) if may_close else None
             driving.at_work = way is not None
         return way or ()
 
@@ -164,6 +184,10 @@ class WaitGraph:
             self._by_target.setdefault(link, {})[wait] = None
         for future in wait.choices:
             self._by_choice.setdefault(future, {})[wait] = None
+        if isinstance(wait.awaited, InLine):
+            self._in_line[wait] = None
+        if wait.of_call is not None:
+            self._add(wait.of_call)
 
     def _remove(self, wait: Wait) -> None:
         _take_out(self._by_waiter, wait.waiter, wait)
@@ -171,21 +195,29 @@ class WaitGraph:
             _take_out(self._by_target, link, wait)
         for future in wait.choices:
             _take_out(self._by_choice, future, wait)
+        self._in_line.pop(wait, None)
+        if wait.of_call is not None:
+            self._remove(wait.of_call)
 
     # --- circles: who can never go on; `wait` is in the tables already
 
     def _refuse_circle(self, wait: Wait) -> None:
-        if wait.waiter in self._by_target:  # else nobody waits for it
-            path = self._circle(wait)
-            if path is not None:
-                raise circular(*_ids(path))
+        path = self._circle(wait)
+        if path is not None:
+            raise circular(*_ids(path))
         for link in wait.links:
             if wait.asks(link):
                 self._refuse_recursion(wait)
                 break
 
     def _circle(self, wait: Wait) -> list[Link] | None:
-        """Return a way from the waiter to itself along waits that can never end, `wait` first."""
+        """Return a way from the waiter to itself, or from the call that waits, along waits that can never end, `wait` first."""
+        path = self._circle_of(wait) if self._in_line or wait.waiter in self._by_target else None
+        if path is None and wait.of_call is not None and self._in_line:
+            path = self._circle_of(wait.of_call)
+        return path
+
+    def _circle_of(self, wait: Wait) -> list[Link] | None:
         waiter = wait.waiter
         reached = self._below(wait.held_by(_anybody), _anybody)
         if waiter not in reached:
@@ -200,13 +232,18 @@ class WaitGraph:
         All are held to be stuck until one is found whose waits can all end; then those who wait for it may go on too.
         """
         stuck, due = set(suspects), set(suspects)
+        waiters: dict[Link, list[Link]] = {}
+        for link in suspects:
+            for wait in self._by_waiter.get(link, ()):
+                for held in wait.held_by(stuck.__contains__):
+                    waiters.setdefault(held, []).append(link)
         queue = deque(reversed(suspects))  # the farthest first, for they are the most likely to go on
         while queue:
             link = queue.popleft()
             due.discard(link)
             if link in stuck and not any(w.held_by(stuck.__contains__) for w in self._by_waiter.get(link, ())):
                 stuck.discard(link)
-                for waiter in [w.waiter for w in self._by_target.get(link, ()) if w.waiter in stuck]:
+                for waiter in [each for each in waiters.get(link, ()) if each in stuck]:
                     if waiter not in due:
                         due.add(waiter)
                         queue.append(waiter)
@@ -256,6 +293,30 @@ class WaitGraph:
         """Return `asked`, and whom they called and wait for, directly or through others."""
         waits = self._by_waiter
         return _walk(asked, lambda reached: [link for w in waits.get(reached, ()) for link in w.held_by(w.asks)])
+
+
+def callers_here() -> Ancestry:
+    """Return who waits for this code, as `current_ancestry` does; for a tool call that was given up, the call itself.
+
+    Its run is over and nobody waits for it, but it may hold a slot until its thread comes back.
+    """
+    callers = current_ancestry()
+    scope = None if callers else current_scope()
+    while scope is not None:
+        if type(scope) is CallScope:
+            return (scope.link,)
+        scope = scope.parent
+    return callers
+
+
+def _wait_of(waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse | None) -> Wait:
+    if isinstance(waiter, CallLink):  # its run is over, and yet its slot is not free before it goes on
+        return Wait(waiter, awaited, None, refuse)
+    wait = Wait(waiter, awaited, scope, refuse)
+    call = call_of(waiter, scope)
+    if call is not None:  # it waits until its thread goes on, whether or not anybody wants its result
+        wait.of_call = Wait(call, awaited, None, None)
+    return wait
 
 
 def _anybody(_: Link) -> bool:

@@ -60,6 +60,11 @@ class Scope:
         return None if self.deadline is None else max(0.0, self.deadline - self._clock())
 
     @property
+    def parent(self) -> Scope | None:
+        """The scope that this one is inside of."""
+        return self._parent
+
+    @property
     def cancelled(self) -> bool:
         """Whether the work is no longer wanted; a long loop in a tool should look now and then."""
         scope: Scope | None = self

@@ -11,6 +11,7 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
 from understudy.actors.admission import IN_LINE, Admission
 from understudy.actors.runrecord import RunRecord
+from understudy.actors.waiting import graph
 from understudy.orchestration.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -223,3 +224,44 @@ def test_all_who_stand_in_line_hear_that_their_agent_has_stopped(doors: Doors, a
         assert {type(handle.exception(WAIT)) for handle in handles[1:]} == {us.AgentDown}
         following = us.Agent("other", model=ScriptedModel([says("next")]))
         assert finished(following.run("go", system=system, timeout=WAIT)).text == "next"
+
+
+def test_a_run_that_waits_for_one_which_stands_in_line_behind_it_is_refused(narrow: us.ActorSystem) -> None:
+    later: list[us.RunHandle] = []
+    there = threading.Event()
+
+    def wait_for_the_next() -> str:
+        assert there.wait(WAIT)
+        try:
+            return finished(later[0].result(WAIT)).text
+        except us.CircularAgentCall as error:
+            return " -> ".join(error.path)
+
+    turns = [calls("wait_for_the_next"), says("first")]
+    first = us.Agent("first", model=ScriptedModel(turns), tools=[wait_for_the_next]).submit("go", system=narrow)
+    later.append(us.Agent("second", model=ScriptedModel([says("second")])).submit("go", system=narrow))
+    there.set()
+
+    assert [result.content for result in results_of(first.result(WAIT))] == ["first -> second -> first"]
+    assert finished(later[0].result(WAIT)).text == "second"
+
+
+def test_a_run_in_line_may_be_waited_for_while_another_place_will_be_free(doors: Doors, agent: us.Agent) -> None:
+    later: list[us.RunHandle] = []
+    there = threading.Event()
+
+    def wait_for_the_next() -> str:
+        assert there.wait(WAIT)
+        return finished(later[0].result(WAIT)).text
+
+    with us.ActorSystem("shop", max_runs=2) as system:
+        other = agent.submit("other", system=system)
+        turns = [calls("wait_for_the_next"), says("first")]
+        first = us.Agent("first", model=ScriptedModel(turns), tools=[wait_for_the_next]).submit("go", system=system)
+        later.append(us.Agent("second", model=ScriptedModel([says("second")])).submit("go", system=system))
+        there.set()
+        doors.open("other")
+
+        assert [result.content for result in results_of(first.result(WAIT))] == ["second"]
+        assert finished(other.result(WAIT)).text == "other"
+    assert len(graph) == 0

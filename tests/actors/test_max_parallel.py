@@ -242,6 +242,120 @@ def test_who_was_before_it_in_line_and_comes_to_wait_for_it_closes_a_circle(syst
     assert [result.content for result in results_of(handles["behind"].result(WAIT))] == ["behind"]
 
 
+class Stage:
+    """Runs whose tool has slots: each call says that it is there, waits for its cue, and then maybe for another run."""
+
+    def __init__(self, system: us.ActorSystem, max_parallel: int) -> None:
+        self._system = system
+        self.tool = us.tool(max_parallel=max_parallel, timeout=None)(self.narrow)
+        self.on_stage: list[str] = []
+        self.cues: dict[str, threading.Event] = {}
+        self.partners: dict[str, str] = {}
+        """Who waits for whom."""
+        self.handles: dict[str, us.RunHandle] = {}
+
+    def narrow(self, name: str) -> str:
+        self.on_stage.append(name)
+        assert self.cues[name].wait(WAIT)
+        return self.meet(name)
+
+    def meet(self, name: str) -> str:
+        partner = self.partners.get(name)
+        try:
+            return name if partner is None else f"{name} after {self.handles[partner].result(WAIT).text}"
+        except us.CircularAgentCall as error:
+            return " -> ".join(error.path)
+
+    def enter(self, *names: str) -> None:
+        """Begin runs, one after another; each is on the stage or in line when the next one comes."""
+        for name in names:
+            self.cues[name] = threading.Event()
+            waits = len(waiting_graph)
+            turn = calls("narrow", name=name)
+            agent = us.Agent(name, model=ScriptedModel([turn, says(name)]), tools=[self.tool])
+            self.handles[name] = agent.submit("go", system=self._system)
+            eventually(lambda: name in self.on_stage or len(waiting_graph) > waits, f"{name} is there")  # noqa: B023
+
+    def cue(self, name: str, waits_for: str | None = None) -> None:
+        """Have a call on the stage go on; with `waits_for`, until it waits or is refused."""
+        eventually(lambda: name in self.on_stage, f"{name} is on stage")
+        waits = len(waiting_graph)
+        if waits_for is not None:
+            self.partners[name] = waits_for
+        self.cues[name].set()
+        if waits_for is not None:
+            eventually(lambda: len(waiting_graph) > waits or self.handles[name].done(), f"{name} waits or not")
+
+    def said(self, name: str) -> str:
+        (result,) = results_of(self.handles[name].result(WAIT))
+        return result.content
+
+
+def test_calls_that_got_their_slots_in_line_close_a_circle_with_who_was_behind_them(system: us.ActorSystem) -> None:
+    stage = Stage(system, 2)
+    stage.enter("x", "y", "p", "q", "r")
+    stage.cue("x")
+    stage.cue("y")
+    stage.cue("p", waits_for="r")
+
+    stage.cue("q", waits_for="r")
+
+    assert stage.said("q") == "q -> r -> q"
+    stage.cue("r")
+    assert stage.said("p") == "p after r"
+
+
+def test_a_slot_that_went_to_somebody_who_waits_for_nobody_ends_the_wait(system: us.ActorSystem) -> None:
+    stage = Stage(system, 2)
+    stage.enter("x", "y", "z", "r")
+    stage.cue("y")
+    eventually(lambda: "z" in stage.on_stage, "z has the slot of y")
+
+    stage.cue("x", waits_for="r")
+    stage.cue("z")
+    stage.cue("r")
+
+    assert stage.said("x") == "x after r"
+
+
+def test_a_call_gives_its_slot_back_whatever_other_calls_of_its_run_wait_for(system: us.ActorSystem) -> None:
+    stage = Stage(system, 1)
+    stage.enter("holder")
+    turn = calls("narrow", name="ahead") + calls("meet", name="beside")
+    stage.cues["ahead"] = threading.Event()
+    stage.partners["beside"] = "behind"
+    gate = threading.Event()
+
+    def meet(name: str) -> str:
+        assert gate.wait(WAIT)
+        return stage.meet(name)
+
+    tools: list[us.ToolLike] = [stage.tool, meet]
+    agent = us.Agent("ahead", model=ScriptedModel([turn, says("ahead")]), tools=tools)
+    ahead = agent.submit("go", system=system)
+    eventually(partial(waits_are, 1), "its first call stands in line")
+    stage.enter("behind")
+    gate.set()
+    eventually(partial(waits_are, 3), "its second call waits for who stands behind the first one")
+    for name in ("holder", "ahead", "behind"):
+        stage.cue(name)
+
+    assert [result.content for result in results_of(ahead.result(WAIT))] == ["ahead", "beside after behind"]
+
+
+def test_a_call_that_was_given_up_and_waits_for_who_wants_its_slot_closes_a_circle(system: us.ActorSystem) -> None:
+    stage = Stage(system, 2)
+    stage.enter("x", "y", "r")
+    stage.cue("x", waits_for="r")
+    stage.handles["x"].cancel()
+
+    stage.cue("y", waits_for="r")
+
+    assert stage.said("y") == "y -> r -> y"
+    stage.cue("r")
+    assert stage.said("r") == "r"
+
+
 def test_a_run_that_ends_in_the_moment_of_its_turn_gives_the_slot_back(
     bench: Bench, system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

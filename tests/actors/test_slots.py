@@ -167,11 +167,13 @@ def test_who_leaves_the_line_was_in_it() -> None:
     assert [slots.leave(call) for call in ("holds", "waits", "waits", "nobody")] == [False, True, False, False]
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(1, ["a", "b", "c"]), (2, ["a", "b"])])
-def test_who_is_ahead(limit: int, expected: list[str]) -> None:
+@pytest.mark.parametrize(("limit", "expected"), [(1, ["a"]), (2, ["a", "b"])])
+def test_who_keeps_a_call_waiting_is_who_holds_the_slots_now(limit: int, expected: list[str]) -> None:
     slots: Slots[str] = Slots(limit)
     for call in ("a", "b", "c", "d", "e"):
         slots.take(call, lambda: None, lambda: None)
 
-    assert sorted(slots.ahead("d")) == expected
-    assert [slots.concerns(call) for call in ("a", "e", "nobody")] == [True, True, False]
+    assert sorted(slots.keep_waiting("e")) == expected
+    slots.release("a")
+    assert sorted(slots.keep_waiting("e")) == sorted([*expected[1:], "bc"[limit - 1]])
+    assert [slots.keep_waiting(call) for call in ("a", "b", "nobody")] == [[], [], []]

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, results_of
+from tests.support.wait_programs import Await, Begin, Call, Program, State, drawn, may_deadlock
+from tests.support.wait_stage import perform_all
 from understudy.actors.waiting import graph
 from understudy.testing import FunctionModel, calls, says
 
@@ -134,3 +136,41 @@ def test_waits_in_no_order_never_hang(seed: int) -> None:
     assert all(step in waits for path in numbers for step in pairwise(path))
     if not any(closes(*wait, waits) for wait in waits):
         assert company.refused == {}
+
+
+# --- slots, conversations and places: `python -m tests.soak waits` does many more
+
+
+@pytest.mark.parametrize("first_seed", [0, 1_000_000])
+def test_programs_of_waits_end_and_nothing_is_refused_that_could_have_gone_on(first_seed: int) -> None:
+    some, _ = perform_all(60, first_seed, drawn)
+
+    assert 10 < some < 60  # else they would say little
+
+
+def wait_for(*roots: int) -> Call:
+    return Call(None, (Await("collect", roots, ()),))
+
+
+WORK = Call(0, ())
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (Program((((wait_for(1),),), ((WORK,),)), (1,), ((0, None), (1, None)), None), False),
+        (Program((((wait_for(1),),), ((wait_for(0),),)), (1,), ((0, None), (1, None)), None), True),
+        (Program((((wait_for(1),),), ((WORK,),)), (1,), ((0, None), (1, None)), 1), True),
+        (Program((((wait_for(1),),), ((WORK,),)), (1,), ((0, "a"), (1, "a")), None), True),
+        (Program((((Call(0, (Begin(1, None, waits=True),)),),), ((WORK,),)), (1,), ((0, None),), None), True),
+        (Program((((Call(0, (Begin(1, None, waits=True),)),),), ((WORK,),)), (2,), ((0, None),), None), False),
+        (Program((((Call(0, (Begin(1, None, waits=True),)),),), ((WORK,),)), (2,), ((0, None), (0, None)), None), True),
+        (
+            Program((((Call(None, (Await("first", (1, 0), ()),)),),), ((WORK,),)), (1,), ((0, None), (1, None)), None),
+            False,
+        ),
+    ],
+    ids=["no circle", "circle", "place", "conversation", "slot", "two slots", "two slots, two runs", "first"],
+)
+def test_the_model_knows_what_may_deadlock(program: Program, expected: bool) -> None:
+    assert may_deadlock(State(program)) is expected

@@ -152,8 +152,8 @@ MUTANTS = (
     Mutant(
         "a circle of waiting is not refused",
         WAITING,
-        "if path is not None:\n                raise circular(*_ids(path))",
-        "if False:\n                raise circular(*_ids(path or []))",
+        "if path is not None:\n            raise circular(*_ids(path))",
+        "if False:\n            raise circular(*_ids(path or []))",
         ("tests/actors/test_wait_graphs.py::test_a_wait_is_refused_if_and_only_if_it_would_close_a_circle",),
     ),
     Mutant(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -14,6 +15,8 @@ from pathlib import Path
 from tests.support import wire
 from tests.support.aimock import NotInstalled, installed, serving
 from tests.support.peers import Peer
+from tests.support.wait_programs import drawn
+from tests.support.wait_stage import perform_all
 
 from .endings import end_runs
 from .faults import chaotic, replayed, try_all
@@ -42,15 +45,23 @@ jobs:
   faults   Recorded exchanges behind a server that drops, cuts, delays and refuses (UNDERSTUDY_WIRE names their
            folder), and aimock (node and npm) rolling dice, half and half. Each run must end in an outcome or an error
            of understudy's own, in a minute at most. About 30 runs a second.
+  waits    Random programs of runs that wait for one another, for slots of tools, for conversations and for places of
+           max_runs. Each must end in 5 seconds, and the first wait that is refused must be refused in a state from
+           which a model, searched through, may deadlock. About 50 programs a second.
 """
 
-RUNS = {"endings": 1_000, "mixed": 10_000, "faults": 1_000}
+RUNS = {"endings": 1_000, "mixed": 10_000, "faults": 1_000, "waits": 2_000}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program."""
     options = _parser().parse_args(arguments)
-    jobs: dict[str, Callable[[int], None]] = {"endings": _endings, "mixed": _mixed, "faults": _faults}
+    jobs: dict[str, Callable[[int], None]] = {
+        "endings": _endings,
+        "mixed": _mixed,
+        "faults": _faults,
+        "waits": _waits,
+    }
     for job in options.jobs or list(jobs):
         print(f"{job}:", flush=True)
         try:
@@ -72,7 +83,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "jobs", nargs="*", metavar="JOB", type=_job, help="endings, mixed or faults; all of them if none is named"
+        "jobs",
+        nargs="*",
+        metavar="JOB",
+        type=_job,
+        help="endings, mixed, faults or waits; all of them if none is named",
     )
     sizes = ", ".join([f"{runs:,} for {job}" for job, runs in RUNS.items()])
     parser.add_argument("--runs", type=_positive, metavar="N", help=f"how many runs (default {sizes})")
@@ -137,6 +152,13 @@ def _faults(runs: int) -> None:
     log = Path(tempfile.mkdtemp(prefix="understudy-soak-")) / "aimock.txt"
     with serving(node, installed(npm), log) as address:
         _show(try_all(chaotic(Peer(address)), runs // 2, _progress))
+
+
+def _waits(programs: int) -> None:
+    seed = random.randrange(1_000_000)
+    print(f"  programs from seed {seed} on", flush=True)
+    some, refused = perform_all(programs, seed, drawn)
+    print(f"  {programs:>7,}  ended, {some:,} of them with {refused:,} waits refused", flush=True)
 
 
 def _show(endings: Counter[tuple[str, str]]) -> None:
