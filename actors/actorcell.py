@@ -56,6 +56,7 @@ class ActorCell(Cell):
         "__weakref__",
         "_begun_in",
         "_blocks",
+        "_failed_runs",
         "_gone",
         "_life",
         "_seat",
@@ -87,6 +88,8 @@ class ActorCell(Cell):
         self._blocks = mailbox.when_full == "block"
         self._gone = "has stopped"
         """What those are told who send to it once it takes no more messages."""
+        self._failed_runs = False
+        """Whether it was failed by a run since the last one that ended well."""
         self._begun_in = 0
         """In which life of its family's it has begun last; orders of an earlier one come too late."""
         self._thread = 0
@@ -142,9 +145,16 @@ class ActorCell(Cell):
         self.stop()
         self.stopped.when_done(then)
 
-    def fail(self, cause: BaseException) -> None:
-        """Treat the actor as failed, for a reason that arose outside of its messages."""
-        self._command(lambda: self._life.fail_over(cause, None), nothing)
+    def fail(self, cause: BaseException, run: str = "") -> None:
+        """Treat the actor as failed, for a reason that arose outside of its messages; `run` says in which run, if in one."""
+        self._failed_runs = self._failed_runs or bool(run)
+        self._command(lambda: self._life.fail_over(cause, None, run=run), nothing)
+
+    def worked(self) -> None:
+        """Note that a run of the agent's ended well."""
+        if self._failed_runs:  # every run comes here, and hardly any agent fails
+            self._failed_runs = False
+            self._life.worked()
 
     def send(self, envelope: Envelope, timeout: float) -> Put:
         """Put a user's message; outside of actors, and with the policy `block`, wait up to `timeout` seconds for room."""

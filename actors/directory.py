@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 
 from understudy.errors import AgentDown
 from understudy.orchestration.runner import Runner
-from understudy.orchestration.supervision import OneForOne
+from understudy.orchestration.supervision import OneForOne, RunsInARow
 from understudy.orchestration.supervisors import Child, Supervisor
 
 from .actorcell import ActorCell
@@ -124,7 +124,7 @@ class Directory:
             cell = self._by_definition.get(agent)
             if cell is not None:
                 return cell
-            alone = Family(self._system, ALONE)
+            alone = Family(self._system, ALONE, budget=RunsInARow())
             cell = self._make(Child(agent), agent.id, self._system, alone)
             alone.members.append(cell)
             cell.begin_here()
@@ -155,7 +155,8 @@ class Directory:
         begun: list[ActorCell] = []
         for child in children:
             if self._known(child) is None:
-                family = Family(self._system, strategy)
+                budget = RunsInARow() if child.runner is not None and strategy is ALONE else None
+                family = Family(self._system, strategy, budget=budget)
                 begun.append(self._enter(child, self._system, family))
                 family.members.append(begun[-1])
         return begun

@@ -127,8 +127,7 @@ def execute(order: RunTool) -> Executed:
         if order.overdue or (isinstance(error, RunTimedOut) and order.scope.remaining() == 0.0):
             return timeout_result(call, order.tool.timeout), None
         if fails_agent(order.record.agent, error):
-            order.record.cell.count_failure()
-            order.record.cell.fail(error)
+            order.record.fail_agent(error)
         kind = _kind_of(error, order.record)
         if kind == "raised" and order.record.agent.run_spec.raises(call.name):
             order.record.raised[call.id] = error

@@ -72,6 +72,7 @@ class Family:
         parent: who is told when this family has failed too often; None for a family of the system's own.
         events: where what happens to it is told; None for the family of an actor that stands alone, which tells it itself.
         restart: what the parent does about it.
+        budget: how many failures are borne; None for what the strategy says.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Family:
         parent: Family | None = None,
         events: EventStream | None = None,
         restart: Restart = "transient",
+        budget: RestartBudget | None = None,
     ) -> None:
         self.name = name
         self.restart: Restart = restart
@@ -89,7 +91,7 @@ class Family:
         self._strategy = strategy
         self._parent = parent
         self._events = events
-        self._budget = RestartBudget(strategy)
+        self._budget = RestartBudget(strategy) if budget is None else budget
         self._then: tuple[Then, ...] = ()
         """What follows when all members have begun, of everyone who had them begin; empty while they are not beginning."""
         self._lock = threading.Lock()
@@ -113,15 +115,15 @@ class Family:
 
     # --- called by a member, on its own thread
 
-    def decide(self, member: Member, error: BaseException, *, starting: bool = False) -> Directive:
-        """Return what is to be done about a failure; the budget is shared by all members."""
+    def decide(self, member: Member, error: BaseException, *, starting: bool = False, run: str = "") -> Directive:
+        """Return what is to be done about a failure, of a `run` if it is an agent's; the budget is shared by all members."""
         wanted = self._wanted(error)
         with self._lock:
             if self.cause is not None:
                 return "escalate"  # nobody begins again in a group that is given up
             if self._halted or (member in self._unbegun and not starting):
                 return "restart"  # on its way to a new object already, so nothing is spent
-            return decide(wanted, member.restart, self._budget, time.monotonic())
+            return decide(wanted, member.restart, self._budget, time.monotonic(), run)
 
     def _wanted(self, error: BaseException) -> Directive:
         """Ask the user's decider, outside of the lock; who cannot decide lets the one above decide."""
@@ -140,6 +142,11 @@ class Family:
     def is_only(self, member: Member) -> bool:
         """Whether nobody else, also above, would begin with `member`."""
         return self._parent is None and self.members == [member]
+
+    def worked(self) -> None:
+        """Note that a run of a member's ended well."""
+        with self._lock:
+            self._budget.worked()
 
     def concerns_others(self, member: Member) -> bool:
         """Whether a restart of `member` is more than its own business."""

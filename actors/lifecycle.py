@@ -117,11 +117,13 @@ class Lifecycle:
 
     # --- failing
 
-    def fail_over(self, cause: BaseException, message: object, told: Callable[[], object] = nothing) -> None:
+    def fail_over(
+        self, cause: BaseException, message: object, told: Callable[[], object] = nothing, run: str = ""
+    ) -> None:
         """Do what the family decides about a failure; `told` is called once an object to be replaced has let go."""
         self._tell_failed(cause, message)
         still = self._family.undisturbed()
-        directive = self._family.decide(self._cell, cause)
+        directive = self._family.decide(self._cell, cause, run=run)
         if directive == "restart":
             self._let_go(cause, message)
         told()
@@ -140,6 +142,10 @@ class Lifecycle:
             case "escalate":
                 self.give_up(cause)
                 self._family.escalate(cause)
+
+    def worked(self) -> None:
+        """Note that a run of the agent's ended well."""
+        self._family.worked()
 
     def _restart_alone(self, still: Still) -> None:
         delay = self._family.delay()

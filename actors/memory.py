@@ -7,12 +7,13 @@ run by then, so mostly nobody else is there; if somebody is, the driver waits in
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from understudy.ancestry import current_ancestry
 from understudy.errors import RunError, RunTimedOut, UnderstudyError, in_words
+from understudy.given import WrongReturn, found_instead
 from understudy.memory import InMemoryMemory, Memory, WindowedMemory
 from understudy.messages import Message
 from understudy.orchestration.window import count_new
@@ -111,14 +112,21 @@ def recall(record: Record, epoch: int) -> Sequence[Message]:
     keeper, key = lease.keeper, lease.line.key
     if keeper.is_quick:
         return keeper.memory.load(key)
-    known = list(keeper.call(record, epoch, LOADING, lambda: keeper.memory.load(key)))
+    known = keeper.call(record, epoch, LOADING, lambda: _messages(record, keeper.memory.load(key)))
     record.begin_step(epoch, "starting")
+    return known
+
+
+def _messages(record: Record, loaded: object) -> list[Message]:
+    """Return what a memory loaded as a list, which may run code of the user's."""
+    whose = f"the memory of agent {record.agent.id!r}: load"
+    if not isinstance(loaded, Iterable):
+        raise WrongReturn(f"{whose} must return a sequence of Message objects, got {found_instead(loaded)}")
+    known = list(cast("Iterable[object]", loaded))
     for message in known:
         if not isinstance(message, Message):
-            raise TypeError(
-                f"the memory of agent {record.agent.id!r} must return Message objects, got {type(message).__name__}"
-            )
-    return known
+            raise WrongReturn(f"{whose} must return Message objects, got {found_instead(message)} among them")
+    return cast("list[Message]", known)
 
 
 def _came_between(record: Record, epoch: int) -> int:

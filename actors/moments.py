@@ -20,6 +20,7 @@ from understudy.outcomes import Complete, Incomplete, Outcome, stamp
 from understudy.session import SessionOverlay
 
 from .aside import aside
+from .failsafe import safely
 from .record import Record
 from .reply import log
 from .runrecord import Stale
@@ -145,8 +146,7 @@ class Moments:
             raise
         except BaseException as failure:
             log.error("a callback failed in on_error of run %s", record.run_id, exc_info=failure)
-            record.cell.count_failure()
-            record.cell.fail(failure)
+            safely(record, record.fail_agent, failure)
             return False
         # There is no run to give a text to before it began, and none to give another to if there is no time left.
         if ruling is None or record.machine is None or record.machine.state.phase == "done":

@@ -9,6 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from understudy.errors import ProviderError
+from understudy.given import WrongReturn, found_instead
 from understudy.messages import JsonObject, ModelTurn, Part, ToolResult
 from understudy.orchestration.accounts import account_of
 from understudy.orchestration.run import AgentRun
@@ -152,7 +153,9 @@ class Record(RunRecord):
             prompt, history = self.agent.system_prompt, recall(self, epoch)
             system = prompt if isinstance(prompt, str) else prompt(self.context)
             if not isinstance(system, str):
-                raise TypeError(f"the function given as system_prompt must return a string, got {system!r}")
+                raise WrongReturn(
+                    f"the function given as system_prompt must return a string, got {found_instead(system)}"
+                )
             made = AgentRun(self.agent.run_spec, self.input, history=history, system=system, account=self.account)
             with self.lock:
                 self._check(epoch)

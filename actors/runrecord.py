@@ -317,6 +317,11 @@ class RunRecord(ABC):
     def _hand_back(self, session: SessionState) -> None:
         session.apply(*self.session.lasting_changes())
 
+    def fail_agent(self, cause: BaseException) -> None:
+        """Have the runner's actor fail; all that fails in one run, runs inside of it included, counts as one failure there."""
+        self.cell.count_failure()
+        self.cell.fail(cause, self.root)
+
     def outer_cancelled(self) -> None:
         """End the run because the one that it was begun in was cancelled."""
         self.runs.cancel(self, "the run it was begun in was cancelled")

@@ -20,6 +20,7 @@ from understudy.errors import (
     had_its_retries,
     in_words,
 )
+from understudy.given import WrongReturn
 from understudy.handles import RunPhase
 from understudy.messages import Part
 from understudy.orchestration.pauses import paused_by
@@ -212,6 +213,7 @@ class Runs:
             if not record.hold(epoch):
                 return
             safely(record, self._tokens.over, record)
+            safely(record, record.cell.worked)
             record.end(outcome, "complete", epoch=epoch, commit=commit)
 
     def pause(self, record: Record, epoch: int) -> None:
@@ -239,6 +241,7 @@ class Runs:
     def park(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
         """End the run's stay here with an outcome, to which a token is added unless another run goes on with it."""
         token = "" if record.is_inner else self._keep(record, outcome, epoch)
+        safely(record, record.cell.worked)
         ended = record.end(replace(outcome, token=token), outcome.status, epoch=epoch)
         if token and not ended:
             safely(record, self._tokens.revoke, token)
@@ -272,18 +275,22 @@ class Runs:
             return ""
 
     def crashed(self, record: RunRecord, cause: BaseException, epoch: int) -> None:
-        """Fail the agent, and let the run go on from its record once that is dealt with; too many failures end the run."""
+        """Fail the agent, and let the run go on from its record once that is dealt with; too many failures end the run.
+
+        A function of the user's that returned something else than it should would do so again: it fails the run alone.
+        """
+        wrong = isinstance(cause, WrongReturn)
         with record.lock:
             held = record.is_held_at(epoch)
             if held:
                 record.crashes += (cause,)
                 crashes = len(record.crashes)
-                successor = record.take_over(epoch) if _may_go_on(record, cause) else None
+                successor = record.take_over(epoch) if not wrong and _may_go_on(record, cause) else None
         if not held:  # the run is over or in other hands, so nobody else hears of it
             return log.warning("run %s: a driver failed that no longer had it", record.run_id, exc_info=cause)
         safely(record, self._tell_crashed, record, cause, crashes, successor is None)
-        safely(record, record.cell.count_failure)
-        safely(record, record.cell.fail, cause)
+        if not wrong:
+            safely(record, record.fail_agent, cause)
         if successor is not None:
             log.warning("run %s: its driver failed, and the run goes on", record.run_id, exc_info=cause)
             self._begin(self._start, record, successor)

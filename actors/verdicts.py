@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
 from understudy.errors import RunError, in_words
-from understudy.given import found_instead
+from understudy.given import WrongReturn, found_instead
 from understudy.messages import JsonObject, ModelTurn, ToolCall
 from understudy.orchestration.calls import calls_of, repaired, with_ids
 from understudy.orchestration.outputs import answer_in, final_call
@@ -176,7 +176,9 @@ def _met(record: Record, epoch: int, turn: ModelTurn) -> str | None:
     for criterion in record.agent.criteria:
         met = criterion(context, text)
         if met is not None and not isinstance(met, (bool, str)):
-            raise TypeError(f"criterion {_name_of(criterion)} must return True, False or a reason, got {met!r}")
+            raise WrongReturn(
+                f"criterion {_name_of(criterion)} must return True, False or a reason, got {found_instead(met)}"
+            )
         if met:
             return met if isinstance(met, str) else f"criterion {_name_of(criterion)} was met"
     return None

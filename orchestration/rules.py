@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from understudy.callbacks import AgentCallback
 from understudy.criteria import Criterion, MaxIterationsCriteria
+from understudy.given import WrongReturn, found_instead
 from understudy.session import RunContext
 
 from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, SkipCall, StopRun
@@ -98,8 +99,8 @@ def resolved(rule: InvalidCallRule, context: RunContext, invalid: InvalidCall) -
     assert callable(rule)
     found = rule(context, invalid)
     if found is not None and not isinstance(found, (RetryTurn, RepairCall, SkipCall, FailRun, StopRun)):
-        raise TypeError(
+        raise WrongReturn(
             "the function given as on_invalid_call must return RetryTurn, RepairCall, SkipCall, FailRun, StopRun or "
-            f"None, got {found!r}"
+            f"None, got {found_instead(found)}"
         )
     return found

@@ -14,6 +14,7 @@ from understudy.given import checked_number, checked_whole
 
 DEFAULT_MAX_RESTARTS = 3
 DEFAULT_WITHIN = 5.0
+DEFAULT_FAILED_RUNS = 20  # One caller's mistake fails some runs; so many without a success are the agent's own fault.
 LONGEST_BACKOFF = 30.0  # Seconds. What does not work after half a minute needs a person more than another second.
 JITTER = 0.2  # Share of a backoff that chance may take off, so that actors that failed together come back apart.
 
@@ -94,19 +95,29 @@ class RestartBudget:
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
-        self._spent: deque[float] | None = None
-        """When restarts were spent; made for the first, for most actors are never restarted."""
+        self._spent: deque[tuple[float, str]] | None = None
+        """When restarts were spent, and for which run; made for the first, for most actors are never restarted."""
 
-    def spend(self, now: float) -> bool:
-        """Take one restart at `now`; False if none is left. The period's end belongs to the period."""
+    def spend(self, now: float, run: str = "") -> bool:
+        """Take one restart at `now`; False if none is left. The period's end belongs to the period.
+
+        Args:
+            now: on the clock that restarts were taken on so far.
+            run: which run the actor failed of, if it was one: all failures of one run in a period take one restart.
+        """
         if self._spent is None:
             self._spent = deque()
-        while self._spent and now - self._spent[0] > self._strategy.within:
+        while self._spent and now - self._spent[0][0] > self._strategy.within:
             self._spent.popleft()
+        if run and any(run == other for _, other in self._spent):
+            return True
         if len(self._spent) >= self._strategy.max_restarts:
             return False
-        self._spent.append(now)
+        self._spent.append((now, run))
         return True
+
+    def worked(self) -> None:
+        """Note that a run ended well; nothing, where a period says which failures count."""
 
     def delay(self, chance: float) -> float:
         """Return the seconds to wait before the restart that was spent last; `chance` is from 0 up to 1."""
@@ -121,7 +132,36 @@ class RestartBudget:
         self._spent = None
 
 
-def decide(wanted: Directive, restart: Restart, budget: RestartBudget, now: float) -> Directive:
+class RunsInARow(RestartBudget):
+    """What is borne of an agent that nobody gave a strategy: failed runs in a row, however far apart, with no success between.
+
+    Args:
+        limit: so many runs give the agent up.
+    """
+
+    def __init__(self, limit: int = DEFAULT_FAILED_RUNS) -> None:
+        super().__init__(OneForOne())
+        self._limit = limit
+        self._failed: set[str] | None = None
+        """The runs since the last success; made for the first, as above."""
+
+    def spend(self, now: float, run: str = "") -> bool:
+        if not run:
+            return super().spend(now)
+        if self._failed is None:
+            self._failed = set()
+        self._failed.add(run)
+        return len(self._failed) < self._limit
+
+    def worked(self) -> None:
+        self._failed = None
+
+    def renew(self) -> None:
+        super().renew()
+        self._failed = None
+
+
+def decide(wanted: Directive, restart: Restart, budget: RestartBudget, now: float, run: str = "") -> Directive:
     """Return what is to be done about a child that failed at `now`; a restart is taken from the budget.
 
     Args:
@@ -129,9 +169,10 @@ def decide(wanted: Directive, restart: Restart, budget: RestartBudget, now: floa
         restart: the child's restart type.
         budget: what is left of the strategy's restarts.
         now: on the clock that the budget was spent on so far.
+        run: which run it failed of; empty if it was none.
     """
     if wanted != "restart":
         return wanted
     if restart == "temporary":
         return "stop"
-    return "restart" if budget.spend(now) else "escalate"
+    return "restart" if budget.spend(now, run) else "escalate"

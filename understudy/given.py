@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from understudy.messages import JsonValue
 
 
+class WrongReturn(TypeError):
+    """A function of the user's returned something else than it should. It would do so again, so nothing is tried again."""
+
+
 def found_instead(given: object) -> str:
     """Say what a user's function returned: None, or its type; not its value, which may hold what users say.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 import pytest
 
@@ -235,9 +235,11 @@ def test_others_of_its_group_are_restarted_with_it(system: us.ActorSystem) -> No
 
 
 def test_an_agent_that_fails_too_often_is_given_up_and_says_why(system: us.ActorSystem) -> None:
-    ref = system.spawn(sick(3), strategy=us.OneForOne(max_restarts=1))
+    ref = system.spawn(sick(9), strategy=us.OneForOne(max_restarts=1, within=60))
 
-    with pytest.raises(us.AgentDown, match="shop/clerk failed too often.*LookupError: 1 to come") as caught:
+    with pytest.raises(us.AgentCrashed):  # its three failures count once
+        ref.run("hi")
+    with pytest.raises(us.AgentDown, match="shop/clerk failed too often.*LookupError: 5 to come") as caught:
         ref.run("hi")
     with pytest.raises(us.AgentDown):
         ref.run("again")
@@ -245,6 +247,130 @@ def test_an_agent_that_fails_too_often_is_given_up_and_says_why(system: us.Actor
     assert isinstance(caught.value.__cause__, LookupError)
     assert not ref.is_alive
     assert "shop/clerk" in system.health().advice
+
+
+def fails_for_want_of_deps(**definition: Any) -> us.Agent:
+    """Make an agent whose prompt needs the caller's `deps`."""
+
+    def prompt(context: us.RunContext) -> str:
+        deps: Any = context.deps
+        return f"You serve {deps['name']}."
+
+    return us.Agent("clerk", model=FunctionModel(lambda request: says("ok")), system_prompt=prompt, **definition)
+
+
+def test_callers_that_do_something_wrong_take_the_agent_from_nobody_else(system: us.ActorSystem) -> None:
+    agent = fails_for_want_of_deps()
+
+    for number in range(100):
+        wrong = agent.submit("hi", system=system).exception(WAIT)
+        assert isinstance(wrong, us.AgentCrashed)
+        assert [type(cause) for cause in wrong.causes] == [TypeError] * 3
+        if number % 19 == 18:  # so many runs in a row are borne, and a success begins the count anew
+            assert finished(agent.run("hi", deps={"name": "Ada"}, system=system)).text == "ok"
+
+
+@pytest.mark.parametrize("spawned", [True, False], ids=["spawned", "not spawned"])
+def test_an_agent_is_given_up_when_twenty_runs_in_a_row_failed_it(system: us.ActorSystem, spawned: bool) -> None:
+    agent = fails_for_want_of_deps()
+    if spawned:
+        system.spawn(agent)
+
+    found = [type(agent.submit("hi", system=system).exception(WAIT)) for _ in range(21)]
+
+    assert found == [us.AgentCrashed] * 19 + [us.AgentDown] * 2
+
+
+def test_the_runs_inside_of_one_run_that_fail_an_agent_count_as_one(system: us.ActorSystem) -> None:
+    agent = fails_for_want_of_deps()
+    together = us.ParallelAgent("all", [agent] * 30, on_error="collect")
+
+    with pytest.raises(Exception, match="every child of 'all' failed"):
+        together.run("hi", system=system)
+
+    assert finished(agent.run("hi", deps={"name": "Ada"}, system=system)).text == "ok"
+
+
+class Locked(us.InMemoryMemory):
+    """A memory whose store cannot be written to."""
+
+    def append(self, key: us.ConversationKey, messages: Sequence[us.Message], run_id: str = "") -> None:
+        raise OSError("database is locked")
+
+
+class Wrong:
+    """Functions of a user's that fail of what their caller gave."""
+
+    @staticmethod
+    def callback() -> dict[str, Any]:
+        class Reads(us.AgentCallback):
+            def before_model_call(self, ctx: us.RunContext, request: us.ModelRequest) -> us.CallbackAction:
+                deps: Any = ctx.deps
+                return us.OverrideResponse(deps["name"])
+
+        return {"callbacks": [Reads()]}
+
+    @staticmethod
+    def criterion() -> dict[str, Any]:
+        def judge(ctx: us.RunContext, text: str) -> bool:
+            deps: Any = ctx.deps
+            return bool(deps["name"])
+
+        return {"criteria": [judge]}
+
+    @staticmethod
+    def validator() -> dict[str, Any]:
+        import pydantic
+
+        class Answer(pydantic.BaseModel):
+            n: int
+
+            @pydantic.field_validator("n")
+            @classmethod
+            def check(cls, n: int) -> int:
+                raise LookupError("no such table")
+
+        return {"output_type": Answer, "model": FunctionModel(lambda request: says('{"n": 1}'))}
+
+    @staticmethod
+    def memory() -> dict[str, Any]:
+        return {"memory": Locked()}
+
+
+@pytest.mark.parametrize("make", [Wrong.callback, Wrong.criterion, Wrong.validator, Wrong.memory])
+def test_a_function_of_the_user_s_that_fails_a_run_each_time_leaves_the_agent_to_others(
+    make: Callable[[], dict[str, Any]], system: us.ActorSystem
+) -> None:
+    model = FunctionModel(lambda request: says("ok"))
+    agent = us.Agent("clerk", **{"model": model, **make()})
+
+    for _ in range(5):
+        error = agent.submit("hi", system=system, conversation_id="c").exception(WAIT)
+        assert isinstance(error, us.AgentCrashed)
+        assert len(error.causes) == 3
+
+    assert figures(system, "shop/clerk").state == "running"
+
+
+def test_a_function_of_the_user_s_that_returns_something_wrong_fails_its_run_and_restarts_nothing(
+    system: us.ActorSystem,
+) -> None:
+    asked: list[int] = []
+
+    def prompt(context: us.RunContext) -> Any:
+        asked.append(1)
+        return 7
+
+    agent = us.Agent("clerk", model=FunctionModel(lambda request: says("ok")), system_prompt=prompt)
+
+    with pytest.raises(
+        us.AgentCrashed, match="failed once.*system_prompt must return a string, got a value of"
+    ) as caught:
+        agent.run("hi", system=system)
+
+    assert isinstance(caught.value.__cause__, TypeError)
+    assert asked == [1]
+    assert (figures(system, "shop/clerk").failed, figures(system, "shop/clerk").restarts) == (0, 0)
 
 
 def test_an_agent_that_was_given_up_is_tried_again(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,7 +168,7 @@ def test_a_criterion_that_answers_neither_yes_nor_no_nor_why_fails_the_agent() -
     with pytest.raises(us.AgentCrashed) as caught:
         judged(says("Seven."), by=[odd]).run("go")
 
-    assert str(caught.value.__cause__) == "criterion 'odd' must return True, False or a reason, got 7"
+    assert str(caught.value.__cause__) == "criterion 'odd' must return True, False or a reason, got a value of type int"
 
 
 def test_a_question_to_a_person_is_not_judged() -> None:

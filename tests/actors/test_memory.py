@@ -438,7 +438,7 @@ def test_what_is_no_history_is_not_shown_to_the_model() -> None:
             return ["hello"]  # type: ignore[list-item]  # pyright: ignore[reportReturnType]
 
     agent = agent_with(Rubbish())
-    with pytest.raises(us.AgentCrashed, match="must return Message objects, got str"):
+    with pytest.raises(us.AgentCrashed, match="must return Message objects, got a value of type str"):
         agent.run("go", conversation_id="c-42")
     assert seen_by(agent) == []
 

@@ -143,6 +143,7 @@ MUTANTS = (
         "            commit = remember(record, outcome.messages, epoch) if isinstance(record, Record) else None\n"
         "            if not record.hold(epoch):\n                return\n"
         "            safely(record, self._tokens.over, record)\n"
+        "            safely(record, record.cell.worked)\n"
         '            record.end(outcome, "complete", epoch=epoch, commit=commit)',
         '            record.end(outcome, "complete", epoch=epoch)\n'
         "            (remember(record, outcome.messages, epoch) or int)()",

@@ -116,8 +116,8 @@ MUTANTS = (
     Mutant(
         "a driver that has the run no more closes its text",
         "actors/runs.py",
-        "            if not record.hold(epoch):\n                return\n            safely(record, self._tokens.over, record)\n            record.end(",
-        "            safely(record, self._tokens.over, record)\n            record.end(",
+        "            if not record.hold(epoch):\n                return\n            safely(record, self._tokens.over, record)\n",
+        "            safely(record, self._tokens.over, record)\n",
         ("tests/actors/test_stored_pauses.py::test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store",),
     ),
     Mutant(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from understudy.orchestration.supervision import (
@@ -11,6 +13,7 @@ from understudy.orchestration.supervision import (
     Restart,
     RestartBudget,
     RestForOne,
+    RunsInARow,
     Strategy,
     decide,
 )
@@ -34,6 +37,36 @@ def test_a_restart_is_borne_while_fewer_than_the_limit_lie_in_the_window(
     budget = RestartBudget(limit)
 
     assert [budget.spend(now) for now in failures] == borne
+
+
+def test_the_failures_of_one_run_in_a_period_take_one_restart() -> None:
+    budget = RestartBudget(OneForOne(max_restarts=2, within=5))
+
+    runs = ["a", "a", "b", "a", "b", "c", "c"]
+    assert [budget.spend(float(now), run) for now, run in enumerate(runs[:4])] == [True] * 4
+    assert [budget.spend(4.0, run) for run in runs[4:]] == [True, False, False]
+    assert budget.spend(5.5, "c")  # the restart for "a" is no more in the window
+
+
+def test_so_many_different_runs_in_a_row_are_too_many_however_far_apart_they_fail() -> None:
+    budget = RunsInARow(3)
+
+    assert [budget.spend(now, run) for now, run in [(0.0, "a"), (9.0, "a"), (1e6, "b"), (2e6, "c")]] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("begin_anew", [RunsInARow.worked, RunsInARow.renew])
+def test_a_success_or_a_new_attempt_begins_the_count_of_runs_anew(begin_anew: Callable[[RunsInARow], None]) -> None:
+    budget = RunsInARow(2)
+    budget.spend(0.0, "a")
+
+    begin_anew(budget)
+
+    assert [budget.spend(0.0, "b"), budget.spend(0.0, "c")] == [True, False]
 
 
 def test_a_renewed_budget_is_whole_again() -> None:
