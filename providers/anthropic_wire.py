@@ -28,7 +28,7 @@ from understudy.messages import (
 
 from .endings import neutral
 from .output_formats import anthropic_format
-from .reader import WrongShape, arguments, as_object, as_text, count, inner, items, sendable, text, total
+from .reader import WrongShape, arguments, as_object, as_text, count, inner, items, kept, sendable, text, total
 from .resultparts import split
 from .settings import lay_over, refuse
 
@@ -240,7 +240,7 @@ def _part(block: JsonObject) -> Part:
             given, bad = arguments(block.get("input"))
             return ToolCall(text(block, "id"), as_text(block.get("name"), "tool_use.name"), given, bad)
         case _:
-            return OpaquePart(block)
+            return OpaquePart(kept(block, "content[]"))
 
 
 def _usage(usage: JsonObject) -> Usage:
@@ -254,5 +254,5 @@ def _usage(usage: JsonObject) -> Usage:
         cached_tokens=read,
         cache_write_tokens=written,
         reasoning_tokens=count(inner(usage, "output_tokens_details"), "thinking_tokens"),
-        raw=usage,
+        raw=kept(usage, "usage"),
     )

@@ -27,7 +27,20 @@ from understudy.messages import (
 
 from .endings import neutral
 from .output_formats import google_format
-from .reader import WrongShape, arguments, as_object, as_text, count, inner, is_object, items, sendable, text, total
+from .reader import (
+    WrongShape,
+    arguments,
+    as_object,
+    as_text,
+    count,
+    inner,
+    is_object,
+    items,
+    kept,
+    sendable,
+    text,
+    total,
+)
 from .resultparts import introduced, split
 from .settings import lay_over, refuse
 
@@ -259,7 +272,7 @@ def _part(part: JsonObject) -> Part | None:
         if part.get("thought") is True:
             return ReasoningPart(words, signature)
         return TextPart(words, signature) if words or signature else None
-    return OpaquePart(part)
+    return OpaquePart(kept(part, "content.parts[]"))
 
 
 def _usage(usage: JsonObject) -> Usage:
@@ -270,5 +283,5 @@ def _usage(usage: JsonObject) -> Usage:
         output_tokens=total(count(usage, "candidatesTokenCount"), thoughts),
         cached_tokens=count(usage, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
-        raw=usage,
+        raw=kept(usage, "usageMetadata"),
     )

@@ -36,6 +36,7 @@ from .reader import (
     is_array,
     is_object,
     items,
+    kept,
     sendable,
     text,
     written,
@@ -286,13 +287,13 @@ def _block(block: JsonObject) -> Part:
     """Mistral API, Chat: content may be a list of text, thinking and other chunks."""
     if block.get("type") == "text":
         return TextPart(text(block, "text"))
-    return OpaquePart(block)
+    return OpaquePart(kept(block, "message.content[]"))
 
 
 def _kept(message: JsonObject) -> list[Part]:
     """OpenRouter API, Reasoning tokens: `reasoning_details` go back as they came."""
     details = message.get("reasoning_details")
-    return [OpaquePart({"reasoning_details": details})] if details else []
+    return [OpaquePart(kept({"reasoning_details": details}, "message.reasoning_details"))] if details else []
 
 
 def _calls(message: JsonObject) -> list[Part]:
@@ -320,5 +321,5 @@ def _usage(body: JsonObject) -> Usage:
         # DeepSeek API, Context caching has its own name for it.
         cached_tokens=count(usage, "prompt_cache_hit_tokens") if cached is None else cached,
         reasoning_tokens=count(inner(usage, "completion_tokens_details"), "reasoning_tokens"),
-        raw=usage,
+        raw=kept(usage, "usage"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import NoReturn, TypeGuard
 
 from understudy.messages import JsonObject, JsonValue, ToolCall
@@ -16,14 +17,18 @@ class WrongShape(ValueError):
     """JSON that is not what the API promises; says where, what was expected and what came."""
 
 
-def parse(text: str | bytes) -> JsonValue:
+def parse(text: str | bytes, *, in_range: bool = True) -> JsonValue:
     """Read JSON as RFC 8259 has it.
+
+    Args:
+        text: the JSON.
+        in_range: refuse a number that no float can hold, such as 1e999; otherwise it is read as an infinite one.
 
     Raises:
         ValueError: it is none; Python's own NaN and Infinity are none either.
     """
     try:
-        value: JsonValue = json.loads(text, parse_constant=_no_constant)
+        value: JsonValue = json.loads(text, parse_constant=_no_constant, parse_float=_finite if in_range else float)
     except RecursionError:
         problem = "nested too deeply"
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -36,6 +41,13 @@ def parse(text: str | bytes) -> JsonValue:
 
 def _no_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    if not isfinite(number):
+        raise ValueError(f"{word[:20]} is a number out of range")
+    return number
 
 
 def written(value: JsonValue) -> str:
@@ -94,6 +106,13 @@ def inner(source: JsonObject, key: str) -> JsonObject:
     return value if is_object(value) else {}
 
 
+def kept(source: JsonObject, where: str) -> JsonObject:
+    """Return an object that is kept as it came, and perhaps sent back; `where` names it in the error."""
+    if not _is_in_range(source):
+        raise WrongShape(f"{where} must hold numbers in the range of a float")
+    return source
+
+
 def text(source: JsonObject, key: str) -> str:
     """Return the string under `key`, or an empty one where there is none."""
     value = source.get(key)
@@ -101,9 +120,9 @@ def text(source: JsonObject, key: str) -> str:
 
 
 def count(source: JsonObject, key: str) -> int | None:
-    """Return the whole number under `key`, or None where there is none."""
+    """Return the whole number under `key`, or None where there is none that counts something: it must not be negative."""
     value = source.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def total(*numbers: int | None) -> int | None:
@@ -118,7 +137,7 @@ def arguments(value: JsonValue) -> tuple[JsonObject, str | None]:
     OpenAI API, Chat completions: they are JSON in a string that the model wrote, so it may be empty or broken.
     """
     if is_object(value):
-        return value, None
+        return (value, None) if _is_in_range(value) else ({}, json.dumps(value))
     if value is None:
         return {}, None
     if not isinstance(value, str):
@@ -130,6 +149,15 @@ def arguments(value: JsonValue) -> tuple[JsonObject, str | None]:
     except ValueError:
         return {}, value
     return (parsed, None) if is_object(parsed) else ({}, value)
+
+
+def _is_in_range(value: JsonValue) -> bool:
+    """Whether every number is finite: what was read leniently may hold others, which no API takes back."""
+    if isinstance(value, float):
+        return isfinite(value)
+    if is_object(value):
+        return all(map(_is_in_range, value.values()))
+    return not is_array(value) or all(map(_is_in_range, value))
 
 
 def sendable(call: ToolCall) -> JsonObject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import pickle
 import subprocess
@@ -23,6 +24,7 @@ from tests.support.http import (
     FakeTime,
     closed_port,
 )
+from tests.support.wire import obj
 from understudy.errors import (
     AuthenticationError,
     BadReply,
@@ -406,6 +408,81 @@ def test_a_turn_that_anthropic_paused_goes_back_as_it_came() -> None:
         {"role": "user", "content": [{"type": "text", "text": "How many?"}]},
         {"role": "assistant", "content": blocks},
     ]
+
+
+def calling(provider: str, arguments: str) -> httpx.Response:
+    """Answer with a call whose arguments are this text, in the provider's own form."""
+    call = f'{{"id": "a", "name": "look", "input": {arguments}, "args": {arguments}, "type": "tool_use"}}'
+    function = f'{{"name": "look", "arguments": {json.dumps(arguments)}}}'
+    match provider:
+        case "openai":
+            body = f'{{"choices": [{{"message": {{"tool_calls": [{{"id": "a", "function": {function}}}]}}}}]}}'
+        case "anthropic":
+            body = f'{{"content": [{call}], "stop_reason": "tool_use"}}'
+        case _:
+            body = (
+                f'{{"candidates": [{{"content": {{"parts": [{{"functionCall": {call}}}]}}, "finishReason": "STOP"}}]}}'
+            )
+    return httpx.Response(200, text=body)
+
+
+@pytest.mark.parametrize("arguments", ['{"x": 1e999}', '{"x": {"y": [1, -1e999]}}'])
+@pytest.mark.parametrize("provider", sorted(MAKERS))
+def test_a_number_that_no_float_can_hold_is_no_argument(provider: str, arguments: str) -> None:
+    ran: list[float] = []
+
+    def look(x: float) -> str:
+        """Look."""
+        ran.append(x)
+        return "seven"
+
+    answers = Answers(calling(provider, arguments), ok(REPLIES[provider]))
+
+    outcome = us.Agent("clerk", model=MAKERS[provider](answers, "k"), tools=[look]).run("Go")
+
+    assert ran == []
+    assert [r.error_kind for m in outcome.messages for r in m.tool_results] == ["bad_json"]
+    assert outcome.text == "Hi."
+
+
+def test_openais_arguments_that_hold_nan_are_no_json() -> None:
+    call = openai(Answers(calling("openai", '{"x": NaN}'))).complete(HELLO).tool_calls[0]
+
+    assert (call.arguments, call.bad_arguments) == ({}, '{"x": NaN}')
+
+
+@pytest.mark.parametrize(
+    ("provider", "body"),
+    [
+        ("openai", '{"choices": [{"message": {"content": "Hi."}}], "usage": {"cost": 1e999}}'),
+        ("openai", '{"choices": [{"message": {"content": "Hi.", "reasoning_details": [1e999]}}]}'),
+        ("anthropic", '{"content": [{"type": "odd", "n": 1e999}], "stop_reason": "end_turn"}'),
+        ("gemini", '{"candidates": [{"content": {"parts": [{"odd": 1e999}]}, "finishReason": "STOP"}]}'),
+    ],
+)
+def test_a_number_that_could_not_be_sent_back_is_a_bad_reply(provider: str, body: str) -> None:
+    with pytest.raises(BadReply, match="range"):
+        MAKERS[provider](Answers(httpx.Response(200, text=body)), "k").complete(HELLO)
+
+
+COUNTS: dict[str, tuple[str, str, str]] = {
+    "openai": ("usage", "prompt_tokens", "completion_tokens"),
+    "anthropic": ("usage", "input_tokens", "output_tokens"),
+    "gemini": ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
+    "vertex": ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
+}
+
+
+@pytest.mark.parametrize("strange", [-3200, "12", 1.5, True])
+@pytest.mark.parametrize("provider", sorted(COUNTS))
+def test_a_count_that_can_be_none_is_not_counted_and_kept_as_it_came(provider: str, strange: JsonValue) -> None:
+    where, asked, answered = COUNTS[provider]
+    reply = {**obj(REPLIES[provider]), where: {asked: strange, answered: 2}}
+
+    usage = MAKERS[provider](Answers(ok(reply)), "k").complete(HELLO).usage
+
+    assert (usage.input_tokens, usage.output_tokens) == (None, 2)
+    assert usage.raw[asked] == strange
 
 
 def test_an_error_inside_a_good_status_is_an_error() -> None:
