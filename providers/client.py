@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from understudy.errors import AuthenticationError, ProviderError
-from understudy.messages import JsonObject, ModelRequest, ModelTurn
+from understudy.messages import JsonObject, JsonValue, ModelRequest, ModelTurn
 
 from .connections import Connections
 from .credentials import KeySource, Secret
@@ -202,17 +202,25 @@ class HttpModel(ABC):
         try:
             value = parse(reply.body, in_range=False)  # for a model may write such a number into its arguments
             hidden = embedded_failure(value, clean, provider=self.provider)
-            turn = self._decode(as_object(value, "the body")) if hidden is None else None
+            if hidden is None:
+                turn = self._decode(as_object(value, "the body"))
         except WrongShape as error:
             raise not_json(outgoing, replace(reply, body=clean), str(error)) from None
         except ValueError as error:
             raise not_json(outgoing, replace(reply, body=clean), f"not JSON: {error}") from None
-        if hidden is None:
-            assert turn is not None
-            if turn.finish_reason != "other":
-                return turn
-            hidden = unfinished(turn, self.provider)
-        raise hidden
+        if hidden is not None:
+            hidden.partial = self._half(value)
+            raise hidden
+        if turn.finish_reason == "other":
+            raise unfinished(turn, self.provider)
+        return turn
+
+    def _half(self, value: JsonValue) -> ModelTurn | None:
+        """Return what came of a turn beside its error, if anything did."""
+        try:
+            return self._decode(as_object(value, "the body"))
+        except WrongShape:
+            return None
 
 
 def _hide(key: Secret, error: BaseException) -> None:

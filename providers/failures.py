@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from understudy.errors import AuthenticationError, ProviderError, ProviderTimeout, RateLimited
 from understudy.messages import JsonObject, JsonValue
 
-from .reader import inner, is_array, is_object, items, parse, text
+from .reader import is_array, is_object, items, parse, text
 
 QUOTED = 200  # Characters of a body that an error message shows: enough to know a proxy's error page by.
 RETRYABLE = (408, 409, 429)
@@ -22,14 +22,19 @@ def failure(status: int, headers: Mapping[str, str], body: bytes, *, provider: s
         headers: by lower-case name.
         now: seconds since the epoch, to read a date in `retry-after`.
     """
-    said = _error_object(body)
-    code = _code(said)
+    return _error(_error_object(body), status, headers, body, provider, now)
+
+
+def _error(
+    said: JsonObject, status: int, headers: Mapping[str, str], body: bytes, provider: str, now: float
+) -> ProviderError:
     kind = _kind(status, said)
     return kind(
         _message(said) or f"{provider} answered with HTTP status {status}: {quoted(body)}",
         provider=provider,
         status=status,
-        code=code,
+        code=_first(said, "code", "status", "type"),
+        type=_first(said, "type", "status"),
         retry_after=retry_after(headers, said, now),
         retryable=_retryable(status, headers, said),
     )
@@ -42,15 +47,18 @@ def quoted(body: bytes) -> str:
 
 
 def retry_after(headers: Mapping[str, str], said: JsonObject, now: float) -> float | None:
-    """Return the seconds that a provider asked to wait, or None."""
+    """Return the seconds that a provider asked to wait, or None.
+
+    Where it says so twice, the longer wait counts: a server that ends another one's answer may leave its header in.
+    """
     milliseconds = _number(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
-        return milliseconds / 1000
     header = headers.get("retry-after", "")
     seconds = _number(header)
-    if seconds is not None:
-        return seconds
-    return _until(header, now) if header else _retry_info(said)
+    if seconds is None and header:
+        seconds = _until(header, now)
+    asked = [] if milliseconds is None else [milliseconds / 1000]
+    asked += [] if seconds is None else [seconds]
+    return max(asked) if asked else _retry_info(said)
 
 
 def _until(header: str, now: float) -> float | None:
@@ -103,11 +111,9 @@ def _message(said: JsonObject) -> str:
     return "" if detail is None else str(detail)[:QUOTED]
 
 
-def _code(said: JsonObject) -> str:
-    for key in ("type", "status", "code"):
-        if text(said, key):
-            return text(said, key)
-    return ""
+def _first(said: JsonObject, *keys: str) -> str:
+    """Return the first word under one of these keys. OpenAI says `code` and `type`, Anthropic `type`, Google `status`."""
+    return next(filter(None, [text(said, key) for key in keys]), "")
 
 
 def _kind(status: int, said: JsonObject) -> type[ProviderError]:
@@ -143,9 +149,24 @@ def _retryable(status: int, headers: Mapping[str, str], said: JsonObject) -> boo
 
 
 def embedded_failure(value: JsonValue, body: bytes, *, provider: str) -> ProviderError | None:
-    """Return the error that some compatible servers hide in an answer with status 200, or None."""
-    if not is_object(value) or not is_object(value.get("error")):
+    """Return the error that some compatible servers hide in an answer with status 200, or None.
+
+    OpenRouter API, Errors: it stands in the body, or in the choice whose turn it ended.
+    """
+    if _embedded(value) is None:
         return None
-    code = inner(value, "error").get("code")
+    said = _embedded(parse(body, in_range=False)) or {}  # from the body without the key
+    code = said.get("code")
     status = code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 200
-    return failure(status, {}, body, provider=provider, now=0.0)
+    return _error(said, status, {}, body, provider, 0.0)
+
+
+def _embedded(value: JsonValue) -> JsonObject | None:
+    if not is_object(value):
+        return None
+    choices = value.get("choices")
+    for place in (value, choices[0] if is_array(choices) and choices else None):
+        error = place.get("error") if is_object(place) else None
+        if is_object(error):
+            return error
+    return None

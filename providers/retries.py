@@ -88,11 +88,16 @@ def _again(first: ProviderError, attempt: Callable[[], T], attempts: int, timing
 
 
 def wait_before(attempt: int, error: BaseException | None, chance: Callable[[], float]) -> float:
-    """Return the seconds to wait before this attempt (the first retry is attempt 2)."""
-    if isinstance(error, ProviderError) and error.retry_after is not None:
-        return error.retry_after
+    """Return the seconds to wait before this attempt (the first retry is attempt 2).
+
+    What the provider asked for is waited before the first retry. It did not help if another retry is needed, so that a
+    later wait is at least as long as without it: many clients that are told to wait 0 seconds are a storm.
+    """
+    asked = error.retry_after if isinstance(error, ProviderError) else None
+    if asked is not None and attempt == 2:
+        return asked
     longest: float = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 2))
-    return longest * (1 - JITTER * chance())
+    return max(asked or 0.0, longest * (1 - JITTER * chance()))
 
 
 def is_worth_it(error: BaseException) -> bool:

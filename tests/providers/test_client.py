@@ -410,6 +410,39 @@ def test_a_turn_that_anthropic_paused_goes_back_as_it_came() -> None:
     ]
 
 
+def test_an_error_inside_of_a_choice_is_an_error_with_what_came_before_it() -> None:
+    choice: JsonValue = {"message": {"content": "Half"}, "error": {"code": 502, "message": "upstream is gone"}}
+    body: JsonValue = {"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
+
+    with pytest.raises(ProviderError, match="upstream is gone") as caught:
+        openai(Answers(ok(body)), attempts=1).complete(HELLO)
+
+    assert (caught.value.status, caught.value.retryable) == (502, True)
+    assert caught.value.partial is not None
+    assert (caught.value.partial.text, caught.value.partial.usage) == ("Half", Usage(5, 2))
+
+
+@pytest.mark.parametrize(
+    ("provider", "error", "code", "type_"),
+    [
+        (
+            "openai",
+            {"type": "invalid_request_error", "code": "context_length_exceeded"},
+            "context_length_exceeded",
+            "invalid_request_error",
+        ),
+        ("openai", {"type": "server_error", "code": None}, "server_error", "server_error"),
+        ("anthropic", {"type": "overloaded_error"}, "overloaded_error", "overloaded_error"),
+        ("gemini", {"code": 400, "status": "INVALID_ARGUMENT"}, "INVALID_ARGUMENT", "INVALID_ARGUMENT"),
+    ],
+)
+def test_an_error_has_the_apis_code_and_its_type(provider: str, error: JsonValue, code: str, type_: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        MAKERS[provider](Answers(httpx.Response(400, json={"error": error})), "k").complete(HELLO)
+
+    assert (caught.value.code, caught.value.type) == (code, type_)
+
+
 def calling(provider: str, arguments: str) -> httpx.Response:
     """Answer with a call whose arguments are this text, in the provider's own form."""
     call = f'{{"id": "a", "name": "look", "input": {arguments}, "args": {arguments}, "type": "tool_use"}}'
@@ -584,7 +617,10 @@ def test_chance_takes_up_to_a_quarter_off_a_wait() -> None:
         ({"retry_after": "7"}, 7.0),
         ({"retry_after": "0.25"}, 0.25),
         ({"retry_after": "0"}, 0.0),
-        ({"retry_after_ms": "1500", "retry_after": "9"}, 1.5),
+        ({"retry_after_ms": "1500", "retry_after": "9"}, 9.0),
+        ({"retry_after_ms": "1500", "retry_after": "1"}, 1.5),
+        ({"retry_after_ms": "0", "retry_after": "1"}, 1.0),
+        ({"retry_after_ms": "0", "retry_after": "Thu, 01 Jan 1970 00:17:10 GMT"}, 30.0),
         ({"retry_after": "Thu, 01 Jan 1970 00:17:10 GMT"}, 30.0),  # FakeTime starts 1,000 s after the epoch
         ({"retry_after": "Thu, 01 Jan 1970 00:00:10 GMT"}, 0.0),
         ({"retry_after": "soon"}, 0.5),
@@ -598,6 +634,15 @@ def test_the_wait_the_provider_asked_for_is_kept(headers: dict[str, str], wait: 
     openai(Answers(busy(429, **headers), ok()), time=time).complete(HELLO)
 
     assert time.slept == [wait]
+
+
+def test_a_wait_that_did_not_help_is_not_shorter_the_next_time_than_without_it() -> None:
+    time = FakeTime()
+
+    with pytest.raises(RateLimited):
+        openai(Answers(busy(429, retry_after="0")), time=time, attempts=4).complete(HELLO)
+
+    assert time.slept == [0.0, 1.0, 2.0]
 
 
 def test_googles_retry_info_is_a_wait() -> None:

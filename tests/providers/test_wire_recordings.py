@@ -79,7 +79,7 @@ def test_a_recorded_error_keeps_its_class_status_word_and_message(case: Case, se
         ask(case, server)
 
     assert type(caught.value) is ERRORS.get(case.status, ProviderError)
-    assert (caught.value.status, caught.value.code) == (expected["status"], expected["type"])
+    assert (caught.value.status, caught.value.type) == (expected["status"], expected["type"])
     assert str(caught.value) == expected["message"]
     assert caught.value.provider == case.provider
 
