@@ -27,7 +27,7 @@ from understudy.session import SessionOverlay, lasting
 from .cell import Cell
 from .current import current_system
 from .grouprecord import GroupRecord, Inside, Woken
-from .inner import begun, changes_of, continued, refuse_call, saved_inner, unfinished
+from .inner import begun, changes_of, continued, refuse_call, saved_inner, told_children, unfinished
 from .reasons import LIMITS, timed_out
 from .runrecord import RunRecord, Stale
 from .story import ChildEnded, Conflict
@@ -144,7 +144,13 @@ class GroupDriver(Woken):
         conflicts = record.lay_changes(self._epoch)
         if conflicts:
             record.story.note(Conflict(conflicts))
-        told = replace(outcome, turns=record.turns, usage=spending.usage, cost_usd=in_dollars(spending.cost))
+        told = replace(
+            outcome,
+            turns=record.turns,
+            usage=spending.usage,
+            cost_usd=in_dollars(spending.cost),
+            children=told_children(record),
+        )
         self._runs.complete(record, told, self._epoch)
 
     def _paused(self, pauses: tuple[Pause, ...]) -> NeedsInput | NeedsApproval:
@@ -160,6 +166,7 @@ class GroupDriver(Woken):
             session=lasting(record.session),
             artifacts=record.artifacts.snapshot(),
             tasks=record.machine.tasks if isinstance(record.machine, GraphRun) else {},
+            children=told_children(record),
         )
 
     # --- beginning a child
@@ -232,6 +239,7 @@ class GroupDriver(Woken):
         child = inside.record
         if isinstance(outcome, Incomplete):
             self._failed(position, unfinished(child, outcome))
+            self._record.endings[position] = outcome
             return
         try:
             if isinstance(outcome, Complete):
@@ -241,6 +249,7 @@ class GroupDriver(Woken):
             else:
                 saved, pauses = saved_inner(child), outcome.pauses
                 self._feed(position, lambda machine: machine.child_paused(position, saved, pauses))
+            self._record.endings[position] = outcome
         except Exception as error:
             self._failed(position, error, may_retry=False)
 
@@ -257,11 +266,13 @@ class GroupDriver(Woken):
             return False
         failure = ChildFailure.of(error)
         self._feed(position, lambda machine: machine.child_at_limit(position, saved, failure, error))
+        self._record.endings[position] = error
         return True
 
     def _failed(self, position: int, error: BaseException, *, may_retry: bool = True) -> None:
         failure = ChildFailure.of(error)
         machine, given = self._record.machine, error if isinstance(error, Exception) else None
+        self._record.endings[position] = error  # counts once the machine holds the child to have failed
         if not isinstance(machine, GraphRun):
             self._feed(position, lambda machine: machine.child_failed(position, failure, given))
             return

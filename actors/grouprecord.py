@@ -74,7 +74,7 @@ class GroupRecord(RunRecord):
         machine: what decides; it has the input.
     """
 
-    __slots__ = ("alarms", "children", "group", "machine", "news", "ready", "waits")
+    __slots__ = ("alarms", "children", "endings", "group", "machine", "news", "ready", "waits")
 
     def __init__(
         self,
@@ -92,6 +92,8 @@ class GroupRecord(RunRecord):
         self.machine = machine
         self.children: dict[int, Inside] = {}
         """Position -> the run that is under way there, or over and not reported to the machine yet."""
+        self.endings: dict[int, Outcome[object] | BaseException] = {}
+        """Position -> how the last run there ended or paused."""
         self.news: deque[int] = deque()
         """Positions of children that ended; appended by their threads, taken by the driver."""
         self.alarms: dict[int, Alarm] = {}
@@ -134,6 +136,7 @@ class GroupRecord(RunRecord):
         record.lease = None if self.lease is None else self.lease.renewed()
         record.session.take_temporary(self.session)
         record.artifacts = self.artifacts
+        record.endings = self.endings
         return record
 
     # --- children

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from understudy.ancestry import MAX_HOPS, check_permits, next_hops, too_many_hops
-from understudy.errors import CircularAgentCall, RunError, UnfinishedRun
+from understudy.errors import CircularAgentCall, RunCancelled, RunError, UnfinishedRun
 from understudy.messages import Part
+from understudy.orchestration.graph_run import GraphRun
+from understudy.orchestration.pauses import paused_by
 from understudy.orchestration.port import RunOptions
-from understudy.outcomes import Incomplete
+from understudy.outcomes import Complete, Incomplete, Outcome
 from understudy.scope import Scope
 from understudy.session import SessionOverlay
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.runner import Runner
     from understudy.orchestration.state import PausedChild
 
+    from .grouprecord import GroupRecord
     from .system import ActorSystem
 
 
@@ -118,3 +121,38 @@ def unfinished(child: RunRecord, outcome: Incomplete) -> UnfinishedRun:
         f"{named(child.runner)} stopped, as {outcome.completion_reason}; it said last: {outcome.last_text}",
         run_id=child.run_id,
     )
+
+
+def told_children(record: GroupRecord) -> tuple[Outcome[object] | BaseException, ...]:
+    """Return how the runs inside of an orchestrator's run ended or paused, in the order of its children or tasks."""
+    state = record.machine.state
+    positions: Iterable[int] = range(len(state.children))
+    if isinstance(record.machine, GraphRun):
+        positions = [position for task in record.machine.state.tasks for position in task.children]
+    elif record.shares_session:  # a sequence
+        positions = [position for position in positions if state.children[position].phase != "pending"]
+    return tuple([_told(record, position) for position in positions])
+
+
+def _told(record: GroupRecord, position: int) -> Outcome[object] | BaseException:
+    child, runner = record.machine.state.children[position], record.runner_at(position)
+    ending = record.endings.get(position)
+    if child.phase == "pending":
+        return RunCancelled(f"{named(runner)} was not needed any more: others decided how {record.group.id!r} ends")
+    if ending is not None:
+        return ending
+    if child.result is not None:  # from here on: it ended before the run was kept as text
+        done = child.result
+        return Complete(
+            agent_id=runner.id,
+            text=done.text,
+            output=done.text,
+            combined_text=done.combined_text,
+            usage=done.usage,
+            iterations=done.iterations,
+            turns=done.turns,
+        )
+    if child.failure is not None:
+        return child.failure.to_error()
+    assert child.paused is not None
+    return replace(paused_by(child.paused.pauses), agent_id=runner.id)

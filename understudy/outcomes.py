@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Literal, NoReturn, Self, TypeAlias, Union
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn, Self, TypeAlias, Union, cast
 
 from understudy.errors import RunError, UnfinishedRun
 from understudy.fastinit import fast_init
@@ -66,6 +66,23 @@ class Ending:
     """Of a workflow: what became of each task, by name."""
     artifacts: Mapping[str, Artifact] = field(default_factory=dict[str, "Artifact"])
     """What tools returned that was too long for the model, whole, by id; the oldest are missing if it is very much."""
+    children: tuple[Outcome[object] | BaseException, ...] = field(default=(), repr=False, compare=False)
+    """Of a group or a workflow: how the runs inside of it ended, in the order of its children or tasks.
+
+    A run that was cancelled, or never began because another one decided, stands there as a `RunCancelled`. Of one that
+    ended before the run was kept in a store, there is only text, usage, counts and an error's class and words.
+    """
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the outcome as plain data for JSON: status, text, output, usage, cost, tasks, children, pauses and token.
+
+        Messages, session and artifacts are left out. What waits for a person has the arguments of its tool calls, and
+        whoever has the `token` can go on with the run: leave it out of logs. An `output` that is no JSON is dumped by
+        pydantic; what that does not know either stands there as text.
+        """
+        from understudy.outcome_data import plain_outcome
+
+        return plain_outcome(cast("Outcome[object]", self))
 
 
 @fast_init

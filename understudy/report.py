@@ -58,59 +58,14 @@ def as_json(ended: Outcome[object] | BaseException, log: CallLog, again: str = S
 
 
 def _outcome_report(outcome: Outcome[object]) -> Report:
-    usage = outcome.usage
-    report: Report = {
-        "outcome": outcome.status,
-        "agent": outcome.agent_id,
-        "run_id": outcome.run_id,
-        "text": outcome.text if isinstance(outcome, Complete) else None,
-        "completion_reason": outcome.completion_reason,
-        "iterations": outcome.iterations,
-        "turns": outcome.turns,
-        "usage": {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "total_tokens": usage.total_tokens,
-        },
-    }
-    if outcome.tasks:
-        report["tasks"] = {
-            name: {"status": t.status, "text": t.text, "reason": t.reason, "attempts": t.attempts}
-            for name, t in outcome.tasks.items()
-        }
-    return report | _ending_report(outcome)
-
-
-def _ending_report(outcome: Outcome[object]) -> Report:
-    """Return what is to be said of one way to end alone."""
-    report: Report = {}
-    if not isinstance(outcome, Complete):
-        if outcome.token:
-            report["token"] = outcome.token
-        if outcome.pauses:
-            report["pauses"] = [_pause_report(pause) for pause in outcome.pauses]
-    match outcome:
-        case NeedsInput(question=question):
-            report["question"] = question
-        case NeedsApproval(calls=calls):
-            report["waiting"] = [{"name": call.name, "arguments": dict(call.arguments)} for call in calls]
-        case Incomplete(last_text=text):
-            report["last_text"] = text
-        case Complete(combined_text=combined):
-            if combined is not None:
-                report["combined_text"] = combined
+    """Return what `outcome.to_dict()` says; the log tells of the runs inside, those that are not over included."""
+    told = outcome.to_dict()
+    told.pop("children", None)
+    report: Report = {"outcome": told.pop("status"), "agent": told.pop("agent_id"), **told}
+    if isinstance(outcome, NeedsApproval):
+        del report["calls"]
+        report["waiting"] = [{"name": call.name, "arguments": dict(call.arguments)} for call in outcome.calls]
     return report
-
-
-def _pause_report(pause: Pause) -> Report:
-    report: Report = {"id": pause.id, "path": list(pause.path)}
-    if pause.question is not None:
-        return {**report, "question": pause.question}
-    calls: list[JsonValue] = []
-    for call in pause.calls:
-        why: Report = {"reason": pause.reasons[call.id]} if call.id in pause.reasons else {}
-        calls.append({"id": call.id, "name": call.name, "arguments": dict(call.arguments), **why})
-    return {**report, "calls": calls}
 
 
 def _error_report(error: BaseException, again: str) -> Report:

@@ -98,10 +98,13 @@ class TestARun:
             "outcome": "complete",
             "agent": "clerk",
             "text": "(rehearsal) 1 of 1 tools were called:\n- find(word='text') gave: text is in line 7 and in line 9",
+            "output": "(rehearsal) 1 of 1 tools were called:\n- find(word='text') gave: text is in line 7 and in line 9",
             "completion_reason": "the model answered",
+            "finish_reason": "stop",
             "iterations": 1,
             "turns": 2,
             "usage": {"input_tokens": None, "output_tokens": None, "total_tokens": None},
+            "cost_usd": None,
             "tool_calls": [
                 {
                     "name": "find",

@@ -50,6 +50,7 @@ SHARED = PURE | {"contextvars", "importlib", "threading"}
 SCHEMAS = {"docstring_parser", "jsonschema", "pydantic", "pydantic_core", "referencing"}
 LOADED_LATE = {
     "understudy.jsonschemas",
+    "understudy.outcome_data",
     "understudy.output_schemas",
     "understudy.schemas",
     "understudy.orchestration.group_snapshot",
