@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -24,6 +25,53 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatabl
 # Ctrl-C to themselves and to processes they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+SLOW = (
+    "bench",  # each measure of the bench, in small sizes
+    "hosts",  # gunicorn, forks, processes
+    "mutants",  # copies of the package with a fault each
+    "peers",  # real servers and Mermaid, on node
+    "soak",  # thousands of runs
+    "actors/test_harmful_tools.py",
+    "actors/test_supervision_storms.py",
+    "actors/test_wait_graphs.py",
+    "cli/test_canaries.py",
+    "cli/test_canaries_at_work.py",
+    "cli/test_canaries_on_the_wire.py",
+    "cli/test_chat.py",
+    "cli/test_command.py",
+    "cli/test_examples.py",
+    "orchestration/test_run_properties.py",
+    "orchestration/test_trees.py",
+    "orchestration/test_typed_properties.py",
+    "specs/test_hostile_specs.py",
+    "specs/test_mutated_specs.py",
+)
+"""Folders and files of tests that `pytest` leaves out unless it is told of them, so that it takes minutes and not ten."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that say how much is run; a path that is named is run whole."""
+    group = parser.getgroup("how much")
+    group.addoption("--all", action="store_true", help="run the slow tests too")
+    group.addoption("--slow", action="store_true", help="run the slow tests only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the slow tests out, or all others with `--slow`."""
+    wanted = config.getoption("slow")
+    if not wanted and (config.getoption("all") or config.args_source is not pytest.Config.ArgsSource.TESTPATHS):
+        return
+    left_out = [item for item in items if is_slow(item.path) is not wanted]
+    items[:] = [item for item in items if is_slow(item.path) is wanted]
+    config.hook.pytest_deselected(items=left_out)
+
+
+def is_slow(path: Path) -> bool:
+    """Whether the tests of a file are left out by default."""
+    inside = path.relative_to(ROOT / "tests").as_posix()
+    return inside.startswith(tuple(f"{name}/" for name in SLOW)) or inside in SLOW
 
 
 def import_bench() -> None:

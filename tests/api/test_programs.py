@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from tests.support.paths import ROOT, wire_folder
-from tests.support.programs import MARKER, Models, performed, program_text
+from tests.support.programs import Models, performed, program_text
 from understudy import ActorRef, ActorSystem, Agent, Budget, BudgetExceeded, Complete, LoadedSpec, SessionState
 from understudy.testing import ScriptedModel, calls, says
 
@@ -40,11 +40,6 @@ def shown(number: int, document: Path) -> str:
     return textwrap.dedent(code[0]).strip("\n")
 
 
-def code_in_readme() -> list[str]:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    return [block.strip("\n") for block in blocks]
-
-
 def test_every_program_has_a_file_or_a_reason() -> None:
     assert FILES.keys() | NOT_YET.keys() == set(range(1, 16))
     assert FILES.keys() & NOT_YET.keys() == set()
@@ -68,26 +63,10 @@ def test_a_program_needs_no_help_to_pass_type_checkers(number: int) -> None:
     assert re.findall(r"\bcast\(|type: ignore|pyright:|noqa|\bAny\b", text) == []
 
 
-def test_the_readme_shows_the_first_program_and_the_twelfth() -> None:
-    assert [code_in_readme()[0], code_in_readme()[-1]] == [program_text(FILES[1]), program_text(FILES[12])]
+def test_a_page_shows_how_a_run_is_driven_by_hand() -> None:
+    page = (ROOT / "docs" / "by-hand.md").read_text()
 
-
-def test_errors_are_caught_as_the_readme_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prelude = """
-from tests.support.programs import Models
-from understudy import RateLimited
-from understudy.testing import ScriptedModel, says
-
-MODELS = Models({"clerk": ScriptedModel([says("Yes."), RateLimited("slow down", retry_after=7.0)])})
-"""
-    program = tmp_path / "readme.py"
-    first, *_, errors, _ = code_in_readme()
-    program.write_text(f"{prelude}\n{MARKER}\n{first}\n{errors}")
-
-    with performed(program):
-        pass
-
-    assert capsys.readouterr().out.splitlines()[1] == "try again in 7.0 seconds"
+    assert f"```python\n{program_text(FILES[12])}\n```" in page
 
 
 def test_an_agent_with_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
