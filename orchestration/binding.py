@@ -14,7 +14,6 @@ from understudy.messages import JsonValue
 NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
 PLACE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 WHOLE = re.compile(rf"\s*({NAME})((?:\.{NAME})*)\s*")
-CONDITION = re.compile(r"\s*\$\{([^{}]*)\}\s*(?:(==|!=)(.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,35 +90,6 @@ def from_text(text: str) -> JsonValue:
         return cast(JsonValue, json.loads(blocks[0] if len(blocks) == 1 else text))
     except (ValueError, RecursionError):
         return text
-
-
-def holds(condition: str, value_of: Callable[[Reference], JsonValue]) -> bool:
-    """Whether a condition is true: `${name}`, which must not be empty or false, or `${name} == text`, or with `!=`.
-
-    Raises:
-        ValueError: it is no condition.
-    """
-    where, operator, text = parsed_condition(condition)
-    value = value_of(where)
-    if operator is None:
-        return value not in (None, False, 0, "", "false", "no") and value != [] and value != {}
-    same = as_text(value).strip() == text
-    return same if operator == "==" else not same
-
-
-def parsed_condition(condition: str) -> tuple[Reference, str | None, str]:
-    """Return what a condition looks at, how it compares, and with what.
-
-    Raises:
-        ValueError: it is no condition.
-    """
-    found = CONDITION.fullmatch(condition)
-    if found is None:
-        raise ValueError(f"{condition!r} is no condition: expected ${{name}}, ${{name}} == text or ${{name}} != text")
-    inner, operator, text = found.groups()
-    compared = (text or "").strip()
-    quoted = re.fullmatch(r"(['\"])(.*)\1", compared, re.DOTALL)
-    return reference("${" + inner + "}"), operator, quoted.group(2) if quoted else compared
 
 
 def _short(value: object) -> str:

@@ -9,8 +9,9 @@ from dataclasses import astuple, dataclass, field
 from difflib import get_close_matches
 from itertools import islice
 
-from .binding import Reference, parsed_condition, references
+from .binding import Reference, references
 from .binding import reference as one_reference
+from .conditions import references_in
 from .group_spec import GroupSpec
 
 MOST = 200  # Of problems, and of names that are compared: ten thousand times ten thousand take hours.
@@ -211,7 +212,7 @@ def _read(task: TaskSpec) -> Iterator[tuple[str, set[str], Reference | ValueErro
     for what, condition, own in (("when", task.when, set[str]()), ("until", task.until, {task.name})):
         if condition is not None:
             try:
-                yield what, own, parsed_condition(condition)[0]
+                yield from ((what, own, found) for found in references_in(condition))
             except ValueError as error:
                 yield what, own, error
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from understudy.messages import JsonValue, join_text
 
-from .binding import Reference, as_text, bound, from_text, holds, reference, value_at
+from .binding import Reference, as_text, bound, from_text, reference, value_at
+from .comparing import holds
 from .graph_spec import INPUT, ITEM, PREVIOUS, TaskSpec, handed_over
 from .group_state import GraphState, TaskState
 

@@ -40,8 +40,9 @@ class Task:
         dependencies: names of tasks that must be done before; the task begins the moment they are.
         retries: how often it is run again after a failure.
         backoff: seconds before the first retry, doubled each time, and the most.
-        when: `"${check.label} == spam"`, or a function of the tasks' results by name; if it does not hold, the task is
-            skipped, and what depends on it.
+        when: `"${check.label} == spam and ${check.n} > 3"`, or a function of the tasks' results by name; if it does not hold,
+            the task is skipped, and what depends on it. Conditions have `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not`,
+            `and`, `or` and brackets; docs/orchestration.md has their rules.
         for_each: `"${list}"` or `"${task.key}"`: the task runs once for each item, all at the same time, with `${item}`.
         until: `"${draft.score} == good"`, or a function of the task's own text; until it holds, the task runs again, with
             `${previous}` for what it said before.

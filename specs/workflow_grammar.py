@@ -93,14 +93,14 @@ class TaskGrammar(Grammar):
     )
     when: Condition | None = Field(
         default=None,
-        description="`${check.label} == spam`, or `{name: NAME}` of a function; the task is skipped if it does not hold",
+        description="`${check.label} == spam and ${check.n} > 3`, or `{name: NAME}` of a function; the task is skipped if it does not hold",
     )
     for_each: str | None = Field(
         default=None, description="`${list}` or `${task.key}`: the task runs once for each `${item}`"
     )
     until: Condition | None = Field(
         default=None,
-        description="`${draft.score} == good`, or `{name: NAME}` of a function: the task runs again until it holds, "
+        description="`${draft.score} >= 8`, or `{name: NAME}` of a function: the task runs again until it holds, "
         "with `${previous}`",
     )
     max_repeats: int = Field(default=DEFAULT_REPEATS, ge=0, description="how often it runs again at most")

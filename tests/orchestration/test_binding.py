@@ -1,6 +1,8 @@
-"""References in prompts."""
+"""References in prompts, and conditions on them."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 from hypothesis import given
@@ -12,11 +14,12 @@ from understudy.orchestration.binding import (
     as_text,
     bound,
     from_text,
-    holds,
     reference,
     references,
     value_at,
 )
+from understudy.orchestration.comparing import holds
+from understudy.orchestration.conditions import references_in
 
 
 def test_a_text_tells_what_it_refers_to() -> None:
@@ -106,14 +109,138 @@ def test_text_that_is_json_is_read(text: str, value: JsonValue) -> None:
         ("${a} != spam", "ham", True),
         ("${a} != spam", "spam", False),
         ("${a} == true", True, True),
-        ("${a} == ", "", True),
+        ("${a} == ''", "", True),
+        ("${a} == needs  review", "needs  review", True),
+        ("${a} == it's", "it's", True),
+        ("'yes' == ${a}", "yes", True),
+        ("${a}", "[]", False),
+        ("${a}", "No\n", False),
+        ("${a}", "0.0", False),
+        ("not ${a}", "no", True),
+        ("not not ${a}", "no", False),
+        ("${a} == True", True, True),
+        ("${a} == true", "True", True),
+        ("${a} == false", 0, False),
+        ("${a} == null", None, True),
     ],
 )
 def test_a_condition_compares_a_value_with_a_text(condition: str, value: JsonValue, expected: bool) -> None:
     assert holds(condition, lambda _: value) is expected
 
 
-@pytest.mark.parametrize("condition", ["", "spam", "${a} = spam", "${a} > 1", "not ${a}", "${}"])
-def test_what_is_no_condition_is_refused(condition: str) -> None:
-    with pytest.raises(ValueError, match="expected"):
-        holds(condition, lambda _: "")
+@pytest.mark.parametrize(
+    ("condition", "value", "expected"),
+    [
+        ("${a} == 3", "3.0\n", True),
+        ("${a} == 3", True, False),
+        ("${a} == 3", "three", False),
+        ("${a} != 3", "three", True),
+        ("${a} == '3'", 3, True),
+        ("${a} == '3'", "3.0", False),
+        ("${a} == 007", "7", False),
+        ("${a} == 007", "007", True),
+        ("${a} < 10", "9", True),
+        ("${a} >= 9", 9.0, True),
+        ("${a} <= -1e2", -100, True),
+        ("5 > ${a}", 10**400, False),
+        ("${a} == ${a.same}", "1.0", True),
+    ],
+)
+def test_numbers_are_compared_as_numbers_and_quoted_ones_as_text(
+    condition: str, value: JsonValue, expected: bool
+) -> None:
+    assert holds(condition, lambda where: 1 if where.keys else value) is expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "expected"),
+    [
+        ("${a} in [spam, 'ham', 3]", "ham", True),
+        ("${a} in [spam, 'ham', 3]", "3.0", True),
+        ("${a} not in [spam, ham]", "eggs", True),
+        ("spam in ${a}", ["ham", "spam"], True),
+        ("3 in ${a}", "[1, 2, 3]", True),
+        ("spam in ${a}", {"spam": 1}, True),
+        ("'a refund' in ${a}", "They want a refund.", True),
+        ("refund not in ${a}", "They want a refund.", False),
+    ],
+)
+def test_membership_is_that_of_a_list_of_keys_or_of_a_text_in_a_text(
+    condition: str, value: JsonValue, expected: bool
+) -> None:
+    assert holds(condition, lambda _: value) is expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("${t} and ${f}", False),
+        ("${t} or ${f} and ${f}", True),
+        ("(${t} or ${f}) and ${f}", False),
+        ("not ${f} and ${t}", True),
+        ("not (${t} and ${f}) AND ${t}", True),
+        ("${label} == spam and ${n} == 3", True),
+        ("${label} == spam and ${n} == 4 or not ${label} in [ham]", True),
+        ("${f} and ${missing}", False),
+        ("${t} or ${missing}", True),
+    ],
+)
+def test_not_binds_more_than_and_and_and_more_than_or_and_what_decides_ends_it(condition: str, expected: bool) -> None:
+    values: dict[str, JsonValue] = {"t": True, "f": "no", "label": "spam", "n": 3}
+
+    assert holds(condition, lambda where: values[where.name]) is expected
+
+
+def test_all_references_of_a_condition_are_known_before_anything_runs() -> None:
+    found = references_in("${a.x} == 1 and (not ${b} or ${c} in [${d}, e])")
+
+    assert [str(each) for each in found] == ["${a.x}", "${b}", "${c}", "${d}"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"), [("${a} < 3", "'<' compares numbers; ${a} is 'many'"), ("1 in ${n}", "is 7")]
+)
+def test_values_that_cannot_be_compared_so_are_an_error_and_not_false(condition: str, says: str) -> None:
+    values: dict[str, JsonValue] = {"a": "many", "n": 7}
+
+    with pytest.raises(ValueError, match=re.escape(says)):
+        holds(condition, lambda where: values[where.name])
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("", "expected ${name}, text or a number, got the end at character 1"),
+        ("spam", "expected a comparison of a reference such as ${check.label}, got 'spam' at character 1"),
+        ("check.label == spam", "expected a comparison of a reference such as ${check.label}, got 'check.label' at"),
+        ("${a} ==", "expected ${name}, text or a number, got the end at character 8"),
+        ("${a} = spam", "expected 'and', 'or' or the end, got '=' at character 6"),
+        (
+            "${a} == spam and ham",
+            "expected a comparison of a reference such as ${check.label}, got 'ham' at character 18",
+        ),
+        ("${a} == spam OR ham", "got 'ham' at character 17"),
+        ("${a} == spam && ${b}", "expected ==, !=, <, <=, >, >=, in, and, or, not, got '&&' at character 14"),
+        ("!${a}", "got '!' at character 1"),
+        ("${a} is spam", "expected 'and', 'or' or the end, got 'is'"),
+        ("${a} == not done", "expected ${name}, text or a number, got 'not' at character 9"),
+        ("${a} == yes, please", "expected 'and', 'or' or the end, got ','"),
+        ("1 < ${a} < 5", "expected 'and', 'or' or the end, got '<' at character 10"),
+        ("${a} < high", "expected numbers on both sides of '<'"),
+        ("${a} < '3'", "expected numbers on both sides of '<'"),
+        ("${a} == [1, 2]", "expected a list after 'in' or 'not in' only"),
+        ("${a} in spam", "expected a reference or a list such as [spam, ham] after 'in'"),
+        ("[${a}] in ${b}", "expected one value before 'in'"),
+        ("${a} in []", "expected ${name}, text or a number, got ']'"),
+        ("${a} in [x", "expected ',' or ']', got the end"),
+        ("(${a}", "expected 'and', 'or' or ')', got the end"),
+        ("${a})", "expected 'and', 'or' or the end, got ')'"),
+        ("${a} == 'spam", "the quote at character 9 is never closed"),
+        ("${a == spam", "the '${' at character 1 is not closed"),
+        ("(" * 51 + "${a}" + ")" * 51, "expected at most 50 brackets in one another"),
+        ("${}", "'${}' is no reference: expected"),
+    ],
+)
+def test_what_is_no_condition_is_refused_with_the_place(condition: str, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        references_in(condition)

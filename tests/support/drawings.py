@@ -102,7 +102,7 @@ def workflows(draw: st.DrawFn, inner: st.SearchStrategy[Runner[object]]) -> Runn
             name,
             draw(inner),
             dependencies=draw(st.lists(st.sampled_from(names[:position]))) if position else [],
-            when=draw(st.none() | texts.map(lambda text: "${input} == " + text)),
+            when=draw(st.none() | texts.map(lambda text: f"${{input}} == '{text.replace(chr(39), '')}'")),
         )
         for position, name in enumerate(names)
         if name not in ("input", "item", "previous")
