@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
 from collections.abc import (
     AsyncIterator,
     Coroutine,
@@ -15,7 +16,7 @@ from collections.abc import (
     ValuesView,
 )
 from enum import Enum
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, SupportsIndex, cast
 
 from understudy.artifacts import cut, read_artifact
 from understudy.media import Media, check_media, described, text_of
@@ -143,7 +144,35 @@ def _words(value: object) -> str:
     dump = getattr(value, "model_dump_json", None)
     if callable(dump):  # a pydantic model
         return str(dump())
-    return json.dumps(value, default=_plain, ensure_ascii=False)
+    try:
+        return json.dumps(value, default=_plain, ensure_ascii=False)
+    except TypeError:  # mostly a key, for which `default` is not asked
+        return json.dumps(_with_plain_keys(value), ensure_ascii=False)
+
+
+def _with_plain_keys(value: object) -> object:
+    """Return a value as JSON has it, its keys included.
+
+    Raises:
+        TypeError: something in it has no JSON.
+    """
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, dict):
+        given = cast("dict[object, object]", value)
+        return {_plain_key(key): _with_plain_keys(held) for key, held in given.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_plain_keys(held) for held in cast("Sequence[object]", value)]
+    return _with_plain_keys(_plain(value))
+
+
+def _plain_key(key: object) -> str | float | None:
+    plain = key
+    while not (plain is None or isinstance(plain, (str, int, float))):  # an `Enum` may hold what is no JSON either
+        before, plain = plain, _plain(plain)
+        if isinstance(plain, (dict, list, tuple)):
+            raise TypeError(f"a key of a dict is a {type(before).__name__}; expected text, a number or what has a str")
+    return plain
 
 
 def _plain(value: object) -> object:
@@ -165,7 +194,21 @@ def _plain(value: object) -> object:
         return dict(cast("Mapping[object, object]", value))
     if isinstance(value, (Sequence, KeysView, ValuesView, ItemsView)) and not isinstance(value, BYTES):
         return list(cast("Sequence[object]", value))
+    number = _number(plain)
+    if number is not None:
+        return number
     kind = type(plain)
     if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:  # all that a model would read is an address
         raise TypeError(f"{kind.__name__} has neither JSON nor text; return what it holds")
     return str(plain)
+
+
+def _number(value: object) -> float | None:
+    """Return the number that a value of another library's is, such as an `int64` of numpy's; None if it is none."""
+    if getattr(value, "shape", ()) != ():  # an array, also of one number
+        return None
+    if hasattr(type(value), "__index__"):
+        return operator.index(cast("SupportsIndex", value))
+    item = getattr(value, "item", None)
+    found = item() if callable(item) and hasattr(value, "shape") else None
+    return found if isinstance(found, (int, float)) else None

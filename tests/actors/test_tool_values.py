@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections import deque
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 import pydantic
 import pytest
@@ -35,6 +39,53 @@ class Shade(str, enum.Enum):  # noqa: UP042 (whose str() is its name, other than
 
 class Opaque:
     """What shows nothing but its address, as a row of a database may."""
+
+
+class Int64:
+    """An integer as numpy has them: no `int`, and no number to JSON."""
+
+    shape = ()
+
+    def __init__(self, value: int) -> None:
+        self._value = value
+
+    def __index__(self) -> int:
+        return self._value
+
+    def __str__(self) -> str:
+        return f"np.int64({self._value})"
+
+
+class Float32:
+    """A float or a bool as numpy has them: what it is comes out of `item()`."""
+
+    shape = ()
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def item(self) -> object:
+        return self._value
+
+
+class Array:
+    """An array of one number, which is no number."""
+
+    shape = (1,)
+
+    def __index__(self) -> int:
+        raise TypeError("only integer scalar arrays can be converted to a scalar index")
+
+    def item(self) -> float:
+        return 1.5
+
+    def __str__(self) -> str:
+        return "[1.5]"
+
+
+@dataclass
+class Count:
+    units: object
 
 
 def result_for(value: object) -> us.ToolResult:
@@ -101,6 +152,46 @@ def test_what_no_model_could_be_sent_is_the_call_s_own_error(value: object, kind
 
     assert (result.error_kind, result.parts) == (kind, ())
     assert words in result.content
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        (Int64(3), "3"),
+        (Float32(1.5), "1.5"),
+        (Float32(True), "true"),
+        ([Int64(3), Float32(False)], "[3, false]"),
+        ({"units": Int64(3), "share": (Float32(0.5),)}, '{"units": 3, "share": [0.5]}'),
+        ({"counts": {Int64(3): Int64(1)}}, '{"counts": {"3": 1}}'),
+        (Count(Int64(3)), '{"units": 3}'),
+        (Count({Int64(3): {Int64(4)}}), '{"units": {"3": [4]}}'),
+        (Array(), '"[1.5]"'),
+    ],
+)
+def test_a_number_of_another_library_is_a_number(value: object, content: str) -> None:
+    assert result_for(value).content == content
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        (Decimal("1.10"), '"1.10"'),
+        (UUID(int=5), '"00000000-0000-0000-0000-000000000005"'),
+        (date(2026, 1, 2), '"2026-01-02"'),
+        ({"a", "b"}, '["a", "b"]'),
+        ({date(2026, 1, 2): Decimal(1)}, '{"2026-01-02": "1"}'),
+        ({Color.RED: Verdict(label="spam")}, '{"red": {"label": "spam"}}'),
+    ],
+)
+def test_a_value_without_json_is_its_text(value: object, content: str) -> None:
+    assert result_for(value).content == content
+
+
+def test_a_key_that_json_cannot_have_is_named() -> None:
+    result = result_for({("a", 1): 2})
+
+    assert result.error_kind == "raised"
+    assert "a key of a dict is a tuple; expected text, a number" in result.content
 
 
 def test_a_value_that_is_too_large_is_not_tried_again() -> None:
