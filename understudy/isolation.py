@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from collections.abc import Callable, Mapping
@@ -90,6 +91,8 @@ def check_can_travel(function: Callable[..., object], where: str) -> None:
         TypeError: it is a lambda, nested, no function, or part of the script that runs.
     """
     what = f"{where}: isolation='process' needs a function at the top level of a module"
+    if isinstance(function, functools.partial):  # its repr holds what it has bound
+        raise TypeError(f"{what}; a worker process cannot find a functools.partial by its name")
     qualname = getattr(function, "__qualname__", None)
     if not isinstance(qualname, str):
         raise TypeError(f"{what}, got {function!r}")

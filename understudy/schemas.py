@@ -13,7 +13,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
 
 from understudy.messages import JsonObject, JsonValue
-from understudy.signatures import BadArguments, Documentation, module_names
+from understudy.signatures import BadArguments, Documentation, module_names, without_partial
 
 if TYPE_CHECKING:
     from understudy.signatures import Signature
@@ -80,7 +80,7 @@ def _hints(signature: Signature, name: str) -> dict[str, Any]:
 
 def documentation_of(function: Callable[..., object]) -> Documentation:
     """Parse the function's docstring, in whichever of the usual styles it is written."""
-    parsed = docstring_parser.parse(inspect.getdoc(function) or "")
+    parsed = docstring_parser.parse(inspect.getdoc(without_partial(function)) or "")
     paragraphs = (parsed.short_description, parsed.long_description)
     described = {p.arg_name: " ".join(p.description.split()) for p in parsed.params if p.description}
     return Documentation("\n\n".join([p.strip() for p in paragraphs if p]), described)

@@ -58,7 +58,7 @@ class Signature:
         self._made: tuple[type[BaseModel], JsonObject] | None = None
         self._documentation: Documentation | None = None
         self._spec: ToolSpec | None = None
-        parameters = list(inspect.signature(function).parameters.values())
+        parameters = _parameters_of(function, name)
         names = module_names(function)
         if parameters and (bound or _is_receiver(parameters[0])):
             self.receiver = parameters.pop(0).name
@@ -78,6 +78,10 @@ class Signature:
             raise TypeError(f"{where} has no type annotation; the model is told by it what to pass")
         else:
             self.parameters.append(parameter)
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        """Stay behind when what it is kept on is copied or pickled, which makes its own."""
+        return (_nothing, ())
 
     def spec(self, name: str, description: str | None) -> ToolSpec:
         """Return what a model is told of a tool made of the function; without a description of its own, the docstring's.
@@ -119,6 +123,30 @@ class Signature:
 
             self._made = arguments_model(self, name)
         return self._made
+
+
+def _nothing() -> None:
+    """Return what stands for a signature in a pickle."""
+
+
+def _parameters_of(function: Callable[..., object], name: str) -> list[inspect.Parameter]:
+    """Return what a caller may pass; what a partial has bound by name is not the model's to say."""
+    if not isinstance(function, functools.partial):
+        return list(inspect.signature(function).parameters.values())
+    try:
+        found = inspect.signature(function).parameters
+    except ValueError:
+        raise TypeError(
+            f"tool {name!r}: functools.partial has bound arguments that its function does not take"
+        ) from None
+    return [parameter for parameter in found.values() if parameter.name not in function.keywords]
+
+
+def without_partial(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the function behind a `functools.partial`, or the function itself."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
 
 
 def _is_receiver(parameter: inspect.Parameter) -> bool:

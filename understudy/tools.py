@@ -27,7 +27,7 @@ from understudy.given import checked_flag, checked_seconds, checked_text, checke
 from understudy.isolation import Isolation, Place, check_can_travel, check_isolation, place_of
 from understudy.messages import ToolCall, ToolSpec
 from understudy.session import RunContext
-from understudy.signatures import signature_of
+from understudy.signatures import signature_of, without_partial
 from understudy.tooloptions import (
     DEFAULT_MAX_RESULT,
     OnToolError,
@@ -103,8 +103,14 @@ class Tool(Generic[P, R_co]):
     ) -> None:
         if not callable(function):
             raise TypeError(f"a tool is made from a function, got {function!r}")
-        self.name = _checked_name(name if name is not None else getattr(function, "__name__", type(function).__name__))
+        inner = without_partial(function)
+        self.name = _checked_name(_name_of(inner) if name is None else name)
         where = f"tool {self.name!r}"
+        if isinstance(inner, Tool) and inner is not function:
+            raise TypeError(
+                f"{where} is made of a functools.partial of a tool, whose options would be lost; list the partial by "
+                "itself, or make the tool of a partial of the plain function"
+            )
         if description is not None:
             checked_text(f"{where}: description", description)
         check_isolation(isolation, memory_limit, where)
@@ -124,8 +130,9 @@ class Tool(Generic[P, R_co]):
         self._spec: ToolSpec | None = None
         self.toolset: Origin | None = None
         self.signature = signature_of(function, self.name)
-        self.__qualname__: str = getattr(function, "__qualname__", self.name)
-        functools.update_wrapper(self, function, updated=())
+        self.__qualname__: str = getattr(inner, "__qualname__", self.name)
+        functools.update_wrapper(self, inner, updated=())
+        self.__wrapped__ = function
         self._place: Place | None = None
         if isolation == "process":
             self._check_can_travel()
@@ -196,9 +203,10 @@ class Tool(Generic[P, R_co]):
     ) -> Tool[Rest, R_co]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Tool[..., object]:
         """Return the tool of one instance, with the same options: the approval that a method needs goes with it."""
-        if instance is None:
+        bind = getattr(self._function, "__get__", None)
+        if instance is None or bind is None:  # a partial, or another object that can be called, belongs to no instance
             return cast("Tool[..., object]", self)
-        return self._copy(self._function.__get__(instance, owner), {})
+        return self._copy(bind(instance, owner), {})
 
     def of_toolset(self, origin: Origin, name: str) -> Tool[..., object]:
         """Return this method as a tool of a toolset's, whose object each call gets from the runtime.
@@ -231,7 +239,21 @@ class Tool(Generic[P, R_co]):
         return self._function == other._function
 
     def _copy(self, function: Callable[..., object], changes: ToolChanges) -> Tool[..., object]:
-        kept: ToolChanges = {
+        kept = self._options()
+        kept.update(changes)
+        return Tool(function, **kept)
+
+    def with_bound(self, *args: object, **options: object) -> Tool[..., object]:
+        """Return the tool of a `functools.partial` of its function, with the same options.
+
+        Raises:
+            TypeError: the function does not take such arguments.
+        """
+        function = cast("Callable[..., object]", self._function)
+        return self._copy(functools.partial(function, *args, **options), {})
+
+    def _options(self) -> ToolChanges:
+        return {
             "name": self.name,
             "description": self._description,
             "timeout": self.timeout,
@@ -244,12 +266,12 @@ class Tool(Generic[P, R_co]):
             "on_error": self.on_error,
             "max_result": self.max_result,
         }
-        kept.update(changes)
-        return Tool(function, **kept)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         if inspect.ismethod(self._function):
             return (getattr, (self._function.__self__, self._function.__name__))
+        if isinstance(self._function, functools.partial):
+            return (functools.partial(Tool, **self._options()), (self._function,))
         # By name, as functions are: the other process imports the module and finds the same tool.
         return (_find, (self.__module__, self.__qualname__))
 
@@ -257,9 +279,17 @@ class Tool(Generic[P, R_co]):
         return f"Tool({self.name!r})"
 
 
+def _name_of(function: Callable[..., object]) -> object:
+    """Return the name of a function, or that of its class if it is an object that can be called."""
+    name = getattr(function, "__name__", type(function).__name__)
+    if name == "<lambda>":
+        raise ValueError("tool name '<lambda>': a lambda has no name: us.tool(name='…')(lambda …)")
+    return name
+
+
 def _checked_name(given: object) -> str:
     if not isinstance(given, str):
-        raise TypeError(f"a tool's name must be a string, got {given!r}")
+        raise TypeError(f"a tool's name must be a string, got {given!r}; say us.tool(name='…')(…)")
     if not NAME.fullmatch(given):
         raise ValueError(f"tool name {given!r}: expected letters, digits, '_' and '-', at most 64")
     return given
@@ -288,6 +318,10 @@ def as_tool(given: ToolLike) -> Tool[..., object]:
         TypeError: it is a method that belongs to no instance, or its signature cannot be called by name; its calls
             are to run in another process, which could not find it.
     """
+    if isinstance(given, functools.partial):
+        inner = cast("functools.partial[object]", given)
+        if isinstance(inner.func, Tool):
+            given = cast("Tool[..., object]", inner.func).with_bound(*inner.args, **inner.keywords)
     # narrowing loses the parameter
     made = cast("Tool[..., object]", given) if isinstance(given, Tool) else Tool(given)
     if made.signature.receiver is not None and not made.is_bound and made.toolset is None:

@@ -10,7 +10,7 @@ import pickle
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import pytest
 
@@ -324,9 +324,69 @@ def test_a_name_that_providers_take_is_taken(name: str) -> None:
     assert us.tool(name=name)(lambda: None).name == name
 
 
-def test_a_lambda_needs_a_name() -> None:
-    with pytest.raises(ValueError, match="'<lambda>'"):
-        as_tool(lambda: None)
+@pytest.mark.parametrize("given", [lambda: None, functools.partial(lambda x: None, x=1)])
+def test_a_lambda_needs_a_name(given: Callable[..., object]) -> None:
+    with pytest.raises(ValueError, match=r"a lambda has no name: us\.tool\(name='…'\)\(lambda …\)"):
+        as_tool(given)
+
+
+def search(shop: str, sku: str, limit: int = 3) -> str:
+    """Search a shop.
+
+    Args:
+        shop: which one
+        sku: product number
+        limit: how many
+    """
+    return f"{shop} {sku} {limit}"
+
+
+@pytest.mark.parametrize(
+    ("bound", "left"),
+    [
+        (functools.partial(search, "main"), {"sku", "limit"}),
+        (functools.partial(search, shop="main"), {"sku", "limit"}),
+        (functools.partial(functools.partial(search, "main"), limit=1), {"sku"}),
+    ],
+)
+def test_what_a_partial_has_bound_is_not_the_model_s_to_say(bound: Callable[..., str], left: set[str]) -> None:
+    made = as_tool(bound)
+
+    assert (made.name, made.spec.description) == ("search", "Search a shop.")
+    properties = made.spec.schema["properties"]
+    assert isinstance(properties, dict)
+    assert properties.keys() == left
+    assert str(made(sku="A-113")).startswith("main A-113")
+
+
+def test_a_partial_that_has_bound_what_is_not_taken_is_refused() -> None:
+    with pytest.raises(
+        TypeError, match="tool 'search': functools.partial has bound arguments that its function does not"
+    ):
+        as_tool(functools.partial(cast("Callable[..., str]", search), shops="main"))
+
+
+def test_a_partial_of_a_tool_has_its_options() -> None:
+    made = as_tool(functools.partial(BANK.refund, cents=5))
+
+    assert (made.name, made.approval, made.retries, made.spec.description) == ("refund", True, 2, "Pays back.")
+    assert made() == "north pays 5"
+
+
+def test_options_beside_those_of_a_partial_s_tool_are_refused() -> None:
+    with pytest.raises(TypeError, match="a functools.partial of a tool, whose options would be lost"):
+        us.tool(functools.partial(BANK.refund, cents=5))
+
+
+def test_a_partial_can_still_be_pickled_when_a_tool_was_made_of_it() -> None:
+    bound = functools.partial(search, "main")
+    made = as_tool(bound)
+
+    assert made.spec.name == "search"  # which builds the schema
+
+    copies: list[Callable[..., str]] = [pickle.loads(pickle.dumps(each)) for each in (bound, made)]
+
+    assert [each(sku="A-113") for each in copies] == ["main A-113 3"] * 2
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan")])
@@ -403,7 +463,9 @@ NOT_FOR_PROCESSES = [
     pytest.param(lambda: us.tool(isolation="process")(BANK.plain), "is a method", id="bound method"),
     pytest.param(lambda: us.tool(isolation="process")(Bank.plain), "is a method", id="method"),
     pytest.param(
-        lambda: us.tool(isolation="process")(functools.partial(top_level, sku="x")), "got functools", id="partial"
+        lambda: us.tool(isolation="process")(functools.partial(top_level, sku="x")),
+        "cannot find a functools.partial",
+        id="partial",
     ),
     pytest.param(lambda: us.tool(isolation="process")(MAIN), "move it to a module of its own", id="__main__"),
     pytest.param(lambda: us.tool(isolation="process")(needs_shop), "has no deps", id="deps"),
