@@ -150,6 +150,7 @@ class Driver:
         if self._moments is not None and record.unfed is None and self._moments.before_model_call(request):
             return
         scope = Scope(time.monotonic() + DEFAULT_MODEL_TIMEOUT, time.monotonic, record.scope)
+        scope.is_turn = True
         assert scope.deadline is not None
         record.begin_step(epoch, f"waiting for the model, turn {request.turn}", scope.deadline + GRACE)
         record.story.note(request.turn)

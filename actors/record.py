@@ -221,6 +221,8 @@ class Record(RunRecord):
         partial = error.partial if isinstance(error, ProviderError) else None
         if partial is not None or scope.cancelled or scope.remaining() == 0.0:
             safely(self, self.machine.write_off, partial)  # the call's own error is the one to tell
+        else:
+            self.account.forget_ahead()
 
     def take_turn(self, epoch: int, turn: ModelTurn, about: AboutTurn) -> None:
         """Feed the model's turn, and note the calls that have their result already."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from understudy.errors import AuthenticationError, ProviderError
 from understudy.messages import JsonObject, JsonValue, ModelRequest, ModelTurn
+from understudy.scope import account_of_turn
 
 from .connections import Connections
 from .credentials import KeySource, Secret
@@ -84,7 +85,8 @@ class HttpModel(ABC):
             ProviderTimeout: an attempt took longer than `timeout`.
             BadReply: the response breaks the API's format.
             ProviderError: any other error of the API, or no connection.
-            RunCancelled, RunTimedOut: the run that asks has ended.
+                RunCancelled, RunTimedOut: the run that asks has ended.
+            BudgetExceeded: what the run may spend was spent while the call waited for others.
         """
         refuse_offline(self.provider)
         # Half a surrogate pair cannot be UTF-8; written as \\udXXX it is the JSON escape of itself.
@@ -185,9 +187,15 @@ class HttpModel(ABC):
             outgoing, timeout=self._timeout, max_bytes=self._max_bytes, clock=self._timing.clock, hide=key.out_of_body
         )
         try:
-            with self.in_flight.slot():
-                reply = attempt.send(self._connections, lambda: self._auth(key))
-            return self._turn(outgoing, reply, key)
+            with self.in_flight.slot() as waited:
+                account = account_of_turn()
+                refusal = account.refusal() if waited and account is not None else None
+                if refusal is not None:
+                    raise refusal
+                turn = self._turn(outgoing, attempt.send(self._connections, lambda: self._auth(key)), key)
+                if account is not None:  # before the slot goes to a call that must know of it
+                    account.pay_ahead(turn.usage)
+            return turn
         except ProviderError as error:
             error.provider = error.provider or self.provider
             _hide(key, error)

@@ -29,17 +29,17 @@ class InFlight:
         self._slots = _Slots(self.most)
 
     @contextmanager
-    def slot(self) -> Generator[None]:
-        """Hold a slot until the block ends; waits for one, behind those who asked before.
+    def slot(self) -> Generator[bool]:
+        """Hold a slot until the block ends; waits for one, behind those who asked before. Gives whether it had to wait.
 
         Raises:
             RunCancelled: the current scope was cancelled while waiting; raised at once.
             RunTimedOut: its deadline passed while waiting.
         """
         slots = self._slots  # a child that is forked inside the block has others, of which it took none
-        slots.take(current_scope())
+        waited = slots.take(current_scope())
         try:
-            yield
+            yield waited
         finally:
             slots.give_back()
 
@@ -76,11 +76,12 @@ class _Slots:
         self._lock = threading.Lock()
         """Guards the number, the queue and what each waiter has."""
 
-    def take(self, scope: Scope | None) -> None:
+    def take(self, scope: Scope | None) -> bool:
+        """Take a slot; return whether there was none at once."""
         with self._lock:
             if self.free:
                 self.free -= 1
-                return
+                return False
             waiter = _Waiter()
             self.queue.append(waiter)
         try:
@@ -88,6 +89,7 @@ class _Slots:
         except BaseException:
             self._leave(waiter)
             raise
+        return True
 
     def give_back(self) -> None:
         with self._lock:

@@ -30,7 +30,7 @@ class Account:
         ValueError: there is a limit of dollars, and the model has no price.
     """
 
-    __slots__ = ("_began", "_clock", "_lock", "_model", "_owner", "_price", "_spending", "_within")
+    __slots__ = ("_ahead", "_began", "_clock", "_lock", "_model", "_owner", "_price", "_spending", "_within")
 
     def __init__(self, owner: str, model: str | None, spending: Spending, within: Account | None = None) -> None:
         self._owner = owner
@@ -39,6 +39,8 @@ class Account:
         self._within: Account | None = None
         self._price: Price | None = None
         self._clock: Callable[[], float] | None = None
+        self._ahead: Usage | None = None
+        """What was paid ahead for the turn that is to be charged next; None if nothing was."""
         self._began = 0.0
         self._lock = threading.Lock()
         """Guards the figures. Whoever holds several took the innermost first."""
@@ -81,8 +83,31 @@ class Account:
         return self._spending
 
     def charge_turn(self, usage: Usage) -> None:
-        """Note a model call of the run's own."""
-        self.charge(usage, None if self._price is None else self._price.cost_of(usage), turns=1)
+        """Note a model call of the run's own, without what was paid ahead for it."""
+        if self._ahead is not None:
+            rest, self._ahead = _beyond(usage, self._ahead), None
+            self.charge(rest, self._cost_of(rest))
+        else:
+            self.charge(usage, self._cost_of(usage), turns=1)
+
+    def pay_ahead(self, usage: Usage) -> None:
+        """Note the tokens of a model call before its turn is charged, where a budget holds.
+
+        A client does so before it lets in a call that waits, which may have no right to begin any more.
+        """
+        if not self._is_limited():
+            return
+        turns = 1 if self._ahead is None else 0
+        known = NO_USAGE if usage.input_tokens is None or usage.output_tokens is None else usage
+        self._ahead = known if self._ahead is None else self._ahead + known
+        self.charge(known, 0 if known is NO_USAGE else self._cost_of(known), turns=turns)
+
+    def forget_ahead(self) -> None:
+        """Take note that no turn will be charged for what was paid ahead: it stays paid."""
+        self._ahead = None
+
+    def _cost_of(self, usage: Usage) -> int | None:
+        return None if self._price is None else self._price.cost_of(usage)
 
     def charge(self, usage: Usage = NO_USAGE, cost: int | None = 0, *, turns: int = 0, tool_calls: int = 0) -> None:
         """Note what was spent, here and in every account outside."""
@@ -245,6 +270,22 @@ class Account:
         if price is None and any(budget is not None and budget.cost_usd is not None for budget in budgets):
             raise no_price(self._owner, self._model)
         return price
+
+
+def _beyond(usage: Usage, ahead: Usage) -> Usage:
+    """Return what of `usage` is more than `ahead`; counts that nobody reported stay unknown."""
+    return Usage(
+        _more(usage.input_tokens, ahead.input_tokens),
+        _more(usage.output_tokens, ahead.output_tokens),
+        _more(usage.cached_tokens, ahead.cached_tokens),
+        _more(usage.cache_write_tokens, ahead.cache_write_tokens),
+        _more(usage.reasoning_tokens, ahead.reasoning_tokens),
+        estimated=usage.estimated,
+    )
+
+
+def _more(count: int | None, ahead: int | None) -> int | None:
+    return None if count is None else max(0, count - (ahead or 0))
 
 
 def _counts_tokens(budget: Budget) -> bool:

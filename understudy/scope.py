@@ -34,7 +34,7 @@ class Scope:
             the parent has such a number, that one holds alone.
     """
 
-    __slots__ = ("_callbacks", "_cancelled", "_clock", "_lock", "_parent", "_retries", "account", "deadline")
+    __slots__ = ("_callbacks", "_cancelled", "_clock", "_lock", "_parent", "_retries", "account", "deadline", "is_turn")
 
     def __init__(
         self, deadline: float | None, clock: Clock, parent: Scope | None = None, retries: int | None = None
@@ -49,6 +49,8 @@ class Scope:
         """How many are left; looked at and taken in the outermost scope that has a number."""
         self.account: Account | None = None if parent is None else parent.account
         """What the work, and runs that begin inside of it, draw from: the parent's, until a run has its own."""
+        self.is_turn = False
+        """Whether the work is a model call of a run's own, whose tokens its account is charged with."""
         self._cancelled = False
         self._callbacks: dict[object, Callable[[], object]] | None = None
         """By a key of each one's own, for a run may begin thousands; made for the first, and most scopes never get any."""
@@ -222,6 +224,12 @@ def current_scope() -> Scope | None:
         found = Scope(*found)
         _current.set(found)
     return found
+
+
+def account_of_turn() -> Account | None:
+    """Return the account that pays for the model call which this code is part of; None where it is part of none."""
+    scope = current_scope()
+    return scope.account if scope is not None and scope.is_turn else None
 
 
 def scope_in(context: contextvars.Context) -> Scope | None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 import understudy as us
@@ -547,6 +548,43 @@ def test_a_call_that_failed_is_not_counted() -> None:
     agent = leads(inner, spent(calls("ask")), spent(says("ok")), budget=us.Budget(total_tokens=500))
 
     assert agent.run("go").usage == us.Usage(12, 8)
+
+
+def test_a_call_that_waited_for_others_does_not_begin_once_they_have_spent_the_budget() -> None:
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        eventually(lambda: len(sent) > 2 or client.in_flight.waiting == 28, "the others wait")
+        usage = {"prompt_tokens": 6, "completion_tokens": 4}
+        return httpx.Response(200, json={"choices": [{"message": {"content": "Hi."}}], "usage": usage})
+
+    client = us.OpenAI("m", api_key="k", transport=httpx.MockTransport(answer), max_in_flight=2)
+    group = us.ParallelAgent("all", [us.Agent(f"a{n}", model=client) for n in range(30)])
+
+    with pytest.raises(us.BudgetExceeded) as caught:
+        group.run("go", budget=us.Budget(total_tokens=50))
+
+    assert caught.value.token
+    assert 5 <= len(sent) <= 6  # the fifth call spends the last of it, and one more is in flight then
+
+
+def test_a_call_that_waited_and_is_refused_is_made_when_the_budget_is_raised() -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        eventually(lambda: client.in_flight.waiting == 1 or len(outcomes) > 0, "the other one waits")
+        outcomes.append("sent")
+        usage = {"prompt_tokens": 6, "completion_tokens": 4}
+        return httpx.Response(200, json={"choices": [{"message": {"content": "Hi."}}], "usage": usage})
+
+    outcomes: list[str] = []
+    client = us.OpenAI("m", api_key="k", transport=httpx.MockTransport(answer), max_in_flight=1)
+    group = us.ParallelAgent("both", [us.Agent("a", model=client), us.Agent("b", model=client)])
+    with pytest.raises(us.BudgetExceeded) as caught:
+        group.run("go", budget=us.Budget(total_tokens=10))
+
+    outcome = group.resume(caught.value.token, budget=us.Budget(total_tokens=50))
+
+    assert (outcome.status, len(outcomes), outcome.usage) == ("complete", 2, us.Usage(12, 8))
 
 
 def test_what_came_of_a_turn_before_it_failed_is_counted() -> None:

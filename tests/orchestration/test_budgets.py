@@ -266,6 +266,36 @@ def test_a_call_that_was_cut_off_is_its_prompt_if_a_budget_needs_it() -> None:
     assert (other.usage, other.state.all_turns) == (Usage(), 0)
 
 
+@pytest.mark.parametrize(
+    ("ahead", "usage", "spent"),
+    [
+        ([Usage(6, 4)], Usage(6, 4), Usage(6, 4)),
+        ([Usage(6, 4)], Usage(9, 5), Usage(9, 5)),  # with the tokens of an attempt that failed
+        ([Usage(6, 4), Usage(3, 1)], Usage(3, 1), Usage(9, 5)),  # a model that asks two clients, and gives one's turn
+        ([Usage()], Usage(6, 4), Usage(6, 4)),
+    ],
+)
+def test_what_was_paid_ahead_is_not_charged_again(ahead: list[Usage], usage: Usage, spent: Usage) -> None:
+    account = Account("clerk", "test:model", Spending(budget=Budget(cost_usd=1, prices=PRICES)))
+
+    for each in ahead:
+        account.pay_ahead(each)
+    account.charge_turn(usage)
+    account.charge_turn(Usage(1, 1))
+
+    assert account.spending.usage == spent + Usage(1, 1)
+    assert account.spending.cost == (account.spending.usage.total_tokens or 0) * 10**6
+    assert account.spending.all_turns == 2
+
+
+def test_nothing_is_paid_ahead_without_a_budget() -> None:
+    account = Account("clerk", "test:model", Spending())
+
+    account.pay_ahead(Usage(6, 4))
+
+    assert account.spending.usage == Usage()
+
+
 def test_a_turn_that_a_callback_rejects_is_spent() -> None:
     run = AgentRun(spec_with(Budget(total_tokens=10)), "Hi")
     model_step(run)
