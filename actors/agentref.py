@@ -107,7 +107,7 @@ class AgentRef(ActorRef[Never], Generic[T_co]):
         keep_errors: bool = False,
         ordered: bool = False,
         session: Mapping[str, JsonValue] | None = None,
-        user_id: str = "default",
+        user_id: str | None = None,
         deps: object = None,
         timeout: float | None = None,
     ) -> Generator[MapAnswer[T_co] | MapFailure]:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 Start: TypeAlias = Callable[[], object]
 
+NO_USER = "default"
+"""Whose the conversations are of runs without a `user_id`; what memories have kept is found under this word."""
+
 
 class Group:
     """The runs of one root run that have a conversation together, or stand in line for it."""
@@ -128,7 +131,8 @@ class Conversations:
         runner, options = record.runner, record.options
         if options.conversation_id is None or not _remembers(runner, options.history is not None):
             return None
-        key = ConversationKey(self._app, options.user_id, options.conversation_id)
+        user = NO_USER if options.user_id is None else options.user_id
+        key = ConversationKey(self._app, user, options.conversation_id)
         with self._lock:
             line = self._lines.get(key)
             if line is None:

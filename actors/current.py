@@ -7,7 +7,10 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Literal
+
+from understudy.given import checked_flag
 
 from .stores import MEMORY, open_store
 
@@ -25,34 +28,52 @@ _inherited: ActorSystem | None = None
 """In a forked child: the parent's default system, until somebody here uses it or sets up another."""
 _store: str | PauseStore | None = None
 """What `configure` was given, opened."""
+_require_user = False
 _default_lock = threading.Lock()
-"""Guards the three."""
+"""Guards all four."""
 
 
-def configure(*, store: str | PauseStore) -> None:
-    """Say where the default system of this process keeps paused runs; call it before that system is used.
+class _Unset(Enum):
+    """For an argument that was not given, where None is a mistake: of a variable that is not set, mostly."""
 
-    It stands above the variable `UNDERSTUDY_STORE`. A forked child has what its parent had, and may be set up anew before
-    it uses the default system. Systems that you make yourself have their own `store=`.
+    UNSET = auto()
+
+
+def configure(
+    *, store: str | PauseStore | Literal[_Unset.UNSET] = _Unset.UNSET, require_user: bool | None = None
+) -> None:
+    """Set up the default system of this process; call it before that system is used. What is not given stays as it was.
+
+    A forked child has what its parent had, and may be set up anew before it uses the default system. Systems that you make
+    yourself have arguments of their own.
 
     Args:
-        store: as for `ActorSystem`; "memory:" for none. It is opened now.
+        store: where it keeps paused runs, as for `ActorSystem`; "memory:" for none. It is opened now. It stands above
+            the variable `UNDERSTUDY_STORE`.
+        require_user: as for `ActorSystem`.
 
     Raises:
         RuntimeError: the default system of this process is in use.
         ValueError: `store` names no store.
         StoreError: the store cannot be opened.
     """
-    global _store, _inherited
+    global _store, _inherited, _require_user
     if store is None:
         raise TypeError('store must be a URL, such as "sqlite:///shop.db" or "memory:", or a store; got None')
-    opened = open_store(store)
+    if store is _Unset.UNSET and require_user is None:
+        raise TypeError("configure needs store=… or require_user=…")
+    if require_user is not None:
+        checked_flag("require_user", require_user)
+    opened = None if store is _Unset.UNSET else open_store(store)
     with _default_lock:
         if _default is not None:
             raise RuntimeError(
-                "the default system of this process is in use already; call us.configure(store=…) before the first run"
+                "the default system of this process is in use already; call us.configure(…) before the first run"
             )
-        _store = MEMORY if opened is None else opened
+        if store is not _Unset.UNSET:
+            _store = MEMORY if opened is None else opened
+        if require_user is not None:
+            _require_user = require_user
         _inherited = None
 
 
@@ -78,7 +99,8 @@ def _start_default() -> ActorSystem:
             if _inherited is not None:
                 _default, _inherited = _inherited, None
             else:
-                _default = ActorSystem(store=_store if _store is not None else _store_named_outside())
+                store = _store if _store is not None else _store_named_outside()
+                _default = ActorSystem(store=store, require_user=_require_user)
         return _default
 
 

@@ -73,6 +73,7 @@ class Runs:
         max_runs: how many runs that nothing inside of a run began may be under way at once; None for any number.
         store: where paused runs are kept; None for this process's memory.
         app: the system's name, which conversations belong to.
+        require_user: whether a run is refused that would remember a conversation of nobody in particular.
     """
 
     def __init__(
@@ -83,8 +84,10 @@ class Runs:
         max_runs: int | None = None,
         store: PauseStore | None = None,
         app: str = "",
+        require_user: bool = False,
     ) -> None:
         self.events = events
+        self._require_user = require_user
         self._prefix = prefix
         self._start = start
         self._numbers = count(1)
@@ -106,6 +109,11 @@ class Runs:
         run_id = f"{self._prefix}-{next(self._numbers)}"
         record = new_record(run_id, runner, input, options, _scope(options.timeout), self, cell)
         record.lease = self.conversations.lease(record)
+        if self._require_user and record.lease is not None and options.user_id is None:
+            raise ValueError(
+                f"{named(runner)} remembers conversation {options.conversation_id!r}, and no user_id says whose it is: "
+                "with require_user=True, pass user_id=…"
+            )
         return record
 
     def root_of(self, link: Link) -> str:

@@ -9,7 +9,7 @@ from typing import cast
 from understudy.ancestry import MAX_HOPS, check_permits, current_ancestry, next_hops, too_many_hops
 from understudy.budget import Budget
 from understudy.errors import CircularAgentCall, RunError
-from understudy.given import checked_flag, checked_seconds, checked_text, checked_whole
+from understudy.given import checked_flag, checked_seconds, checked_whole
 from understudy.messages import Message, Part
 from understudy.orchestration.port import Answer, MapOptions, ResumeOptions, RunOptions
 from understudy.orchestration.runner import Runner
@@ -181,7 +181,10 @@ def _check(input: object, options: RunOptions) -> None:
     check_answered(options.history or ())
     if options.budget is not None and not isinstance(options.budget, Budget):
         raise TypeError(f"budget must be Budget(…) or None, got {options.budget!r}")
-    if not checked_text("user_id", options.user_id):  # a form field that was left empty would make one of all users
+    user = options.user_id
+    if user is not None and not isinstance(user, str):
+        raise TypeError(f"user_id must be a string, or None if it is not known; got {user!r}")
+    if user == "":  # a form field that was left empty would make one of all users
         raise ValueError("user_id must not be empty; leave it out where there is one user")
     given = options.conversation_id
     if given is not None and not isinstance(given, str):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
 from understudy import memory
 from understudy.errors import AgentDown, CircularAgentCall
+from understudy.given import checked_flag
 from understudy.messages import Part
 from understudy.messaging import DEFAULT_CAPACITY, Mailbox
 from understudy.orchestration.runner import Runner
@@ -58,6 +59,8 @@ class ActorSystem:
             for up to 5 s if it is locked), an object like `PauseStore`, or "memory:" or None for this process only.
         max_runs: how many runs may be under way at once, paused ones not counted; more wait, without a thread, for a
             place. Runs that are begun inside of runs or actors are always admitted. None for any number.
+        require_user: refuse, with a `ValueError`, a run of an agent with a memory that has a `conversation_id` and no
+            `user_id`: without one, all users would share the conversation. For systems that serve several people.
 
     Raises:
         ValueError: the name is empty, `store` names no store, or `max_runs` is below 1.
@@ -65,7 +68,12 @@ class ActorSystem:
     """
 
     def __init__(
-        self, name: str = "understudy", *, store: str | PauseStore | None = None, max_runs: int | None = None
+        self,
+        name: str = "understudy",
+        *,
+        store: str | PauseStore | None = None,
+        max_runs: int | None = None,
+        require_user: bool = False,
     ) -> None:
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"a system's name must be a string that is not empty, got {name!r}")
@@ -74,6 +82,7 @@ class ActorSystem:
             raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
         self.name = name
         self._max_runs = max_runs
+        self._require_user = checked_flag("require_user", require_user)
         self._store = open_store(store)
         self._cancels = False
         """Whether every run in flight is cancelled; set before they are looked for, so that none is missed."""
@@ -85,7 +94,15 @@ class ActorSystem:
     def _new_runs(self) -> Runs:
         # Ids are unique over processes without a random number per run; over those of all times, if a store has them all.
         unique = secrets.token_hex(4 if self._store is None else 8)
-        return Runs(f"{self.name}-{unique}", self._start_run, self._events, self._max_runs, self._store, app=self.name)
+        return Runs(
+            f"{self.name}-{unique}",
+            self._start_run,
+            self._events,
+            self._max_runs,
+            self._store,
+            app=self.name,
+            require_user=self._require_user,
+        )
 
     def leave_to_parent(self) -> None:
         """Make anew, in a forked child, what holds a lock, a thread or a run; what was spawned before is the parent's."""

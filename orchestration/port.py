@@ -18,7 +18,7 @@ class RunOptions:
 
     session: Mapping[str, JsonValue] | None = None
     conversation_id: str | None = None
-    user_id: str = "default"
+    user_id: str | None = None
     deps: object = None
     timeout: float | None = None
     system: object = None
@@ -41,7 +41,7 @@ class MapOptions:
     keep_errors: bool = False
     ordered: bool = False
     session: Mapping[str, JsonValue] | None = None
-    user_id: str = "default"
+    user_id: str | None = None
     deps: object = None
     timeout: float | None = None
     """Seconds of each run."""
@@ -68,7 +68,7 @@ class RunKeywords(TypedDict, total=False):
 
     session: Mapping[str, JsonValue] | None
     conversation_id: str | None
-    user_id: str
+    user_id: str | None
     deps: object
     timeout: float | None
     history: Sequence[Message] | None
@@ -82,7 +82,7 @@ class MapKeywords(TypedDict, total=False):
     budget: Budget | None
     ordered: bool
     session: Mapping[str, JsonValue] | None
-    user_id: str
+    user_id: str | None
     deps: object
     timeout: float | None
 

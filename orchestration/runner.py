@@ -77,7 +77,7 @@ class Runner(ABC, Generic[T_co]):
         *,
         session: Mapping[str, JsonValue] | None = None,
         conversation_id: str | None = None,
-        user_id: str = "default",
+        user_id: str | None = None,
         deps: object = None,
         timeout: float | None = None,
         system: object = None,
@@ -91,7 +91,9 @@ class Runner(ABC, Generic[T_co]):
             session: values shared with the tools; a `SessionState` gets the changed keys when the run ends or pauses.
             conversation_id: which conversation this belongs to; handed to tools and prompts. An agent with a memory
                 knows what was said in it, and takes part in it once this run is complete.
-            user_id: whose run it is; handed to tools and prompts.
+            user_id: whose run it is; handed to tools and prompts. Conversations are told apart by it: whoever does not
+                say it is one and the same user, so runs without it share a conversation of one id. Say it wherever
+                several people are served; `ActorSystem(require_user=True)` holds you to it.
             deps: anything the tools need, handed to them as `ctx.deps`; never saved.
             timeout: seconds the whole run may take; None for no limit.
             system: the `ActorSystem` to run in; the one this is called inside of, else the default one.
@@ -125,7 +127,7 @@ class Runner(ABC, Generic[T_co]):
         *,
         session: Mapping[str, JsonValue] | None = None,
         conversation_id: str | None = None,
-        user_id: str = "default",
+        user_id: str | None = None,
         deps: object = None,
         timeout: float | None = None,
         system: object = None,
@@ -170,7 +172,7 @@ class Runner(ABC, Generic[T_co]):
         keep_errors: bool = False,
         ordered: bool = False,
         session: Mapping[str, JsonValue] | None = None,
-        user_id: str = "default",
+        user_id: str | None = None,
         deps: object = None,
         timeout: float | None = None,
         system: object = None,

@@ -37,7 +37,7 @@ class SavedRun:
     """All its values but those under `temp:`; of a run inside of another one only those that it changed."""
     removed: tuple[str, ...] = ()
     """Keys that a run inside of another one removed from the session."""
-    user_id: str = "default"
+    user_id: str | None = None
     conversation_id: str | None = None
     own_history: bool = False
     """Whether the caller gave it a history, so that its agent's memory is left alone."""

@@ -276,7 +276,7 @@ class Workflow(Runner[object]):
         keep_errors: bool = False,
         ordered: bool = False,
         session: Mapping[str, JsonValue] | None = None,
-        user_id: str = "default",
+        user_id: str | None = None,
         deps: object = None,
         timeout: float | None = None,
         system: object = None,

@@ -23,7 +23,7 @@ class ConversationKey(NamedTuple):
     app: str
     """The name of the system that the run is in."""
     user: str
-    """The run's `user_id`."""
+    """The run's `user_id`; `"default"` for all runs without one."""
     conversation: str
     """The run's `conversation_id`."""
 

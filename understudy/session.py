@@ -204,7 +204,7 @@ class RunContext:
         session: MutableMapping[str, JsonValue],
         deps: object,
         scope: Scope,
-        user_id: str = "default",
+        user_id: str | None = None,
         conversation_id: str | None = None,
         turns: int = 0,
         iterations: int = 0,
@@ -237,7 +237,7 @@ class ToolContext(Generic[Deps]):
         call_id: this call's id.
         arguments: what the model passed.
         scope: the deadline and the cancellation of the call.
-        user_id: whose run it is.
+        user_id: whose run it is; None if the caller did not say.
         conversation_id: which conversation the run belongs to, if the caller said.
         artifacts: what tools of this run returned that was too long for the model, by id; empty in a worker process.
     """
@@ -268,7 +268,7 @@ class ToolContext(Generic[Deps]):
         call_id: str,
         arguments: JsonObject,
         scope: Scope,
-        user_id: str = "default",
+        user_id: str | None = None,
         conversation_id: str | None = None,
         artifacts: Mapping[str, Artifact] | None = None,
         report: Callable[[str, float | None, float | None], object] | None = None,

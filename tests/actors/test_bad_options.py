@@ -111,7 +111,7 @@ RUN = {
     "input": TEXT,
     "session": "None map",
     "conversation_id": "None blank word",
-    "user_id": "blank word",
+    "user_id": "None blank word",
     "timeout": f"None {SECONDS}",
     "system": "None",
     "history": "None list",
@@ -244,14 +244,32 @@ EVERYTHING: dict[str, Options] = {
         {"id": "desk", "children": [us.Actor]},
     ),
     "ActorSystem": Options(
-        us.ActorSystem, {"name": "word", "store": "None", "max_runs": f"None {COUNT}"}, {"name": "shop"}
+        us.ActorSystem,
+        {"name": "word", "store": "None", "max_runs": f"None {COUNT}", "require_user": "True"},
+        {"name": "shop"},
     ),
-    "configure": Options(us.configure, {"store": "None"}),
+    "configure": Options(us.configure, {"store": "", "require_user": "None True"}, {"store": "memory:"}),
     "OpenAI": Options(us.OpenAI, CLIENT, {"model": "gpt-4o"}),
     "ScriptedModel": Options(us.ScriptedModel, {"turns": "list map"}, called={"turns": "script"}),
     "FunctionModel": Options(us.FunctionModel, {"function": FUNCTION}),
     "run": Options(clerk().run, RUN, {"input": "go"}, left_out=("deps",)),
     "submit": Options(clerk().submit, RUN, {"input": "go"}, left_out=("deps",)),
+    "map": Options(
+        clerk().map,
+        {
+            "inputs": "list words numbers",
+            "max_parallel": COUNT,
+            "budget": "None",
+            "keep_errors": "True",
+            "ordered": "True",
+            "session": "None map",
+            "user_id": "None blank word",
+            "timeout": f"None {SECONDS}",
+            "system": "None",
+        },
+        {"inputs": []},
+        left_out=("deps",),
+    ),
 }
 
 

@@ -309,7 +309,7 @@ def test_what_a_child_may_not_run_ends_the_group(system: us.ActorSystem) -> None
 
 
 def test_a_child_gets_the_deps_and_the_user_of_the_run(system: us.ActorSystem) -> None:
-    seen: list[tuple[object, str, str | None]] = []
+    seen: list[tuple[object, str | None, str | None]] = []
 
     @us.tool
     def look(ctx: us.ToolContext[str]) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import pickle
 import re
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -136,7 +137,55 @@ def test_a_name_in_place_of_a_conversation_is_refused() -> None:
     with pytest.raises(TypeError, match="conversation_id must be a string"):
         agent.run("go", conversation_id=42)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="user_id must be a string"):
-        agent.run("go", user_id=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        agent.run("go", user_id=7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_runs_without_a_user_share_a_conversation_and_tell_tools_that_there_is_none(
+    memory: us.InMemoryMemory,
+) -> None:
+    seen: list[str | None] = []
+
+    def prompt(context: us.RunContext) -> str:
+        seen.append(context.user_id)
+        return "Be brief."
+
+    agent = agent_with(memory, says("One."), says("Two.")).replace(system_prompt=prompt)
+    agent.run("first", conversation_id="c-42")
+    agent.run("second", conversation_id="c-42", user_id=None)
+
+    assert seen == [None, None]
+    assert [message.text for message in memory.load(KEY)] == ["first", "One.", "second", "Two."]
+
+
+def test_a_system_that_requires_users_refuses_a_conversation_of_nobody(memory: us.InMemoryMemory) -> None:
+    agent = agent_with(memory, says("One."), says("Two."), says("Three."))
+    with us.ActorSystem("shop", require_user=True) as system:
+        for runner in (agent, us.SequentialAgent("line", [agent])):
+            with pytest.raises(ValueError, match="conversation 'c-42', and no user_id says whose it is"):
+                runner.run("go", conversation_id="c-42", system=system)
+
+        agent.run("stands alone", system=system)
+        agent.run("hers", conversation_id="c-42", user_id="ada", system=system)
+        us.Agent("forgetful", model=ScriptedModel([says("Yes.")])).run("go", conversation_id="c-42", system=system)
+
+
+def test_what_a_paused_run_kept_of_a_user_who_was_not_said_is_read_as_before(tmp_path: Path) -> None:
+    memory = us.InMemoryMemory()
+    agent = agent_with(memory, says("__ask_user__: Who?"), says("Ada."))
+    store = f"sqlite:///{tmp_path}/shop.db"
+    with us.ActorSystem("understudy", store=store) as system:
+        paused = agent.run("go", conversation_id="c-42", system=system)
+    assert isinstance(paused, us.NeedsInput)
+    with sqlite3.connect(tmp_path / "shop.db") as base:  # as it was written when nobody was "default"
+        base.execute(
+            "UPDATE understudy_pauses SET payload = replace(payload, ?, ?)", ('"user_id":null', '"user_id":"default"')
+        )
+        assert '"user_id":"default"' in base.execute("SELECT payload FROM understudy_pauses").fetchone()[0]
+
+    with us.ActorSystem("understudy", store=store) as system:
+        agent.resume(paused.token, "Ada", system=system)
+
+    assert memory.load(KEY)[0].text == "go"
 
 
 # --- whole turns

@@ -195,6 +195,26 @@ def test_a_bad_name_in_the_environment_is_raised_at_the_first_run_with_the_varia
     ]
 
 
+def test_the_default_system_can_be_set_up_to_require_users() -> None:
+    out = output("""
+        import understudy as us
+        from understudy.testing import ScriptedModel, says
+
+        us.configure(require_user=True)
+        us.configure(store="memory:")
+        agent = us.Agent("chat", model=ScriptedModel([says("Yes.")]), memory=us.InMemoryMemory())
+        try:
+            agent.run("go", conversation_id="c-42")
+        except ValueError as error:
+            print(error)
+        print(agent.run("go", conversation_id="c-42", user_id="ada").text)
+    """)
+
+    refusal, answer = out.splitlines()
+    assert refusal.startswith("agent 'chat' remembers conversation 'c-42', and no user_id says whose it is")
+    assert answer == "Yes."
+
+
 def test_what_was_configured_stands_above_the_environment_and_is_too_late_after_a_run(tmp_path: Path) -> None:
     out = output(f"""
         import os
@@ -213,7 +233,7 @@ def test_what_was_configured_stands_above_the_environment_and_is_too_late_after_
     """)
 
     assert out.splitlines() == [
-        "the default system of this process is in use already; call us.configure(store=…) before the first run",
+        "the default system of this process is in use already; call us.configure(…) before the first run",
         "paid for 7 ['ledger', 'other.db']",
     ]
 
