@@ -21,6 +21,7 @@ from tests.support.wait_stage import perform_all
 from .endings import end_runs
 from .faults import chaotic, replayed, try_all
 from .mixed import run_all
+from .trees import try_trees
 
 DESCRIPTION = """\
 Carry out many runs that go wrong, and check that each is accounted for and that nothing is left behind.
@@ -31,7 +32,7 @@ work with. Run it from the project's root.
 JOBS = """\
 examples:
   python -m tests.soak                      all jobs, in some minutes
-  python -m tests.soak endings mixed        two of them: no recordings, no node
+  python -m tests.soak endings mixed trees  three of them: no recordings, no node
   python -m tests.soak mixed --runs 1000    a smaller one, in seconds
 
 jobs:
@@ -48,9 +49,12 @@ jobs:
   waits    Random programs of runs that wait for one another, for slots of tools, for conversations and for places of
            max_runs. Each must end in 5 seconds, and the first wait that is refused must be refused in a state from
            which a model, searched through, may deadlock. About 50 programs a second.
+  trees    As many trees of supervisors as there are to be runs, three levels deep, whose actors fail in storms, also while
+           their groups are halted or begin. Each ask must be answered, each actor be stopped and told of once, and be
+           alive or not as OTP's rules allow. About 40 trees a second.
 """
 
-RUNS = {"endings": 1_000, "mixed": 10_000, "faults": 1_000, "waits": 2_000}
+RUNS = {"endings": 1_000, "mixed": 10_000, "faults": 1_000, "waits": 2_000, "trees": 2_000}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "mixed": _mixed,
         "faults": _faults,
         "waits": _waits,
+        "trees": _trees,
     }
     for job in options.jobs or list(jobs):
         print(f"{job}:", flush=True)
@@ -87,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="*",
         metavar="JOB",
         type=_job,
-        help="endings, mixed, faults or waits; all of them if none is named",
+        help="endings, mixed, faults, waits or trees; all of them if none is named",
     )
     sizes = ", ".join([f"{runs:,} for {job}" for job, runs in RUNS.items()])
     parser.add_argument("--runs", type=_positive, metavar="N", help=f"how many runs (default {sizes})")
@@ -159,6 +164,11 @@ def _waits(programs: int) -> None:
     print(f"  programs from seed {seed} on", flush=True)
     some, refused = perform_all(programs, seed, drawn)
     print(f"  {programs:>7,}  ended, {some:,} of them with {refused:,} waits refused", flush=True)
+
+
+def _trees(trees: int) -> None:
+    for how, number in sorted(try_trees(trees, _progress).items()):
+        print(f"  {number:>7,}  {how}", flush=True)
 
 
 def _show(endings: Counter[tuple[str, str]]) -> None:

@@ -17,6 +17,7 @@ from .endings import ROUND, end_runs
 from .faults import FAULTS, replayed, try_all
 from .footprint import Footprint
 from .mixed import Report, run_all
+from .trees import try_trees
 
 NOT_IN_THE_WAY = ("dropped once", "delayed", "reset first", "429 first", "429 first, with a date", "500 first")
 """Faults after which a run ends as it does without one."""
@@ -40,6 +41,13 @@ def test_every_one_of_many_runs_is_accounted_for_and_nothing_grows() -> None:
     assert report.endings.total() == 500
     assert {kind for kind, _ in report.endings} == set(EXPECTED)
     assert [number for number, _ in report.footprints] == [100, 200, 300, 400, 500]
+
+
+def test_no_tree_of_supervisors_hangs_or_is_left_as_otp_would_not_leave_it() -> None:
+    endings = try_trees(120, unheard)
+
+    assert endings.total() == 120
+    assert all(endings[how] for how in ("works", "given up", "stopped in a storm"))
 
 
 def test_a_thousand_runs_are_of_the_kinds_they_should_be() -> None:
@@ -137,4 +145,4 @@ def test_the_program_tells_of_its_progress_and_of_what_it_found() -> None:
 def test_help_names_every_job() -> None:
     out = soak("--help").stdout
 
-    assert all(f"\n  {job}  " in out for job in ("endings", "mixed", "faults"))
+    assert all(f"\n  {job}  " in out for job in ("endings", "mixed", "faults", "waits", "trees"))
