@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from understudy.errors import ProtocolViolation
-from understudy.messages import JsonValue, Part
+from understudy.messages import JsonValue, Part, join_text
 from understudy.outcomes import Complete, Incomplete, TaskResult
 
 from .children import Child, ChildFailure, ChildOrder, ChildResult
-from .graph_spec import GraphSpec, TaskSpec, check_parameters
+from .graph_spec import GraphSpec, TaskSpec
 from .group_reports import completed, incomplete, task_results
 from .group_run import GroupRun
 from .group_state import DECIDED, GraphState, TaskState
+from .parameters import check_parameters, filled
 from .task_index import TaskIndex
 from .task_values import TaskValues
 
@@ -32,6 +33,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
 
     Raises:
         ValueError: a parameter is missing, unknown, or named like a task.
+        TypeError: the parameters are no mapping, or no JSON.
     """
 
     __slots__ = ("_index", "_values")
@@ -42,9 +44,11 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     def __init__(
         self, spec: GraphSpec, input: str | Sequence[Part], parameters: Mapping[str, JsonValue] | None = None
     ) -> None:
-        check_parameters(spec, parameters or {})
+        given = check_parameters(spec, {} if parameters is None else parameters)
         super().__init__(spec, input)
-        self._state.parameters.update(parameters or {})
+        if spec.given:
+            self._state.parameters.update(filled(spec.given, input if isinstance(input, str) else join_text(input)))
+        self._state.parameters.update(given)
 
     def _make_index(self) -> None:
         self._index = TaskIndex(self._spec.tasks, self._state)

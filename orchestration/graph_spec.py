@@ -9,6 +9,8 @@ from dataclasses import astuple, dataclass, field
 from difflib import get_close_matches
 from itertools import islice
 
+from understudy.messages import JsonValue
+
 from .binding import Reference, references
 from .binding import reference as one_reference
 from .conditions import references_in
@@ -57,6 +59,8 @@ class GraphSpec(GroupSpec):
     tasks: tuple[TaskSpec, ...] = ()
     parameters: frozenset[str] = field(default_factory=frozenset[str])
     """Names in prompts that are no tasks: a run must be given them."""
+    given: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """Values of other such names, of which texts may refer to the input; a saved run has them, so they are no part of the fingerprint."""
 
     def fingerprint(self) -> str:
         parts = [self.runner_id, [astuple(task) for task in self.tasks]]
@@ -246,30 +250,3 @@ def handed_over(task: TaskSpec, names: Container[str]) -> tuple[str, ...]:
 def uses_input(tasks: Sequence[TaskSpec]) -> bool:
     """Whether a task refers to the input of the run."""
     return any(isinstance(each, Reference) and each.name == INPUT for task in tasks for _, _, each in _read(task))
-
-
-def check_parameters(spec: GraphSpec, given: Mapping[str, object]) -> None:
-    """Refuse parameters that do not fit the prompts, or are no JSON.
-
-    Raises:
-        ValueError: one is missing, unknown, or named like a task.
-        TypeError: one is no JSON value.
-    """
-    names, tasks = set(given), {task.name for task in spec.tasks}
-    for name in sorted(names & (tasks | RESERVED.keys())):
-        what = "a task" if name in tasks else RESERVED[name]
-        raise ValueError(f"workflow {spec.runner_id!r}: parameter {name!r} is named like {what}; rename one of them")
-    for name in sorted(spec.parameters - names):
-        near = get_close_matches(name, names, 1)
-        hint = f"; did you mean {name!r} by {near[0]!r}?" if near else ""
-        raise ValueError(
-            f"workflow {spec.runner_id!r}: its prompts need the parameter {name!r}, which was not given{hint}"
-        )
-    for name in sorted(names - spec.parameters):
-        needed = ", ".join(sorted(spec.parameters)) or "none"
-        raise ValueError(f"workflow {spec.runner_id!r}: no prompt refers to parameter {name!r}; they need: {needed}")
-    for name, value in given.items():
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise TypeError(f"workflow {spec.runner_id!r}: parameter {name!r} is not JSON: {error}") from None

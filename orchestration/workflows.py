@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, cast, overload
 
 from understudy.budget import Budget
@@ -15,6 +16,7 @@ from understudy.tools import NAME
 
 from .checks import checked_count, checked_description, checked_id
 from .graph_spec import GraphSpec, TaskSpec, parameters_of, problems_of
+from .parameters import check_given, checked_mapping
 from .port import DEFAULT_MAP_PARALLEL, MapOptions, MapSystemKeywords, RunKeywords, RunOptions, runtime
 from .runner import Runner
 
@@ -163,12 +165,14 @@ class Workflow(Runner[object]):
         TypeError: a task is none.
     """
 
-    __slots__ = ("_graph_spec", "max_parallel", "parameters", "tasks")
+    __slots__ = ("_graph_spec", "given", "max_parallel", "parameters", "tasks")
 
     tasks: tuple[Task, ...]
     max_parallel: int | None
     parameters: frozenset[str]
     """Names in the prompts that are no tasks: each run must be given them."""
+    given: Mapping[str, JsonValue]
+    """Values of other such names, from `with_parameters`."""
 
     def __init__(
         self, id: str, tasks: Iterable[Task], *, max_parallel: int | None = None, description: str = ""
@@ -182,6 +186,7 @@ class Workflow(Runner[object]):
             "tasks": given,
             "max_parallel": max_parallel,
             "parameters": parameters_of([task.spec() for task in given]),
+            "given": MappingProxyType({}),
             "_graph_spec": None,
         }
         for name, value in values.items():
@@ -194,7 +199,26 @@ class Workflow(Runner[object]):
             "max_parallel": self.max_parallel,
             "description": self.description,
         }
-        return Workflow(self.id if id is None else id, **(kept | changes))
+        made = Workflow(self.id if id is None else id, **(kept | changes))
+        return made.with_parameters({name: each for name, each in self.given.items() if name in made.parameters})
+
+    def with_parameters(self, parameters: Mapping[str, JsonValue]) -> Workflow:
+        """Return a copy whose runs have these parameters, so that it can stand inside of another runner.
+
+        Args:
+            parameters: values of some names or all; in a text `${input}` stands for the input of the workflow's run, and
+                `$${` for `${`. What is not given here, each run must be given.
+
+        Raises:
+            ValueError: no prompt refers to a name, it has a value already, or a text refers to more than the input.
+            TypeError: the parameters are no mapping, or no JSON.
+        """
+        given = checked_mapping(f"workflow {self.id!r}", parameters)
+        check_given(self.id, self.parameters, given)
+        made = Workflow(self.id, self.tasks, max_parallel=self.max_parallel, description=self.description)
+        object.__setattr__(made, "given", MappingProxyType({**self.given, **given}))
+        object.__setattr__(made, "parameters", self.parameters - given.keys())
+        return made
 
     @property
     def inner_runners(self) -> tuple[Runner[object], ...]:
@@ -211,6 +235,7 @@ class Workflow(Runner[object]):
                 children=tuple([task.runner for task in tasks]),
                 tasks=tasks,
                 parameters=self.parameters,
+                given=self.given,
                 max_parallel=self.max_parallel,
             )
             object.__setattr__(self, "_graph_spec", made)
@@ -237,6 +262,7 @@ class Workflow(Runner[object]):
 
         Raises:
             ValueError: a parameter is missing, unknown, or named like a task.
+            TypeError: the parameters are no mapping, or no JSON.
         """
         return runtime().run(self, input, RunOptions(parameters=parameters, system=system, **options))
 

@@ -22,6 +22,7 @@ from understudy.tools import DEFAULT_TOOL_TIMEOUT
 from .keys import TEXT, Grammar, form, forms
 from .named_grammar import NAME_FORM, Approval, CallbackEntry, CallRule, ModelEntry, NamedGrammar, Prompt
 
+PARAMETERS = "of a workflow: what the names in its prompts stand for; `${input}` in a text is what it is told"
 RUNNER_ID = r"^\S(.{0,126}\S)?$"
 
 
@@ -82,6 +83,7 @@ class SubAgentGrammar(Grammar):
 
     agent: str | None = Field(default=None, description="id of an agent, a workflow, or another runner")
     ref: str | None = Field(default=None, description="the same as `agent`")
+    parameters: dict[str, JsonValue] = Field(default={}, description=PARAMETERS)
     name: str | None = Field(default=None, description="what the model calls it; made from the id if not given")
     description: str | None = Field(
         default=None, description="what the model is told of it; the runner's own if not given"

@@ -15,7 +15,7 @@ from understudy.orchestration.supervision import OneForAll, OneForOne, RestForOn
 from understudy.orchestration.supervisors import Child, Supervisor
 
 from .agent_grammar import AgentGrammar
-from .build_agent import AgentBuilder, given, value_of
+from .build_agent import AgentBuilder, given, value_of, with_parameters
 from .definitions import Definition
 from .grammar import SpecGrammar
 from .keys import Grammar
@@ -74,11 +74,11 @@ class Builder:
             case AgentGrammar():
                 self.runners[described.id] = self._try(spot, lambda: self._agents.agent(described, spot, self.runners))
             case SequentialGrammar():
-                steps = self._steps(described.steps)
+                steps = self._steps(described.steps, spot)
                 options = given(described, "description", "pass_output")
                 self.runners[described.id] = self._try(spot, lambda: SequentialAgent(described.id, steps, **options))
             case ParallelGrammar():
-                steps = self._steps(described.steps)
+                steps = self._steps(described.steps, spot)
                 options = given(described, "description", "max_parallel", "on_error", merge="merge_strategy")
                 self.runners[described.id] = self._try(spot, lambda: ParallelAgent(described.id, steps, **options))
             case GraphGrammar():
@@ -103,11 +103,13 @@ class Builder:
             self.problems += [spot.problem(line) for line in str(error).splitlines()]
             raise _Stopped from None
 
-    def _steps(self, steps: Iterable[Step]) -> list[Runner[object]]:
-        ids = [step.ref if isinstance(step, RefGrammar) else step.id for step in steps]
-        if not all(id in self.runners for id in ids):
-            raise _Stopped
-        return [self.runners[id] for id in ids]
+    def _steps(self, steps: Iterable[Step], spot: Spot) -> list[Runner[object]]:
+        return [self._step(step, at) for step, at in zip(steps, spot.at("steps").items(), strict=True)]
+
+    def _step(self, step: Step, at: Spot) -> Runner[object]:
+        if not isinstance(step, RefGrammar):
+            return self._try(at, lambda: self.runners[step.id])
+        return self._try(at.at("parameters"), lambda: with_parameters(self.runners[step.ref], step.parameters))
 
     def _task(self, task: TaskGrammar) -> Task:
         options = given(task, "prompt", "retries", "for_each", "max_repeats")
@@ -115,7 +117,7 @@ class Builder:
         options["until"] = value_of(task.until, UNTIL, self._registered)
         if "backoff" in task.model_fields_set:
             options["backoff"] = tuple(task.backoff)
-        runner = self.runners[task.agent or task.ref or ""]
+        runner = with_parameters(self.runners[task.agent or task.ref or ""], task.parameters)
         return Task(task.id, runner, dependencies=task.dependencies or (), **options)
 
     def _supervisor(self, described: SupervisorGrammar) -> Supervisor:

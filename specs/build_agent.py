@@ -12,9 +12,9 @@ from understudy.criteria import Criterion, KeywordCriteria, MaxIterationsCriteri
 from understudy.guardrails import InputGuardrail, OutputGuardrail
 from understudy.logs import LoggingCallback
 from understudy.memory import InMemoryMemory, Memory, WindowedMemory
-from understudy.messages import Settings
+from understudy.messages import JsonValue, Settings
 from understudy.models import Model, ModelLike, ModelName
-from understudy.orchestration import Agent, SubAgent
+from understudy.orchestration import Agent, SubAgent, Workflow
 from understudy.orchestration.checks import SystemPrompt
 from understudy.orchestration.runner import Runner
 from understudy.outputs import JsonSchema
@@ -225,4 +225,17 @@ def _sub_agent(entry: str | SubAgentGrammar, runners: Mapping[str, Runner[object
     if isinstance(entry, str):
         return SubAgent(runners[entry])
     options = given(entry, "name", "description", "allow", "deny", "timeout")
-    return SubAgent(runners[entry.agent or entry.ref or ""], **options)
+    return SubAgent(with_parameters(runners[entry.agent or entry.ref or ""], entry.parameters), **options)
+
+
+def with_parameters(runner: Runner[object], parameters: Mapping[str, JsonValue]) -> Runner[object]:
+    """Return a runner that has the parameters that a reference to it gives.
+
+    Raises:
+        ValueError: it takes none of them.
+    """
+    if not parameters:
+        return runner
+    if not isinstance(runner, Workflow):
+        raise ValueError(f"{runner.id!r} takes no parameters; a workflow with type: workflow does")  # noqa: TRY004 (of a spec)
+    return runner.with_parameters(parameters)

@@ -41,6 +41,8 @@ def mentions_environment(text: str) -> bool:
 
 def is_bound_later(path: tuple[str | int, ...]) -> bool:
     """Whether what stands at a path of a document is bound again by a workflow."""
+    if len(path) > 3 and path[-2] == "parameters":
+        return path[-4] in ("steps", "tasks", "sub_agents")
     return len(path) > 2 and path[-3] == "tasks" and path[-1] in BOUND_LATER
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import cast
 
 from understudy.orchestration import Workflow
 from understudy.orchestration.graph_spec import TaskSpec, problems_of
@@ -64,13 +65,24 @@ def _as_told(task: Spot) -> TaskSpec:
 
 
 def check_reach(definitions: Iterable[Definition], runners: Mapping[str, Runner[object]]) -> Iterator[Problem]:
-    """Yield a problem for each workflow with parameters inside of another runner: only the outermost run is given any."""
+    """Yield a problem for each workflow inside of another runner that is not given all of its parameters there."""
     for definition in definitions:
         for id, place in definition.needs() if definition.kind != "supervisor" else ():
             inner = runners[id]
-            if isinstance(inner, Workflow) and inner.parameters:
-                needed = ", ".join([f"${{{name}}}" for name in sorted(inner.parameters)])
+            missing = inner.parameters.difference(_given_at(place)) if isinstance(inner, Workflow) else None
+            if missing:
+                needed = ", ".join([f"${{{name}}}" for name in sorted(missing)])
+                example = ", ".join([f"{name}: …" for name in sorted(missing)])
                 yield place.problem(
-                    f"workflow {id!r} refers to {needed}, and nothing gives it parameters here: inside of another runner "
-                    "it is told ${input} alone"
+                    f"workflow {id!r} refers to {needed}, and nothing gives it a value here; write "
+                    f"{{ref: {id}, parameters: {{{example}}}}}"
                 )
+
+
+def _given_at(place: Spot) -> Collection[str]:
+    """Return the names of the parameters that stand beside a reference."""
+    around: object = place.document.value
+    for step in place.path[:-1]:
+        around = cast("Mapping[str | int, object]", around)[step]
+    given = cast("Mapping[str, object]", around).get("parameters") if isinstance(around, Mapping) else None
+    return cast("Mapping[str, object]", given).keys() if isinstance(given, Mapping) else ()

@@ -7,10 +7,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, Tag
 
+from understudy.messages import JsonValue
 from understudy.orchestration.supervision import DEFAULT_MAX_RESTARTS, DEFAULT_WITHIN
 from understudy.orchestration.workflows import DEFAULT_REPEATS, FIRST_RETRY, LONGEST_WAIT
 
-from .agent_grammar import RUNNER_ID, AgentGrammar
+from .agent_grammar import PARAMETERS, RUNNER_ID, AgentGrammar
 from .keys import TEXT, Grammar, exact, form, forms
 from .named_grammar import Condition
 
@@ -35,6 +36,7 @@ class RefGrammar(Grammar):
     called: ClassVar[str] = "a reference"
 
     ref: str = Field(description="its id; it may be defined later")
+    parameters: dict[str, JsonValue] = Field(default={}, description=PARAMETERS)
 
 
 class SequentialGrammar(Grammar):
@@ -80,6 +82,7 @@ class TaskGrammar(Grammar):
     )
     agent: str | None = Field(default=None, description="id of an agent, a workflow, or another runner")
     ref: str | None = Field(default=None, description="the same as `agent`")
+    parameters: dict[str, JsonValue] = Field(default={}, description=PARAMETERS)
     prompt: str = Field(
         default="${input}",
         description="what it is told: `${task}`, `${task.key}`, `${input}`, or any other name for a parameter of the run; "

@@ -391,3 +391,16 @@ def test_a_reference_to_a_workflow_takes_parameters(system: us.ActorSystem) -> N
 def test_a_reference_to_an_agent_takes_none(system: us.ActorSystem) -> None:
     with pytest.raises(ValueError, match="'a' takes no parameters"):
         system.spawn(echo("a")).run("x", parameters={"topic": "tides"})
+
+
+@pytest.mark.parametrize("spawned", [False, True])
+def test_copies_of_a_workflow_inside_of_a_sequence_have_each_their_own_parameters(
+    system: us.ActorSystem, spawned: bool
+) -> None:
+    brief = us.Workflow("brief", [us.Task("one", echo("e"), prompt="${input} on ${topic}")])
+    steps = [brief.with_parameters({"topic": "${input}"}), brief.with_parameters({"topic": "b"})]
+    chain = us.SequentialAgent("chain", steps, pass_output=True)
+    if spawned:
+        system.spawn(chain)
+
+    assert chain.run("a", system=system).text == "e(e(a on a) on b)"

@@ -160,8 +160,8 @@ def test_a_parameter_may_be_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("flow", "words", "says_"),
     [
-        (brief(), (), "need the parameter 'topic', which was not given"),
-        (brief(), ("--set", "topc=x"), "did you mean 'topic' by 'topc'?"),
+        (brief(), (), "missing parameter 'topic'\n"),
+        (brief(), ("--set", "topc=x"), "missing parameter 'topic'. You gave 'topc'. Did you mean 'topic'?"),
         (brief(), ("--set", "topic=x", "--set", "tone=y"), "--set NAME=VALUE gives a parameter; it needs topic"),
         (brief(), ("--set", "topic=x", "--set", "topic=y"), "'topic' is set twice"),
         (brief(), ("--set", "topic"), "expected NAME=VALUE, or NAME:=JSON"),

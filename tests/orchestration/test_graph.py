@@ -376,11 +376,29 @@ def test_a_parameter_that_is_no_json_is_refused_by_name(value: object) -> None:
         GraphRun(spec(task("a", prompt="${topic}")), "", cast("dict[str, JsonValue]", {"topic": value}))
 
 
+def test_parameters_that_are_no_mapping_are_refused_as_such() -> None:
+    with pytest.raises(TypeError, match=r"workflow 'brief': parameters must be a mapping .*, got 'topic'"):
+        GraphRun(spec(task("a", prompt="${topic}")), "", cast("dict[str, JsonValue]", "topic"))
+
+
+def test_values_given_beforehand_have_the_input_in_place_and_are_not_given_again() -> None:
+    tasks = (task("a", prompt="${topic} ${words} ${tone}"),)
+    given = {"topic": "on ${input}, $${tone}", "words": 100}
+    made = replace(spec(*tasks), parameters=frozenset({"tone"}), given=cast("dict[str, JsonValue]", given))
+
+    assert due(GraphRun(made, "${tone}", {"tone": "dry"})) == {"a": "on ${tone}, ${tone} 100 dry"}
+    with pytest.raises(ValueError, match="parameter 'topic' has a value already"):
+        GraphRun(made, "", {"tone": "dry", "topic": "x"})
+    with pytest.raises(ValueError, match="missing parameter 'tone'"):
+        GraphRun(made, "")
+
+
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({}, "need the parameter 'topic', which was not given"),
-        ({"topik": "x"}, "did you mean 'topic' by 'topik'"),
+        ({}, "missing parameter 'topic'$"),
+        ({"topik": "x"}, r"missing parameter 'topic'\. You gave 'topik'\. Did you mean 'topic'\?$"),
+        ({"x": "x", "y": "y"}, r"missing parameter 'topic'\. You gave 'x', 'y'\.$"),
         ({"topic": "x", "other": "y"}, "no prompt refers to parameter 'other'; they need: topic"),
         ({"topic": "x", "a": "y"}, "parameter 'a' is named like a task"),
         ({"topic": "x", "input": "y"}, "parameter 'input' is named like the input"),

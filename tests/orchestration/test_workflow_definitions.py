@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import cast
 
@@ -28,6 +29,39 @@ def test_a_workflow_knows_which_parameters_its_prompts_need() -> None:
     assert brief.parameters == {"topic", "words", "tone"}
     assert brief.inner_runners == (ONE, TWO)
     assert brief.replace(id="other", max_parallel=2).max_parallel == 2
+
+
+def test_a_workflow_with_parameters_needs_the_rest_and_is_the_same_definition() -> None:
+    brief = Workflow("brief", [Task("a", ONE, prompt="${topic} ${words} ${tone}")], max_parallel=2)
+
+    given = brief.with_parameters({"topic": "tides"}).with_parameters({"words": 100})
+
+    assert dict(given.given) == {"topic": "tides", "words": 100}
+    assert (given.parameters, given.max_parallel) == (frozenset({"tone"}), 2)
+    assert given.fingerprint() == brief.fingerprint()
+    assert brief.parameters == {"topic", "words", "tone"}
+    assert dict(given.replace(id="other").given) == dict(given.given)
+    assert dict(given.replace(tasks=[Task("a", ONE, prompt="${words}")]).given) == {"words": 100}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "says"),
+    [
+        ("tides", TypeError, "parameters must be a mapping such as {'topic': 'tides'}, got 'tides'"),
+        ({"topik": "x"}, ValueError, "no prompt refers to parameter 'topik'. Did you mean 'topic'?"),
+        ({"input": "x"}, ValueError, "no prompt refers to parameter 'input'; they need: topic"),
+        ({"topic": "${a}"}, ValueError, "parameter 'topic' refers to ${a}; expected ${input} or plain text"),
+        ({"topic": math.inf}, TypeError, "parameter 'topic' is not JSON"),
+        ({"topic": {1}}, TypeError, "parameter 'topic' is not JSON"),
+    ],
+)
+def test_parameters_that_a_workflow_cannot_have_are_refused_at_once(
+    parameters: object, error: type[Exception], says: str
+) -> None:
+    brief = Workflow("brief", [Task("a", ONE, prompt="${topic}")])
+
+    with pytest.raises(error, match=re.escape(says)):
+        brief.with_parameters(parameters)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def test_all_that_is_wrong_is_said_at_once_a_line_each() -> None:

@@ -35,7 +35,7 @@ from understudy import (
     tool,
 )
 from understudy.messages import JsonValue
-from understudy.orchestration.workflows import Task
+from understudy.orchestration.workflows import Task, Workflow
 from understudy.specs.grammar import SpecGrammar
 from understudy.specs.keys import Grammar, alternatives, is_grammar, keys_of
 from understudy.tools import Tool
@@ -180,6 +180,21 @@ def task_with(**keys: JsonValue) -> Task:
     return loaded(workflows=[{"id": "w", "type": "workflow", "tasks": tasks}]).workflow("w").tasks[1]
 
 
+def given_in(id: str) -> object:
+    """Return the parameters that a workflow has inside of this runner."""
+    inner: dict[str, JsonValue] = {"ref": "asks", "parameters": {"x": 7}}
+    asks: JsonValue = {"id": "asks", "type": "workflow", "tasks": [{"id": "t", "agent": "a", "prompt": "${x}"}]}
+    steps: JsonValue = {"id": "s", "type": "sequential", "steps": [inner]}
+    tasks: JsonValue = {"id": "w", "type": "workflow", "tasks": [{"id": "u", **inner}]}
+    agents: list[JsonValue] = [
+        {"id": "a", "model": "rehearsal"},
+        {"id": "lead", "model": "rehearsal", "sub_agents": [inner]},
+    ]
+    (found,) = loaded(agents=agents, workflows=[asks, steps, tasks]).runner(id).inner_runners
+    assert isinstance(found, Workflow)
+    return dict(found.given)
+
+
 def supervisor_with(**keys: JsonValue) -> Any:
     return loaded(supervisors=[{"id": "s", "children": ["a"], **keys}]).supervisor("s")
 
@@ -309,6 +324,7 @@ ROWS: dict[str, Row] = {
     "ToolGrammar.memory_limit": (lambda: tool_with("memory_limit", 10**9, isolation="process").memory_limit, 10**9),
     "SubAgentGrammar.agent": (lambda: sub_agent_with(agent="b").name, "b"),
     "SubAgentGrammar.ref": (lambda: sub_agent_with(ref="b").name, "b"),
+    "SubAgentGrammar.parameters": (lambda: given_in("lead"), {"x": 7}),
     "SubAgentGrammar.name": (lambda: sub_agent_with(ref="b", name="n").name, "n"),
     "SubAgentGrammar.description": (
         lambda: sub_agent_with(ref="b", description="d")._description,
@@ -385,6 +401,7 @@ ROWS: dict[str, Row] = {
     "PriceGrammar.cached_input": (lambda: price_with(cached_input=7), {"m": Price(1, 2, 7)}),
     "PriceGrammar.cache_write": (lambda: price_with(cache_write=7), {"m": Price(1, 2, None, 7)}),
     # workflows
+    "RefGrammar.parameters": (lambda: given_in("s"), {"x": 7}),
     "RefGrammar.ref": (
         lambda: [
             r.id
@@ -429,6 +446,7 @@ ROWS: dict[str, Row] = {
     "TaskGrammar.id": (lambda: task_with().name, "t"),
     "TaskGrammar.agent": (lambda: task_with().runner.id, "b"),
     "TaskGrammar.ref": (lambda: task_with(ref="b").runner.id, "b"),
+    "TaskGrammar.parameters": (lambda: given_in("w"), {"x": 7}),
     "TaskGrammar.prompt": (lambda: task_with(prompt="Say ${x}").prompt, "Say ${x}"),
     "TaskGrammar.dependencies": (lambda: task_with(dependencies=["u"]).dependencies, ("u",)),
     "TaskGrammar.retries": (lambda: task_with(retries=7).retries, 7),

@@ -14,7 +14,8 @@ from understudy.calllog import CallLog
 from understudy.casting import cast_of
 from understudy.events import Event, RunFailed, RunFinished
 from understudy.messages import JsonValue
-from understudy.orchestration.graph_spec import check_parameters, uses_input
+from understudy.orchestration.graph_spec import uses_input
+from understudy.orchestration.parameters import check_parameters
 from understudy.orchestration.workflows import Workflow
 from understudy.report import UsageMistake
 from understudy.terminal import Quiet, progress_on
