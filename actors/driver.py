@@ -129,10 +129,8 @@ class Driver:
             match step:
                 case CallModel(request=request):
                     self._call_model(request)
-                case CallTools(calls=(call,)) if record.agent.tools_by_name[call.name].isolation != "caller":
-                    self._run_alone(call)
                 case CallTools(calls=calls):
-                    self._run_together(calls)
+                    self._run_tools(calls)
                 case AwaitApproval() | AwaitInput():
                     return self._runs.pause(record, epoch)
                 case Done(outcome=outcome):
@@ -194,6 +192,16 @@ class Driver:
 
     # --- tools
 
+    def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
+        """Run the calls, or the first of them if they go one after another: the next step has the others."""
+        agent = self._record.agent
+        if len(calls) > 1 and agent.max_parallel_calls == 1:
+            calls = calls[:1]
+        if len(calls) == 1 and agent.tools_by_name[calls[0].name].isolation != "caller":
+            self._run_alone(calls[0])
+        else:
+            self._run_together(calls)
+
     def _run_alone(self, call: ToolCall) -> None:
         """Run the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
         record, epoch = self._record, self._epoch
@@ -214,7 +222,7 @@ class Driver:
         return None
 
     def _run_together(self, calls: tuple[ToolCall, ...]) -> None:
-        """Run several calls at the same time, each in an executor of its own; the results go in call order."""
+        """Run calls at the same time, as many as the agent says, each in an executor; the results go in call order."""
         record, epoch = self._record, self._epoch
         record.begin_step(epoch, f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools")
         record.take_results(epoch, Round(self._runs, record, calls).run())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
@@ -91,17 +90,22 @@ def needs_caller(runner: Runner[object]) -> str | None:
     return None
 
 
-def deadlines(tools: Sequence[Tool[..., object]], now: float) -> list[float | None]:
-    """Return until when each call of a round that begins `now` may take; None for no limit.
+class Deadlines:
+    """Says until when each call of a round may take, in the order in which they begin.
 
     Calls for the caller's thread stand in line: to the time of each is added what those before it may take.
     """
-    free: float | None = now
-    found: list[float | None] = []
-    for tool in tools:
-        begins = free if tool.isolation == "caller" else now
-        due = None if begins is None or tool.timeout is None else begins + tool.timeout
-        if tool.isolation == "caller":
-            free = due
-        found.append(due)
-    return found
+
+    __slots__ = ("_free",)
+
+    def __init__(self) -> None:
+        self._free: float | None = 0.0
+        """When the caller's thread is free at the latest; None if nobody can say."""
+
+    def of(self, tool: Tool[..., object], now: float) -> float | None:
+        """Return until when a call that begins `now` may take; None for no limit."""
+        if tool.isolation != "caller":
+            return None if tool.timeout is None else now + tool.timeout
+        begins = None if self._free is None else max(now, self._free)
+        self._free = None if begins is None or tool.timeout is None else begins + tool.timeout
+        return self._free

@@ -1,9 +1,14 @@
-"""The calls of one turn that run at the same time, each in an executor of its own; one thread waits for all of them."""
+"""The calls of one turn that run at the same time, each in an executor of its own; one thread waits for all of them.
+
+At most as many run as the agent's `max_parallel_calls` says. A call that waits for its place has no thread, no slot of its tool's and
+no time that runs, so nobody waits for it but its own run, and a place closes no circle that the calls under way do not.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextvars import copy_context
 from math import inf
@@ -14,9 +19,10 @@ from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.orchestration.toolerrors import failure_of
 from understudy.tools import Tool
 
+from .aside import aside
 from .awaited import Place, Wait
 from .clockwork import ring_at
-from .errands import deadlines, refuse
+from .errands import Deadlines, refuse
 from .executor import ToolExecutor, error_result, may_repeat, timeout_result
 from .orders import GRACE, Attempt, Executed, RunTool
 from .reasons import cancelled
@@ -35,13 +41,24 @@ class Round:
 
     def __init__(self, runs: Runs, record: Record, calls: Sequence[ToolCall]) -> None:
         tools = [record.agent.tools_by_name[call.name] for call in calls]
-        due = deadlines(tools, time.monotonic())
+        limit = record.agent.max_parallel_calls
         self._record = record
         self._tell = _Teller(record.story)
         self._calls = [
-            Call(runs, RunTool(record, tool, call, deadline, runs.slots.of(tool, record)))
-            for call, tool, deadline in zip(calls, tools, due, strict=True)
+            Call(runs, RunTool(record, tool, call, None, runs.slots.of(tool, record)))
+            for call, tool in zip(calls, tools, strict=True)
         ]
+        self._due = Deadlines()
+        self._shortest = min([inf if tool.timeout is None else tool.timeout for tool in tools])
+        self._lock = threading.Lock()
+        """Guards those below: any thread may end a call, and begin the next one in its place."""
+        self._line = deque(self._calls)
+        """Calls that have not begun."""
+        self._under_way: dict[Call, None] = {}
+        """Calls that have, and are not done; each has a place."""
+        self._places = len(calls) if limit is None else limit
+        self._filling = False
+        """Whether some thread is at beginning calls: a loop, for each may be done at once."""
 
     def run(self) -> list[Executed]:
         """Make the calls, and return what came of each, in their order.
@@ -49,8 +66,7 @@ class Round:
         Raises:
             CircularAgentCall: the slots that a call wants are held by calls that wait for this run.
         """
-        for call in self._calls:
-            self._start(call)
+        self._fill()
         forget = self._record.scope.on_cancel(self._give_up)
         executed: list[Executed] = []
         try:
@@ -67,38 +83,92 @@ class Round:
             forget()
         return executed
 
+    # --- places
+
+    def _fill(self) -> None:
+        """Begin calls for as long as there are places for them, unless another thread is at it."""
+        with self._lock:
+            if self._filling:
+                return
+            self._filling = True
+        while (call := self._next()) is not None:
+            self._start(call)
+
+    def _next(self) -> Call | None:
+        with self._lock:
+            if not self._line or len(self._under_way) >= self._places:
+                self._filling = False
+                return None
+            call = self._line.popleft()
+            call.set_out(self._due.of(call.order.tool, time.monotonic()))
+            self._under_way[call] = None
+            return call
+
     def _start(self, call: Call) -> None:
         self._record.story.note(call.order.call)
         call.reply.when_done(lambda: self._over(call))
-        call.begin()
+        call.reply.when_done(lambda: self._left(call))
+        if call.reply.done:  # it was given up in this very moment
+            call.order.returned = True
+            return
+        try:
+            call.begin()
+        except BaseException as cause:  # nobody else would end it
+            call.reply.fail(cause)
+
+    def _left(self, call: Call) -> None:
+        """Give the place of a call that is done to the next one, also where the call hangs and was given up."""
+        with self._lock:
+            self._under_way.pop(call, None)
+            more = bool(self._line)
+        if more and call.order.tool.isolation == "caller":  # this is the caller's thread, which an interrupt may end
+            aside(self._fill)
+        elif more:
+            self._fill()
 
     def _over(self, call: Call) -> Executed:
         """Tell of a call that is done, and return what came of it. If that ends the run, nobody waits for the others."""
         executed = call.executed()
         came = executed[0]
         if isinstance(came, ToolResult):
-            self._tell(call.order.call, came)
+            self._tell(call, came)
             circle = isinstance(call.reply.error(), CircularAgentCall)
             if circle or (came.is_error and failure_of(self._record.agent.run_spec, came) is not None):
-                for other in self._calls:
-                    if other is not call:
-                        other.give_up(RunCancelled(f"{came.name} failed, and that ends the run"))
+                self._end(RunCancelled(f"{came.name} failed, and that ends the run"), call)
         return executed
+
+    def _end(self, why: UnderstudyError, cause: Call | None = None) -> None:
+        """Wait for no call any more but the one that is the cause, and begin none."""
+        with self._lock:
+            self._line.clear()
+        for call in self._calls:
+            if call is not cause:
+                call.give_up(why)
+
+    def _give_up(self) -> None:
+        self._end(cancelled(self._record))
+
+    # --- waiting
 
     def _await(self, call: Call) -> None:
         while not call.reply.wait(self._until_next_look(call)):
-            for each in self._calls:
+            for each in self._running()[0]:
                 each.look()
 
     def _until_next_look(self, call: Call) -> float | None:
         if call.reply.done:
             return 0.0
-        soonest = min([each.next_look for each in self._calls])
-        return None if soonest == inf else soonest - time.monotonic()
+        running, more = self._running()
+        now = time.monotonic()
+        # One that begins meanwhile, on another thread, is not overdue sooner than this.
+        soonest = min([each.next_look for each in running], default=inf)
+        soonest = min(soonest, now + self._shortest) if more else soonest
+        return None if soonest == inf else soonest - now
 
-    def _give_up(self) -> None:
-        for call in self._calls:
-            call.give_up(cancelled(self._record))
+    def _running(self) -> tuple[list[Call], bool]:
+        """Return the calls that are under way, and whether more are to begin."""
+        with self._lock:
+            return list(self._under_way), bool(self._line)
 
 
 class Call:
@@ -112,9 +182,15 @@ class Call:
         self._lock = threading.Lock()
         """Guards what `look` decides: the driver and an alarm may look at once."""
         self._timed_out = 0
+        self.has_begun = False
         self._in_line = False
         self._wait: Wait | None = None
         """For a slot, in the graph of who waits for whom."""
+
+    def set_out(self, deadline: float | None) -> None:
+        """Have the time of the call begin."""
+        self.has_begun = True
+        self.order.set_out(deadline)
 
     def begin(self) -> None:
         """Start the call in an executor, as soon as there is a slot for it."""
@@ -132,6 +208,9 @@ class Call:
                 self._unavailable()
             case Taken.LATER:
                 self._wait_in_line(order, Place(slots, order))
+                if self.reply.done and slots.leave(order):  # it was given up meanwhile, before it stood there
+                    self._out_of_line()
+                    order.returned = True
 
     def _wait_in_line(self, order: RunTool, place: Place[RunTool]) -> None:
         """Have the graph know what the call waits for; one whose slots are held by calls that wait for its run is refused."""
@@ -241,6 +320,9 @@ class Call:
         order = self.order
         if not self.reply.fail(why):
             return
+        if not self.has_begun:
+            order.returned = True
+            return
         if order.slots is not None and order.slots.leave(order):  # it never began
             self._out_of_line()
             order.returned = True
@@ -269,11 +351,14 @@ class _Teller:
         self._lock = threading.Lock()
         """Guards the ids of the calls that were told; held while noting, so that who comes second finds it noted."""
 
-    def __call__(self, call: ToolCall, result: ToolResult) -> None:
+    def __call__(self, call: Call, result: ToolResult) -> None:
+        made = call.order.call
         with self._lock:
-            if call.id not in self._told:
-                self._told.add(call.id)
-                self._story.note((call, result))
+            if made.id not in self._told:
+                self._told.add(made.id)
+                if not call.has_begun:
+                    self._story.note(made)
+                self._story.note((made, result))
 
 
 def deadline_of(tool: Tool[..., object]) -> float | None:

@@ -14,7 +14,7 @@ from understudy.memory import Memory
 from understudy.messages import JsonValue, OutputSpec, Settings
 from understudy.models import Model, ModelLike, ModelName, name_of
 from understudy.outputs import CheckedOutput, JsonSchema, OutputMode, OutputType
-from understudy.tooloptions import OnToolError, checked_on_error
+from understudy.tooloptions import DEFAULT_MAX_PARALLEL_CALLS, OnToolError, checked_on_error, checked_parallel
 from understudy.tools import Tool
 from understudy.toolsets import ToolSource
 
@@ -78,6 +78,7 @@ class AgentOptions(TypedDict, total=False):
     max_turns: int
     restart_on: Iterable[type[Exception]]
     on_tool_error: OnToolError
+    max_parallel_calls: int | None
     callbacks: Iterable[AgentCallback]
     criteria: Iterable[Criterion]
     continue_message: str
@@ -119,6 +120,9 @@ class Agent(Runner[T_co]):
         on_tool_error: what becomes of a tool call that fails, times out, is malformed or cannot be made: `"result"`, an error
             that the model reads, or `"raise"`, which ends the run with `ToolError` and cancels the turn's other calls. A
             tool's own `on_error` goes before. What a tool says with `Retry`, and a person's no, are for the model always.
+        max_parallel_calls: how many calls of one turn run at once; the others wait for a place without a thread, in call
+            order, and the time of each begins with it. With 1 each begins when the one before it is done, and sees what that
+            one changed in the session. None for any number.
         callbacks: asked at the moments of a run, in order; see `AgentCallback`.
         criteria: one of them must be met by a text for it to end the run, asked in order; see `Criterion`. Without
             any, the first text does.
@@ -160,6 +164,7 @@ class Agent(Runner[T_co]):
     max_turns: int
     restart_on: tuple[type[Exception], ...]
     on_tool_error: OnToolError
+    max_parallel_calls: int | None
     callbacks: tuple[AgentCallback, ...]
     criteria: tuple[Criterion, ...]
     continue_message: str
@@ -203,6 +208,7 @@ class Agent(Runner[T_co]):
         max_turns: int = DEFAULT_MAX_TURNS,
         restart_on: Iterable[type[Exception]] = (),
         on_tool_error: OnToolError = "result",
+        max_parallel_calls: int | None = DEFAULT_MAX_PARALLEL_CALLS,
         callbacks: Iterable[AgentCallback] = (),
         criteria: Iterable[Criterion] = (),
         continue_message: str = DEFAULT_CONTINUE_MESSAGE,
@@ -230,6 +236,7 @@ class Agent(Runner[T_co]):
             "max_turns": checked_count(id, "max_turns", max_turns, 1),
             "restart_on": checked_errors(id, restart_on),
             "on_tool_error": checked_on_error(f"agent {id!r}: on_tool_error", on_tool_error),
+            "max_parallel_calls": checked_parallel(f"agent {id!r}: max_parallel_calls", max_parallel_calls),
             "callbacks": checked_callbacks(id, callbacks),
             "criteria": checked_criteria(id, criteria),
             "continue_message": checked_message(id, continue_message),

@@ -16,7 +16,7 @@ from understudy.orchestration.spec import (
     DEFAULT_MAX_OUTPUT_RETRIES,
     DEFAULT_MAX_TURNS,
 )
-from understudy.tooloptions import DEFAULT_MAX_RESULT, MAX_RESULT
+from understudy.tooloptions import DEFAULT_MAX_PARALLEL_CALLS, DEFAULT_MAX_RESULT, MAX_RESULT
 from understudy.tools import DEFAULT_TOOL_TIMEOUT
 
 from .keys import TEXT, Grammar, form, forms
@@ -261,6 +261,11 @@ class AgentGrammar(Grammar):
     max_turns: int = Field(default=DEFAULT_MAX_TURNS, ge=1, description="model calls a run may make")
     on_tool_error: Literal["result", "raise"] = Field(
         default="result", description="a tool call that fails is a result for the model, or ends the run"
+    )
+    max_parallel_calls: int | None = Field(
+        default=DEFAULT_MAX_PARALLEL_CALLS,
+        ge=1,
+        description="how many calls of one turn run at once; 1: one after another, in call order; null for any number",
     )
     restart_on: list[str] | None = Field(
         default=None,

@@ -10,6 +10,8 @@ ON_TOOL_ERROR: tuple[str, ...] = get_args(OnToolError)
 
 DEFAULT_MAX_RESULT = 50_000
 """Characters, some 12,000 tokens: a model that reads 200,000 has room for a dozen such results."""
+DEFAULT_MAX_PARALLEL_CALLS = 64
+"""Calls of one turn that run at once: enough for tools that wait for a network, and few enough for threads to be cheap."""
 MAX_RESULT = 8 * 2**20
 """Characters, at most 32 MiB in UTF-8: what goes from process to process; more is a file, no result."""
 

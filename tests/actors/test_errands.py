@@ -14,7 +14,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, results_of, scripted
-from understudy.actors.errands import deadlines
+from understudy.actors.errands import Deadlines
 from understudy.errors import CircularAgentCall, RunCancelled, RunTimedOut
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.tools import Tool
@@ -422,5 +422,11 @@ def test_each_call_in_line_has_its_own_time_after_that_of_those_before() -> None
     line = [(True, 1.0), (False, 5.0), (True, 2.0), (False, None)]
     endless = [(True, None), (True, 1.0), (False, 1.0)]
 
-    assert deadlines([_tool(caller=c, timeout=t) for c, t in line], 100.0) == [101.0, 105.0, 103.0, None]
-    assert deadlines([_tool(caller=c, timeout=t) for c, t in endless], 100.0) == [None, None, 101.0]
+    def due(calls: list[tuple[bool, float | None]], *begun: float) -> list[float | None]:
+        deadlines = Deadlines()
+        return [deadlines.of(_tool(caller=c, timeout=t), now) for (c, t), now in zip(calls, begun, strict=True)]
+
+    assert due(line, 100.0, 100.0, 100.0, 100.0) == [101.0, 105.0, 103.0, None]
+    assert due(line, 100.0, 100.0, 100.5, 100.5) == [101.0, 105.0, 103.0, None]
+    assert due(line, 100.0, 100.0, 109.0, 109.0) == [101.0, 105.0, 111.0, None]
+    assert due(endless, 100.0, 100.0, 100.0) == [None, None, 101.0]

@@ -289,6 +289,7 @@ ROWS: dict[str, Row] = {
     "AgentGrammar.max_iterations": (lambda: agent_with("max_iterations", 7), 7),
     "AgentGrammar.max_turns": (lambda: agent_with("max_turns", 7), 7),
     "AgentGrammar.on_tool_error": (lambda: agent_with("on_tool_error", "raise"), "raise"),
+    "AgentGrammar.max_parallel_calls": (lambda: agent_with("max_parallel_calls", 7), 7),
     "AgentGrammar.on_invalid_call": (lambda: agent_with("on_invalid_call", "retry"), "retry"),
     "AgentGrammar.max_invalid_retries": (lambda: agent_with("max_invalid_retries", 7), 7),
     "AgentGrammar.criteria": (lambda: len(agent_with("criteria", [{"name": "polite"}] * 2)), 2),
