@@ -26,6 +26,7 @@ from .clockwork import Alarm, ring_at
 from .failsafe import safely
 from .runrecord import RunDriver, RunRecord, Stale
 from .story import ChildBegan, Finished
+from .telling import next_seq
 
 if TYPE_CHECKING:
     from understudy.orchestration.children import ChildOrder
@@ -136,6 +137,7 @@ class GroupRecord(RunRecord):
         record.lease = None if self.lease is None else self.lease.renewed()
         record.session.take_temporary(self.session)
         record.artifacts = self.artifacts
+        record.story.first_seq = next_seq(self.story, is_inner=self.is_inner)
         record.endings = self.endings
         return record
 

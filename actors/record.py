@@ -22,6 +22,7 @@ from .memory import recall
 from .orders import Executed, Paused
 from .runrecord import RunRecord
 from .story import Finished
+from .telling import next_seq
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
@@ -284,6 +285,7 @@ class Record(RunRecord):
         record = Record(self.run_id, self.agent, self.input, options, scope, self.runs, self.cell, self.machine)
         record.revision = self.revision
         record.artifacts = self.artifacts
+        record.story.first_seq = next_seq(self.story, is_inner=self.is_inner)
         record.lease = None if self.lease is None else self.lease.renewed()
         record.session.take_temporary(self.session)
         return record

@@ -16,6 +16,7 @@ from understudy.session import lasting
 from .grouprecord import GroupRecord
 from .record import Record
 from .runrecord import RunRecord
+from .telling import next_seq
 
 if TYPE_CHECKING:
     from understudy.orchestration.runner import Runner
@@ -49,6 +50,8 @@ def saved_run(record: RunRecord) -> SavedRun:
         conversation_id=record.options.conversation_id,
         own_history=record.options.history is not None,
         artifacts=tuple(record.artifacts.snapshot().values()),
+        # A run that others wait for is saved before it pauses, which is one event more; one inside of a run, after that.
+        events=next_seq(record.story, is_inner=record.is_inner) + (0 if record.is_inner else 1),
     )
 
 
@@ -81,10 +84,12 @@ def load(
         machine = AgentRun.from_json(saved.machine, runner.run_spec, adopt=adopt)
         record = Record(saved.run_id, runner, saved.input, options, scope, runs, cell, machine)
         record.artifacts = Artifacts(saved.artifacts)
+        record.story.first_seq = saved.events
         return record
     if not isinstance(runner, (Group, Workflow)):
         raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
     machine_of_group = loaded(runner, saved.machine, adopt=adopt)
     group = GroupRecord(saved.run_id, runner, options, scope, runs, cell, machine_of_group)
     group.artifacts = Artifacts(saved.artifacts)
+    group.story.first_seq = saved.events
     return group

@@ -74,11 +74,13 @@ class Listener(Protocol):
 class Story:
     """The facts of one run, in order. `note` from any thread; each listener reads at its own pace."""
 
-    __slots__ = ("_ended", "_listeners", "_lock", "facts", "run_id", "runner_id")
+    __slots__ = ("_ended", "_listeners", "_lock", "facts", "first_seq", "run_id", "runner_id")
 
     def __init__(self, run_id: str, runner_id: str) -> None:
         self.run_id = run_id
         self.runner_id = runner_id
+        self.first_seq = 0
+        """Number of the first event; above 0 if the run paused before. Set before the run goes on."""
         self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
         """Guards the order of the facts, the end, and the listeners."""
         self.facts: list[Fact] = []

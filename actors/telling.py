@@ -49,6 +49,19 @@ def events_of(story: Story, *, inner: bool) -> Iterator[Event]:
         outermost.close()
 
 
+def next_seq(story: Story, *, is_inner: bool) -> int:
+    """Return the number of the event that comes after those that a run has told.
+
+    Args:
+        story: of the run, so far.
+        is_inner: whether it is part of another run, which tells how this one ends or pauses.
+    """
+    under_way: set[str] = set()
+    told = [fact for fact in tuple(story.facts) if not _is_late(fact, under_way)]
+    heard = [fact for fact in told if not (is_inner and isinstance(fact, ENDINGS))]
+    return story.first_seq + sum(1 for fact in heard for _ in _tell(fact, story.run_id, 0, ()))
+
+
 class _Reader:
     """One story as one listener reads it, and the stories inside of that which are not over for it.
 
@@ -67,7 +80,7 @@ class _Reader:
         self._news = news
         self._inner = inner
         self._position = 0
-        self._seq = 0
+        self._seq = story.first_seq
         self._under_way: set[str] = set()
         """Ids of the calls that have begun and not ended."""
         self._inside: dict[_Reader, None] = {}

@@ -43,6 +43,8 @@ class SavedRun:
     """Whether the caller gave it a history, so that its agent's memory is left alone."""
     artifacts: tuple[Artifact, ...] = ()
     """What tools returned that was too long for the model, at most `MAX_KEPT` characters together."""
+    events: int = 0
+    """How many events it has told; the next one has this number. 0 in what was saved before this was counted."""
 
     def to_json(self) -> str:
         """Return the run as text. Half a surrogate pair becomes a question mark.

@@ -1,7 +1,7 @@
 """What happens in a run, for those who watch it.
 
-The last event is `RunFinished` or `RunFailed`, and there is exactly one of them. All others are numbered without gaps, each
-run's on their own.
+The last event of a handle is `RunFinished` or `RunFailed`, and there is exactly one of them. All are numbered without gaps, each
+run's on their own, and go on in number when a run goes on after a pause.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from understudy.outcomes import Outcome
 class _Event:
     run_id: str = ""
     seq: int = 0
-    """Position among the events of the run that `run_id` names, from 0, without gaps."""
+    """Position among the events of the run that `run_id` names, from 0, without gaps; it goes on after a pause."""
     path: tuple[str, ...] = ()
     """Ids of the runners from the one whose handle tells it to the one whose run it is of, both included."""
 

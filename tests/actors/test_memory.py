@@ -436,6 +436,8 @@ def test_the_memory_that_the_docs_show_is_one(tmp_path: Path) -> None:
         "pickle": pickle,
         "json": json,
         "quote": quote,
+        "ScriptedModel": ScriptedModel,
+        "says": says,
     }
     exec(code, names)  # noqa: S102 (it is our own file)
     kind = names["FileMemory"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, assert_type
 
@@ -191,9 +193,69 @@ def test_the_events_are_those_since_the_run_went_on(system: us.ActorSystem) -> N
         "TurnFinished",
         "RunFinished",
     ]
-    assert [event.seq for event in events] == list(range(6))
+    assert [event.seq for event in events] == list(range(3, 9))  # it told three before it paused
     assert {event.run_id for event in events} == {handle.run_id}
     assert events == list(handle.events())
+
+
+def asks_twice() -> us.Agent:
+    turns = [calls("refund", order="7"), says("__ask_user__: And why?"), says("Done.")]
+    return us.Agent("cashier", model=FunctionModel(lambda request: turns[request.turn - 1]), tools=[refund])
+
+
+def in_a_line() -> us.SequentialAgent:
+    return us.SequentialAgent("line", [asks_twice()])
+
+
+def below_a_lead() -> us.Agent:
+    def turn(request: us.ModelRequest) -> us.ModelTurn:
+        return calls("cashier", input="x") if request.turn == 1 else says("Done.")
+
+    return us.Agent("lead", model=FunctionModel(turn), sub_agents=[asks_twice()])
+
+
+@pytest.mark.parametrize("make", [asks_twice, in_a_line, below_a_lead])
+def test_each_runs_events_are_numbered_without_gaps_over_all_its_pauses(
+    make: Callable[[], us.Runner[str]], system: us.ActorSystem
+) -> None:
+    runner = make()
+    handle = runner.submit("go", system=system)
+    stays = [list(handle.events(inner=True))]
+    for answer in (us.Approve(), "It was broken."):
+        handle = runner.submit_resume(token_of(handle.result(WAIT)), answer, system=system)
+        stays.append(list(handle.events(inner=True)))
+
+    numbers: dict[str, list[int]] = {}
+    for event in [event for stay in stays for event in stay]:
+        numbers.setdefault(event.run_id, []).append(event.seq)
+    assert finished(handle.result(WAIT)).text == "Done."
+    assert all(seqs == list(range(len(seqs))) for seqs in numbers.values()), numbers
+
+
+def test_events_begin_at_nought_after_a_pause_that_was_kept_before_they_were_counted(store: DictStore) -> None:
+    agent = asker()
+    with us.ActorSystem("shop", store=store) as system:
+        token = token_of(agent.run("hi", system=system))
+        (kept,) = store.runs.values()
+        older = {name: value for name, value in json.loads(kept.payload).items() if name != "events"}
+        store.runs[kept.run_id] = replace(kept, payload=json.dumps(older))
+
+        events = list(agent.submit_resume(token, "Ada", system=system).events())
+
+    assert [event.seq for event in events] == list(range(4))
+
+
+def test_events_go_on_after_a_limit_was_raised(system: us.ActorSystem) -> None:
+    agent = asks_twice().replace(max_turns=1, tools=[refund.replace(approval=False)])
+    handle = agent.submit("go", system=system)
+    before = list(handle.events())
+    error = handle.exception(WAIT)
+    assert isinstance(error, us.MaxIterationsExceeded)
+
+    after = list(agent.submit_resume(error.token, max_turns=2, system=system).events())
+
+    assert isinstance(before[-1], us.RunFailed)
+    assert after[0].seq == before[-1].seq + 1
 
 
 def test_they_arrive_while_it_goes_on(gate: Gate, system: us.ActorSystem) -> None:
