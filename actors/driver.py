@@ -183,10 +183,13 @@ class Driver:
             leave_scope(token)
 
     def _model(self) -> Model:
-        model = self._record.agent.current_model
+        agent = self._record.agent
+        model = agent.current_model
         if isinstance(model, ModelName):
-            from understudy.providers import resolve
+            from understudy.providers import Rehearsal, resolve
 
+            if agent.criteria and model.provider == "rehearsal":
+                return Rehearsal(agent.criteria)
             return resolve(model)
         return model
 

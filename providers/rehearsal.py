@@ -1,16 +1,18 @@
 """`rehearsal`: a model without a mind, key or network, to see an agent's tools work before anything is paid for.
 
 It calls every tool once, all in one turn, with arguments made from their schemas, and then reports what they gave, or
-makes an answer from the schema that it must fit. The same request always gives the same turn.
+makes an answer from the schema that it must fit. Of an agent with criteria the answer meets the first one whose demands can be
+read. The same request always gives the same turn.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
+from understudy.criteria import KeywordCriteria, StructuredOutputCriteria
 from understudy.messages import JsonObject, JsonValue, ModelRequest, ModelTurn, TextPart, ToolCall, ToolResult, Usage
 
 LONGEST_REPORT = 160  # Characters of each result in the closing text; enough to see, short enough for a terminal.
@@ -21,7 +23,17 @@ DEEPEST = 12  # A schema that lets no value end is given up here.
 
 
 class Rehearsal:
-    """Walks every tool once, then answers."""
+    """Walks every tool once, then answers.
+
+    Args:
+        criteria: those of the agent; an answer meets the first `KeywordCriteria` or `StructuredOutputCriteria` among them.
+            The model `rehearsal` and `--rehearse` take the agent's own. What a function demands is not known.
+    """
+
+    def __init__(self, criteria: Iterable[object] = ()) -> None:
+        self._criterion = next(
+            (each for each in criteria if isinstance(each, (KeywordCriteria, StructuredOutputCriteria))), None
+        )
 
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return the calls of all tools for a user's message, and an answer for their results."""
@@ -30,13 +42,24 @@ class Rehearsal:
         answers = request.tool_results or not tools or request.settings.tool_choice == "none"
         if answers and output is not None:
             return _says(json.dumps(made_arguments(output.schema), ensure_ascii=False))
-        if request.tool_results:
-            return _says(_report(request))
         if answers:
-            return _says(f"(rehearsal) You said: {_short(request.text)}")
+            told = _report(request) if request.tool_results else f"(rehearsal) You said: {_short(request.text)}"
+            return _says(self._met(told))
         forced = [tool for tool in tools if tool.name == request.settings.tool_choice]
         parts = tuple([ToolCall("", tool.name, made_arguments(tool.schema)) for tool in forced or tools])
         return ModelTurn(parts, Usage(), "tool_calls", "tool_calls", model="rehearsal")
+
+    def _met(self, text: str) -> str:
+        """Return an answer that meets the criterion, with a text where there is room for it."""
+        match self._criterion:
+            case KeywordCriteria(keyword=keyword):
+                return text if keyword in text else f"{text}\n{keyword}"
+            case StructuredOutputCriteria(schema=None):
+                return json.dumps({"text": text}, ensure_ascii=False)
+            case StructuredOutputCriteria(schema=schema) if schema is not None:
+                return json.dumps(made_value(schema, schema), ensure_ascii=False)
+            case _:
+                return text
 
     def __repr__(self) -> str:
         return "Rehearsal()"

@@ -45,7 +45,7 @@ def cast_of(
 @contextlib.contextmanager
 def rehearsing(agents: Iterable[Agent[object]], say: Say, model: str) -> Generator[None]:
     """Let a stand-in answer for all agents."""
-    with _overriding(agents, lambda _: Rehearsal()):
+    with _overriding(agents, lambda agent: Rehearsal(agent.criteria)):
         say(f"rehearsal: the tools really run, a stand-in answers for {model}")
         yield
 

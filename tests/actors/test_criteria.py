@@ -46,6 +46,12 @@ def test_a_run_goes_on_until_a_text_meets_a_criterion() -> None:
     assert [m.text for m in model_of(agent).requests[1].messages] == ["How many?", "Hm.", "And?"]
 
 
+def test_the_model_rehearsal_meets_the_agent_s_criteria() -> None:
+    agent = us.Agent("clerk", model="rehearsal", tools=[look], criteria=[us.KeywordCriteria("DONE")])
+
+    assert finished(agent.run("go")).completion_reason == "keyword 'DONE' found in response"
+
+
 def test_the_reason_is_that_of_the_first_criterion_met_in_their_order() -> None:
     by: list[us.Criterion] = [us.KeywordCriteria("NOT"), us.StructuredOutputCriteria(), us.KeywordCriteria("DONE")]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import understudy as us
+from tests.support.spec_examples import FORMAT
 from understudy.cli import main
 
 TOOLS = '''
@@ -175,6 +176,12 @@ class TestARun:
     def test_takes_an_input_that_begins_with_a_dash_after_two_dashes(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["run", "shop.yaml", "--tools", "tools.py", "--", "silent", "-x"]) == 0
         assert capsys.readouterr().out == "(rehearsal) You said: -x\n"
+
+    def test_a_rehearsal_ends_by_the_agent_s_criterion(self, shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (shop / "format.yaml").write_text(FORMAT)
+
+        assert main(["run", "format.yaml", "summarizer", "hello", "--rehearse", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["completion_reason"] == "keyword 'DONE' found in response"
 
     def test_may_find_its_tools_through_the_spec(self, shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (shop / "own.yaml").write_text("agents: [{id: a, model: rehearsal, tools: ['tools.py:find']}]")

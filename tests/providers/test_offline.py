@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.machines import asked, completed, make_spec, tool_ids
+from understudy.criteria import KeywordCriteria, MaxIterationsCriteria, StructuredOutputCriteria
 from understudy.errors import ProviderError, RateLimited
 from understudy.messages import (
     JsonObject,
@@ -88,6 +89,32 @@ def test_after_the_results_a_rehearsal_reports_them() -> None:
 )
 def test_without_tools_a_rehearsal_answers_at_once(request_: ModelRequest) -> None:
     assert Rehearsal().complete(request_).parts == (TextPart("(rehearsal) You said: Hi"),)
+
+
+@pytest.mark.parametrize(
+    ("criteria", "text"),
+    [
+        ([KeywordCriteria("DONE")], "(rehearsal) You said: Hi\nDONE"),
+        ([KeywordCriteria("said")], "(rehearsal) You said: Hi"),
+        ([StructuredOutputCriteria()], '{"text": "(rehearsal) You said: Hi"}'),
+        ([MaxIterationsCriteria(3), StructuredOutputCriteria({"enum": [7]}), KeywordCriteria("DONE")], "7"),
+        ([lambda ctx, text: False], "(rehearsal) You said: Hi"),
+    ],
+)
+def test_an_answer_meets_the_first_criterion_that_says_what_it_demands(criteria: list[object], text: str) -> None:
+    assert Rehearsal(criteria).complete(ModelRequest(HI)).text == text
+
+
+def test_the_report_of_tools_meets_a_criterion_too() -> None:
+    history = [
+        *HI,
+        Message("assistant", (ToolCall("a", "find"),)),
+        Message("user", (ToolResult("a", "7", name="find"),)),
+    ]
+
+    text = Rehearsal([KeywordCriteria("DONE")]).complete(ModelRequest(history, tools=(FIND,))).text
+
+    assert text == "(rehearsal) 1 of 1 tools were called:\n- find() gave: 7\nDONE"
 
 
 def test_a_rehearsal_calls_only_the_tool_it_must_call() -> None:
