@@ -26,7 +26,7 @@ from .executor import execute, fails_agent
 from .moments import Moments
 from .orders import GRACE, RunTool
 from .outputs import check_answer, with_output
-from .reasons import DEFAULT_MODEL_TIMEOUT, checked_turn, model_failure, model_timeout, timed_out
+from .reasons import checked_turn, model_failure, model_time, model_timeout, timed_out
 from .record import Record
 from .rounds import Round, deadline_of
 from .runrecord import Stale
@@ -147,10 +147,11 @@ class Driver:
         record, epoch = self._record, self._epoch
         if self._moments is not None and record.unfed is None and self._moments.before_model_call(request):
             return
-        scope = Scope(time.monotonic() + DEFAULT_MODEL_TIMEOUT, time.monotonic, record.scope)
+        limit = model_time(record.agent)
+        scope = Scope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
         scope.is_turn = True
-        assert scope.deadline is not None
-        record.begin_step(epoch, f"waiting for the model, turn {request.turn}", scope.deadline + GRACE)
+        deadline = inf if scope.deadline is None else scope.deadline + GRACE
+        record.begin_step(epoch, f"waiting for the model, turn {request.turn}", deadline)
         record.story.note(request.turn)
         turn = record.unfed
         if turn is None:

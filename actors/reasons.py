@@ -18,7 +18,9 @@ from understudy.errors import (
     UnderstudyError,
     in_words,
 )
+from understudy.given import Unset
 from understudy.messages import ModelTurn
+from understudy.models import timeout_of
 from understudy.orchestration import Agent
 from understudy.orchestration.turnchecks import fault_of_turn
 
@@ -34,7 +36,6 @@ DEFAULT_MEMORY_TIMEOUT = (
 LIMITS = (BudgetExceeded, InvalidOutput, MaxIterationsExceeded)
 LOADING = "loading its conversation"
 STORING = "storing its conversation"
-DEFAULT_MODEL_TIMEOUT = 120.0  # Seconds for one model call with its retries; a long answer takes a minute or two.
 
 
 def named(runner: Runner[object]) -> str:
@@ -89,9 +90,17 @@ def step_timeout(record: Record) -> UnderstudyError:
     )
 
 
+def model_time(agent: Agent[object]) -> float | None:
+    """Return how many seconds a model call of the agent may take with its retries; None for no limit."""
+    own = agent.model_timeout
+    return timeout_of(agent.current_model) if isinstance(own, Unset) else own
+
+
 def model_timeout(record: Record, why: RunTimedOut | None = None) -> ProviderTimeout:
     """Make the error of a model call that took too long, or of one that would have and gave up before, and says `why`."""
     what = (
-        f"gave no answer within {DEFAULT_MODEL_TIMEOUT:g} s" if why is None else f"did not wait for its answer: {why}"
+        f"gave no answer within {model_time(record.agent) or 0:g} s"
+        if why is None
+        else f"did not wait for its answer: {why}"
     )
     return ProviderTimeout(f"the model of agent {record.agent.id!r} {what}", retryable=True)

@@ -10,6 +10,7 @@ from understudy.asking import asks_user
 from understudy.budget import Budget
 from understudy.callbacks import AgentCallback
 from understudy.criteria import Criterion
+from understudy.given import UNSET, Unset
 from understudy.memory import Memory
 from understudy.messages import JsonValue, OutputSpec, Settings
 from understudy.models import Model, ModelLike, ModelName, name_of
@@ -27,6 +28,7 @@ from .checks import (
     checked_id,
     checked_memory,
     checked_model,
+    checked_model_timeout,
     checked_output_mode,
     checked_output_type,
     checked_prompt,
@@ -89,6 +91,7 @@ class AgentOptions(TypedDict, total=False):
     memory: Memory | None
     output_mode: OutputMode
     max_output_retries: int
+    model_timeout: float | None
 
 
 class AgentChanges(AgentOptions, total=False):
@@ -139,6 +142,8 @@ class Agent(Runner[T_co]):
         max_output_retries: how often the model is told what is wrong with an answer and asked for another.
         memory: what the agent knows of a conversation from the runs before; for runs with a `conversation_id` only.
             Agents that are given one memory share what it knows. None, and each run stands alone.
+        model_timeout: seconds one model call may take with its retries; then the run ends with `ProviderTimeout`. None for
+            no limit. Without it the model's own `model_timeout` holds, which is 120 unless its client was given another.
 
     Raises:
         ValueError: the model string is unknown, two tools have one name, or a number is out of range.
@@ -177,6 +182,8 @@ class Agent(Runner[T_co]):
     output_mode: OutputMode
     max_output_retries: int
     memory: Memory | None
+    model_timeout: float | Unset | None
+    """As it was given; `UNSET` for the model's own."""
 
     @overload
     def __init__(
@@ -220,6 +227,7 @@ class Agent(Runner[T_co]):
         output_mode: OutputMode = "auto",
         max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES,
         memory: Memory | None = None,
+        model_timeout: float | Unset | None = UNSET,
     ) -> None:
         given = checked_settings(id, settings)
         mind = checked_model(id, model)
@@ -249,6 +257,7 @@ class Agent(Runner[T_co]):
             "max_output_retries": checked_count(id, "max_output_retries", max_output_retries, 0),
             "_output": checked_output_type(id, output_type),
             "memory": checked_memory(id, memory),
+            "model_timeout": checked_model_timeout(id, model_timeout),
             "_run_spec": None,
             "_overrides": [],
             "tools_by_name": {tool.name: tool for tool in made},

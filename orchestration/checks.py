@@ -13,7 +13,7 @@ from typing import get_args
 from understudy.account import no_price
 from understudy.budget import Budget
 from understudy.errors import RunError
-from understudy.given import checked_text, checked_whole
+from understudy.given import Unset, checked_seconds, checked_text, checked_whole
 from understudy.memory import Memory
 from understudy.messages import Settings
 from understudy.models import Model, ModelLike, ModelName, name_of
@@ -102,6 +102,11 @@ def checked_tools(
 def checked_count(id: str, name: str, value: int, least: int, kind: str = "agent") -> int:
     """Return a whole number of at least `least`."""
     return checked_whole(f"{kind} {id!r}: {name}", value, least)
+
+
+def checked_model_timeout(id: str, timeout: float | Unset | None) -> float | Unset | None:
+    """Return a time span above 0, None for no limit, or UNSET."""
+    return timeout if isinstance(timeout, Unset) else checked_seconds(f"agent {id!r}: model_timeout", timeout)
 
 
 def checked_memory(id: str, memory: Memory | None) -> Memory | None:

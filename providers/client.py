@@ -5,12 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from understudy.errors import AuthenticationError, ProviderError
+from understudy.given import Unset, checked_seconds
 from understudy.messages import JsonObject, JsonValue, ModelRequest, ModelTurn
-from understudy.scope import account_of_turn
+from understudy.models import DEFAULT_MODEL_TIMEOUT
+from understudy.scope import account_of_turn, current_scope
 
 from .connections import Connections
 from .credentials import KeySource, Secret
@@ -19,14 +22,13 @@ from .environment import first_set, refuse_offline
 from .exchange import Attempt, Outgoing, Reply, not_json
 from .failures import embedded_failure, failure
 from .inflight import InFlight
-from .options import checked_count, checked_model, checked_seconds, checked_url
+from .options import checked_count, checked_model, checked_url
 from .reader import WrongShape, as_object, parse, written
 from .retries import Timing, keep_trying
 
 if TYPE_CHECKING:
     import httpx
 
-DEFAULT_TIMEOUT = 120.0  # A long turn without streaming takes a minute or so; what takes longer has hung.
 DEFAULT_IN_FLIGHT = 256  # More than most keys are worth; beyond it a process only piles up threads and sockets.
 DEFAULT_ATTEMPTS = 3  # Rides out a blip of some seconds; more is for whoever knows the load.
 
@@ -36,6 +38,7 @@ class HttpModel(ABC):
 
     Attributes:
         in_flight: the limit that its calls keep to; clients of one key may share it.
+        model_timeout: seconds one call may take with all its attempts; None for no limit.
     """
 
     provider: ClassVar[str]
@@ -47,7 +50,8 @@ class HttpModel(ABC):
         model: str,
         *,
         base_url: str | None,
-        timeout: float,
+        timeout: float | None,
+        model_timeout: float | Unset | None,
         attempts: int,
         transport: httpx.BaseTransport | None,
         timing: Timing | None,
@@ -56,7 +60,10 @@ class HttpModel(ABC):
     ) -> None:
         self.model = checked_model(model)
         self.base_url = None if base_url is None else checked_url(base_url)
-        self._timeout = checked_seconds(timeout, "timeout")
+        self._timeout = checked_seconds("timeout", timeout)
+        if isinstance(model_timeout, Unset):
+            model_timeout = max(DEFAULT_MODEL_TIMEOUT, timeout or 0.0)
+        self.model_timeout = checked_seconds("model_timeout", model_timeout)
         self._attempts = checked_count(attempts, "attempts")
         self._max_bytes = checked_count(max_reply_bytes, "max_reply_bytes")
         self.in_flight = InFlight(checked_count(max_in_flight, "max_in_flight"))
@@ -96,8 +103,11 @@ class HttpModel(ABC):
             url=self._url(), body=body, headers={"content-type": "application/json"}, provider=self.provider
         )
         failed: list[ModelTurn] = []
+        until = self._deadline()
         try:
-            turn = keep_trying(lambda: self._attempt(outgoing, keys, failed), self._attempts, self._timing)
+            turn = keep_trying(
+                lambda: self._attempt(outgoing, keys, failed, until), self._attempts, self._timing, until
+            )
         except ProviderError as error:
             error.partial = with_usage_of(failed, error.partial)
             raise
@@ -163,28 +173,36 @@ class HttpModel(ABC):
             self._keys = self._find_keys()
         return self._keys
 
-    def _attempt(self, outgoing: Outgoing, keys: KeySource, failed: list[ModelTurn]) -> ModelTurn:
+    def _deadline(self) -> float:
+        """Return when the call must be over, on the client's clock; in a turn of a run, the scope knows it."""
+        scope = current_scope()
+        if self.model_timeout is None or (scope is not None and scope.is_turn):
+            return inf
+        return self._timing.clock() + self.model_timeout
+
+    def _attempt(self, outgoing: Outgoing, keys: KeySource, failed: list[ModelTurn], until: float) -> ModelTurn:
         """Return the turn that an attempt brought; what came of a turn that failed goes into `failed`."""
         try:
-            return self._renewing(outgoing, keys)
+            return self._renewing(outgoing, keys, until)
         except ProviderError as error:
             if error.partial is not None:
                 failed.append(error.partial)
             raise
 
-    def _renewing(self, outgoing: Outgoing, keys: KeySource) -> ModelTurn:
+    def _renewing(self, outgoing: Outgoing, keys: KeySource, until: float) -> ModelTurn:
         try:
-            return self._asked(outgoing, keys.current())
+            return self._asked(outgoing, keys.current(), until)
         except AuthenticationError as error:
             renewed = keys.renewed() if error.status == 401 else None
             if renewed is None:
                 raise
-        return self._asked(outgoing, renewed)
+        return self._asked(outgoing, renewed, until)
 
-    def _asked(self, outgoing: Outgoing, key: Secret) -> ModelTurn:
+    def _asked(self, outgoing: Outgoing, key: Secret, until: float) -> ModelTurn:
         self._key_used = key
+        timeout = max(0.0, min(self._timeout or inf, until - self._timing.clock()))
         attempt = Attempt(
-            outgoing, timeout=self._timeout, max_bytes=self._max_bytes, clock=self._timing.clock, hide=key.out_of_body
+            outgoing, timeout=timeout, max_bytes=self._max_bytes, clock=self._timing.clock, hide=key.out_of_body
         )
         try:
             with self.in_flight.slot() as waited:

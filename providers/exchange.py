@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .connections import Carrier, Connections
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024  # Far above any model turn; below what would hurt the host.
+UNLIMITED = 1_000_000.0  # Seconds, eleven days; what waits for a socket takes no infinite number.
 CONNECT_TIMEOUT = 10.0  # A host that is up answers a connect in far less, and trying again helps.
 
 
@@ -51,7 +52,7 @@ class Attempt:
     """One request on its way; made for one use on one thread.
 
     Args:
-        timeout: seconds from connecting to the last byte; the current scope may leave less.
+        timeout: seconds from connecting to the last byte, or infinite; the current scope may leave less.
         max_bytes: longest body that is read.
         clock: a monotonic clock in seconds.
         hide: takes the key out of a body before an error quotes it.
@@ -109,7 +110,7 @@ class Attempt:
 
     def _limit(self) -> float:
         left = None if self._scope is None else self._scope.remaining()
-        return self._timeout if left is None else min(self._timeout, left)
+        return min(self._timeout, UNLIMITED, UNLIMITED if left is None else left)
 
     def _exchange(self, carrier: Carrier, timeout: httpx.Timeout, auth: Callable[[], Mapping[str, str]]) -> Reply:
         outgoing = self._outgoing

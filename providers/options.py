@@ -40,15 +40,6 @@ def _problem_of(url: str) -> str:
     return ""
 
 
-def checked_seconds(value: float, name: str) -> float:
-    """Return a time span above 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{name} must be above 0 and finite, got {value}")
-    return float(value)
-
-
 def checked_count(value: int, name: str) -> int:
     """Return a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int):

@@ -13,7 +13,7 @@ from typing import Protocol, Self, runtime_checkable
 from understudy.errors import RunCancelled, RunTimedOut
 from understudy.given import checked_path
 from understudy.messages import ModelRequest, ModelTurn
-from understudy.models import Model, ModelLike, ModelName, Renewable, name_of
+from understudy.models import Model, ModelLike, ModelName, Renewable, name_of, timeout_of
 
 from . import tape
 from .asked import asked
@@ -174,6 +174,7 @@ class RecordedModel:
         self._keep = keep
         # By these its price and its ways are looked up.
         self.provider, _, self.model = name.partition(":")
+        self.model_timeout = timeout_of(model)
 
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return or raise what the model does."""

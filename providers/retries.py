@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from understudy.errors import ProviderError, had_its_retries
@@ -39,8 +40,10 @@ class Timing:
     """From 0 up to 1."""
 
 
-def keep_trying(attempt: Callable[[], T], attempts: int, timing: Timing) -> T:
+def keep_trying(attempt: Callable[[], T], attempts: int, timing: Timing, until: float = inf) -> T:
     """Return what `attempt` returns, calling it up to `attempts` times while its error is worth it.
+
+    Nothing is tried again from `until` on, a point in time on the clock of `timing`, and no wait reaches beyond it.
 
     Raises:
         ProviderError: the last error; it says whether its retries are used up.
@@ -51,10 +54,10 @@ def keep_trying(attempt: Callable[[], T], attempts: int, timing: Timing) -> T:
     except ProviderError as error:
         if attempts <= 1 or not is_worth_it(error):
             raise
-        return _again(error, attempt, attempts, timing)
+        return _again(error, attempt, attempts, timing, until)
 
 
-def _again(first: ProviderError, attempt: Callable[[], T], attempts: int, timing: Timing) -> T:
+def _again(first: ProviderError, attempt: Callable[[], T], attempts: int, timing: Timing, until: float) -> T:
     import tenacity
 
     failed = [first]
@@ -69,6 +72,8 @@ def _again(first: ProviderError, attempt: Callable[[], T], attempts: int, timing
         if state.attempt_number >= attempts:
             assert isinstance(error, ProviderError)  # nothing else is worth a retry
             error.retries_used_up = True
+            return True
+        if timing.clock() + state.upcoming_sleep >= until:
             return True
         scope = current_scope()
         return scope is not None and not scope.take_retry(error)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
 from understudy.errors import AuthenticationError
+from understudy.given import UNSET, Unset
 from understudy.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import google_wire
-from .client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, DEFAULT_TIMEOUT, HttpModel
+from .client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, HttpModel
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
 from .default_credentials import DefaultCredentials
 from .environment import KEYS, first_set
@@ -43,7 +44,9 @@ class Vertex(HttpModel):
             else it is `global`.
         base_url: the address without a version; without it the location's own is asked.
         api_version: the version in the path.
-        timeout: seconds one attempt may take, from connecting to the last byte; a run's deadline may leave less.
+        timeout: seconds one attempt may take, from connecting to the last byte; None for as long as the call may take.
+        model_timeout: seconds one call may take with all its attempts; None for no limit. In a run the agent's own number
+            goes before. Without either it is 120, or `timeout` if that is longer.
         attempts: how often a request is sent at most when errors are worth a retry.
         transport: where requests go; tests pass an `httpx.MockTransport`.
         timing: the clock, sleep and randomness of timeouts and retries.
@@ -62,7 +65,8 @@ class Vertex(HttpModel):
         location: str | None = None,
         base_url: str | None = None,
         api_version: str = API_VERSION,
-        timeout: float = DEFAULT_TIMEOUT,
+        timeout: float | None = None,
+        model_timeout: float | Unset | None = UNSET,
         attempts: int = DEFAULT_ATTEMPTS,
         transport: httpx.BaseTransport | None = None,
         timing: Timing | None = None,
@@ -78,6 +82,7 @@ class Vertex(HttpModel):
             model,
             base_url=base_url,
             timeout=timeout,
+            model_timeout=model_timeout,
             attempts=attempts,
             transport=transport,
             timing=timing,

@@ -8,6 +8,7 @@ from pydantic import Field, Tag
 
 from understudy.memory import DEFAULT_CONVERSATIONS
 from understudy.messages import JsonValue
+from understudy.models import DEFAULT_MODEL_TIMEOUT
 from understudy.orchestration.spec import (
     DEFAULT_CONTINUE_MESSAGE,
     DEFAULT_MAX_CONTINUES,
@@ -240,7 +241,14 @@ class AgentGrammar(Grammar):
     api_version: str | None = Field(default=None, description="the version of the API; not for `openai`")
     project: str | None = Field(default=None, description="Google Cloud project, for `vertex`")
     location: str | None = Field(default=None, description="Google Cloud region, for `vertex`")
-    model_timeout: float | None = Field(default=None, gt=0, description="seconds one attempt of a model call may take")
+    model_timeout: float | None = Field(
+        default=DEFAULT_MODEL_TIMEOUT,
+        gt=0,
+        description="seconds one model call may take with its retries; null: no limit",
+    )
+    attempt_timeout: float | None = Field(
+        default=None, gt=0, description="seconds one attempt of a model call may take; null: as long as the call may"
+    )
     attempts: int | None = Field(default=None, ge=1, description="how often a model call is sent at most")
     max_in_flight: int | None = Field(default=None, ge=1, description="how many model calls may be under way at once")
     max_reply_bytes: int | None = Field(default=None, ge=1, description="most bytes that a reply of the model may have")

@@ -65,6 +65,7 @@ from .spots import Spot
 AS_THEY_ARE = (
     *("description", "max_iterations", "max_turns", "max_continues", "continue_message", "max_invalid_retries"),
     *("max_output_retries", "max_parallel_calls", "on_tool_error", "on_invalid_call", "output_mode"),
+    "model_timeout",
 )
 """Keys of an agent whose values are the arguments of `Agent`."""
 

@@ -18,7 +18,7 @@ OPTIONS = {
     "api_version": "api_version",
     "project": "project",
     "location": "location",
-    "model_timeout": "timeout",
+    "attempt_timeout": "timeout",
     "attempts": "attempts",
     "max_in_flight": "max_in_flight",
     "max_reply_bytes": "max_reply_bytes",

@@ -7,6 +7,7 @@ no number here: `retries=True` is a slip, and would count as one.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
+from enum import Enum
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,15 @@ def found_instead(given: object) -> str:
     if isinstance(given, type):
         return f"the class {given.__name__} and no object of it"
     return "None" if given is None else f"a value of type {type(given).__name__}"
+
+
+class Unset(Enum):
+    """What a parameter is that nobody gave, where None is a value of its own."""
+
+    UNSET = "not given"
+
+
+UNSET = Unset.UNSET
 
 
 def checked_flag(where: str, given: bool) -> bool:

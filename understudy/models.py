@@ -8,6 +8,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from understudy.messages import ModelRequest, ModelTurn
 
+DEFAULT_MODEL_TIMEOUT = 120.0  # Seconds for one model call with its retries; a long answer takes a minute or two.
+
 PROVIDERS = {
     "openai": "openai",
     "anthropic": "anthropic",
@@ -79,6 +81,15 @@ def name_of(model: ModelName | Model) -> str:
     if isinstance(provider, str) and isinstance(name, str):
         return str(ModelName(provider, name))
     return type(model).__name__
+
+
+def timeout_of(model: ModelName | Model) -> float | None:
+    """Return how many seconds one call of the model may take with its retries, where nobody else says it; None for no limit.
+
+    A model object may say it as `model_timeout`.
+    """
+    own = getattr(model, "model_timeout", DEFAULT_MODEL_TIMEOUT)
+    return own if own is None or (isinstance(own, (int, float)) and own > 0) else DEFAULT_MODEL_TIMEOUT
 
 
 ModelLike: TypeAlias = "str | Model"

@@ -14,6 +14,7 @@ from tests.support.scripts import WAIT, eventually, scripted
 from understudy.actors import watchdog
 from understudy.actors.runrecord import RunRecord
 from understudy.actors.watchdog import Watchdog
+from understudy.orchestration.agent import AgentOptions
 from understudy.orchestration.port import RunOptions
 from understudy.testing import FunctionModel, says
 
@@ -135,3 +136,70 @@ def test_the_watchdog_of_a_stopped_system_ends(monkeypatch: pytest.MonkeyPatch) 
 
     dog.join(WAIT)
     assert not dog.is_alive()
+
+
+# --- how long a model call may take
+
+
+class Patient:
+    """A model that answers how long it may take, and says itself how long that is."""
+
+    def __init__(self, model_timeout: float | None) -> None:
+        self.model_timeout = model_timeout
+
+    def complete(self, request: us.ModelRequest) -> us.ModelTurn:
+        scope = us.current_scope()
+        assert scope is not None
+        left = scope.remaining()
+        return says("no limit" if left is None else f"{round(left / 100) * 100} s")
+
+
+@pytest.mark.parametrize(
+    ("own", "agents", "limit"),
+    [
+        (600.0, {}, "600 s"),
+        (None, {}, "no limit"),
+        (600.0, {"model_timeout": 1200}, "1200 s"),
+        (600.0, {"model_timeout": None}, "no limit"),
+    ],
+)
+def test_a_model_call_may_take_what_the_agent_says_or_else_the_model(
+    own: float | None, agents: AgentOptions, limit: str
+) -> None:
+    assert us.Agent("clerk", model=Patient(own), **agents).run("go").text == limit
+
+
+def test_a_model_call_may_take_two_minutes_if_nobody_says_more() -> None:
+    left = threading.Event()
+
+    def answer(_: us.ModelRequest) -> us.ModelTurn:
+        scope = us.current_scope()
+        assert scope is not None
+        remaining = scope.remaining()
+        assert remaining is not None
+        if 100 < remaining <= 120:
+            left.set()
+        return says("ok")
+
+    us.Agent("clerk", model=FunctionModel(answer)).run("go")
+
+    assert left.is_set()
+
+
+def test_a_model_that_does_not_come_back_in_its_time_is_given_up() -> None:
+    gate = threading.Event()
+
+    def hang(_: us.ModelRequest) -> us.ModelTurn:
+        gate.wait(WAIT)
+        return says("late")
+
+    with us.ActorSystem("shop") as system:
+        with pytest.raises(us.ProviderTimeout, match="0.05 s"):
+            us.Agent("clerk", model=FunctionModel(hang), model_timeout=0.05).run("go", system=system)
+        gate.set()
+
+
+@pytest.mark.parametrize(("timeout", "kind"), [(0, ValueError), (float("nan"), ValueError), ("9", TypeError)])
+def test_a_model_timeout_that_is_no_time_is_refused(timeout: float, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="model_timeout"):
+        us.Agent("clerk", model="rehearsal", model_timeout=timeout)

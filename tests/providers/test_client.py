@@ -665,6 +665,40 @@ def test_a_hint_above_two_minutes_ends_the_call_at_once() -> None:
     assert (len(answers.requests), time.slept) == (1, [])
 
 
+def test_nothing_is_tried_again_that_does_not_fit_into_the_time_of_the_call() -> None:
+    time, answers = FakeTime(), Answers(busy(500))
+    model = OpenAI("m", api_key="k", transport=answers, timing=time.timing(), attempts=9, model_timeout=4)
+
+    with pytest.raises(ProviderError):
+        model.complete(HELLO)
+
+    assert time.slept == [0.5, 1.0, 2.0]  # another four seconds would be beyond it
+
+
+@pytest.mark.parametrize(
+    ("options", "attempt", "call"),
+    [
+        ({}, 120.0, 120.0),
+        ({"timeout": 600}, 600.0, 600.0),
+        ({"timeout": 30}, 30.0, 120.0),
+        ({"model_timeout": 600}, 600.0, 600.0),
+        ({"timeout": 30, "model_timeout": 600}, 30.0, 600.0),
+        ({"timeout": 600, "model_timeout": 60}, 60.0, 60.0),
+        ({"timeout": 600, "model_timeout": None}, 600.0, None),
+    ],
+)
+def test_a_timeout_of_more_than_two_minutes_holds(
+    options: dict[str, float | None], attempt: float, call: float | None
+) -> None:
+    answers = Answers(ok())
+    model = OpenAI("m", api_key="k", transport=answers, timing=FakeTime().timing(), **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # options of several types
+
+    model.complete(HELLO)
+
+    assert answers.requests[0].extensions["timeout"]["read"] == attempt
+    assert model.model_timeout == call
+
+
 def test_a_lost_connection_is_tried_again() -> None:
     answers = Answers(httpx.ConnectError("refused"), httpx.ReadError("reset"), ok())
 

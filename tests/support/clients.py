@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from understudy.providers import Anthropic, Gemini, OpenAI, Vertex
-from understudy.providers.client import DEFAULT_TIMEOUT, HttpModel
+from understudy.providers.client import HttpModel
 
 from .wire import Case
 
 
-def client(
-    case: Case, server: str, name: str = "", *, attempts: int = 1, timeout: float = DEFAULT_TIMEOUT
-) -> HttpModel:
+def client(case: Case, server: str, name: str = "", *, attempts: int = 1, timeout: float | None = None) -> HttpModel:
     """Return a client of the recorded model for one case; with the `name` of a loop it gets turn after turn."""
     base = f"{server}/{name or case.name}"
     match case.provider:
