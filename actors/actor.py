@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from understudy.ancestry import MAX_HOPS, next_hops, too_many_hops
+from understudy.ancestry import next_hops
 from understudy.errors import ActorError, in_words
 from understudy.handles import Future
 
@@ -93,15 +93,11 @@ class Actor(Generic[M_contra]):
 
         Raises:
             TypeError: it is no future, or what is to make a message no function.
-            ActorError: more than 1,000 messages and runs led to the one in hand, each sent or begun by the one before it.
         """
         cell = self._place()
         _check_pipe(future, message, on_error)
         address = cell.address
-        hops = next_hops()  # what comes of a message comes from it, also by way of a future
-        if hops > MAX_HOPS:
-            raise ActorError(too_many_hops(address), actor=address)
-        context = cell.own_context(hops)
+        context = cell.own_context(next_hops())  # what comes of a message comes from it, also by way of a future
 
         def send(done: Future[V] | StandardFuture[V]) -> None:
             error = _error_of(done)

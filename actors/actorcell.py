@@ -175,7 +175,7 @@ class ActorCell(Cell):
         return self._seat.timer(self, first, message, period)
 
     def own_context(self, hops: int) -> contextvars.Context:
-        """Return the context for a message of no sender's that has `hops`."""
+        """Return the context for a message of no sender's that carries `hops`."""
         context = self._seat.context.copy()
         context.run(enter_hops, hops)
         return context

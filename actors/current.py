@@ -10,7 +10,8 @@ from contextvars import ContextVar
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Literal
 
-from understudy.given import checked_flag
+from understudy.ancestry import DEFAULT_MAX_HOPS
+from understudy.given import checked_flag, checked_whole
 
 from .stores import MEMORY, open_store
 
@@ -28,9 +29,10 @@ _inherited: ActorSystem | None = None
 """In a forked child: the parent's default system, until somebody here uses it or sets up another."""
 _store: str | PauseStore | None = None
 """What `configure` was given, opened."""
+_max_hops = DEFAULT_MAX_HOPS
 _require_user = False
 _default_lock = threading.Lock()
-"""Guards all four."""
+"""Guards all five."""
 
 
 class _Unset(Enum):
@@ -40,7 +42,10 @@ class _Unset(Enum):
 
 
 def configure(
-    *, store: str | PauseStore | Literal[_Unset.UNSET] = _Unset.UNSET, require_user: bool | None = None
+    *,
+    store: str | PauseStore | Literal[_Unset.UNSET] = _Unset.UNSET,
+    max_hops: int | None = None,
+    require_user: bool | None = None,
 ) -> None:
     """Set up the default system of this process; call it before that system is used. What is not given stays as it was.
 
@@ -50,18 +55,20 @@ def configure(
     Args:
         store: where it keeps paused runs, as for `ActorSystem`; "memory:" for none. It is opened now. It stands above
             the variable `UNDERSTUDY_STORE`.
-        require_user: as for `ActorSystem`.
+        max_hops, require_user: as for `ActorSystem`.
 
     Raises:
         RuntimeError: the default system of this process is in use.
         ValueError: `store` names no store.
         StoreError: the store cannot be opened.
     """
-    global _store, _inherited, _require_user
+    global _store, _inherited, _max_hops, _require_user
     if store is None:
         raise TypeError('store must be a URL, such as "sqlite:///shop.db" or "memory:", or a store; got None')
-    if store is _Unset.UNSET and require_user is None:
-        raise TypeError("configure needs store=… or require_user=…")
+    if store is _Unset.UNSET and max_hops is None and require_user is None:
+        raise TypeError("configure needs store=…, max_hops=… or require_user=…")
+    if max_hops is not None:
+        checked_whole("max_hops", max_hops, 1)
     if require_user is not None:
         checked_flag("require_user", require_user)
     opened = None if store is _Unset.UNSET else open_store(store)
@@ -72,6 +79,8 @@ def configure(
             )
         if store is not _Unset.UNSET:
             _store = MEMORY if opened is None else opened
+        if max_hops is not None:
+            _max_hops = max_hops
         if require_user is not None:
             _require_user = require_user
         _inherited = None
@@ -100,7 +109,7 @@ def _start_default() -> ActorSystem:
                 _default, _inherited = _inherited, None
             else:
                 store = _store if _store is not None else _store_named_outside()
-                _default = ActorSystem(store=store, require_user=_require_user)
+                _default = ActorSystem(store=store, max_hops=_max_hops, require_user=_require_user)
         return _default
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from understudy.ancestry import MAX_HOPS, check_permits, next_hops, too_many_hops
-from understudy.errors import CircularAgentCall, RunCancelled, RunError, UnfinishedRun
+from understudy.ancestry import check_hops, check_permits
+from understudy.errors import CircularAgentCall, RunCancelled, UnfinishedRun
 from understudy.messages import Part
 from understudy.orchestration.graph_run import GraphRun
 from understudy.orchestration.pauses import paused_by
@@ -44,8 +44,7 @@ def refuse_call(system: ActorSystem, outer: RunRecord, runner: Runner[object]) -
         system.tell_refused(runner, error)
         raise
     check_permits(runner)
-    if next_hops() > MAX_HOPS:
-        raise RunError(too_many_hops(runner.id))
+    check_hops(runner, system.max_hops)
 
 
 def begun(

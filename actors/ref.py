@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
 
-from understudy.ancestry import MAX_HOPS, Ancestry, current_ancestry, enter_work, next_hops, too_many_hops
-from understudy.errors import ActorError, CircularAgentCall, MailboxFull
+from understudy.ancestry import Ancestry, current_ancestry, enter_work, next_hops
+from understudy.errors import CircularAgentCall, MailboxFull
 from understudy.handles import Future
 from understudy.messaging import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.scope import Unmade, current_scope, enter_scope
@@ -117,7 +117,6 @@ class ActorRef(Generic[M_contra]):
 
         Raises:
             MailboxFull: there was no room.
-            ActorError: more than 1,000 messages and runs led to this one, each sent or begun by the one before it.
         """
         # Nobody waits for a message that is told: it starts a chain of its own, without the sender's deadline.
         put = self._cell.send(Envelope(message, context=self._context(None)), timeout)
@@ -141,7 +140,6 @@ class ActorRef(Generic[M_contra]):
             AgentCrashed: the actor failed at this message; `__cause__` says why.
             AgentDown: the actor has stopped, or is given up.
             CircularAgentCall: the actor waits, directly or through others, for who asks.
-            ActorError: more than 1,000 messages and runs led to this one, each sent or begun by the one before it.
         """
         reply, deadline = self._send(message, timeout)
         try:
@@ -177,11 +175,8 @@ class ActorRef(Generic[M_contra]):
         return reply, deadline
 
     def _context(self, scope: Unmade | None) -> contextvars.Context:
-        hops = next_hops()
-        if hops > MAX_HOPS:
-            raise ActorError(too_many_hops(self.address), actor=self.address)
         context = contextvars.copy_context()
-        context.run(_enter, scope, ((self._cell.link,), hops + 1))
+        context.run(_enter, scope, ((self._cell.link,), next_hops()))
         return context
 
     def stop(self, timeout: float | None = None) -> bool:

@@ -194,7 +194,7 @@ class RunRecord(ABC):
 
     def enter(self, hops: int) -> None:
         """Make the code of the current context part of this run, which has `hops`."""
-        enter_ancestry(self.ancestry, hops)
+        enter_ancestry(self.ancestry, hops + 1)
         enter_scope(self.scope)
 
     @property

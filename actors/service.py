@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
-from understudy.ancestry import MAX_HOPS, check_permits, current_ancestry, next_hops, too_many_hops
+from understudy.ancestry import check_hops, check_permits, current_ancestry
 from understudy.budget import Budget
-from understudy.errors import CircularAgentCall, RunError
+from understudy.errors import CircularAgentCall
 from understudy.given import checked_flag, checked_seconds, checked_whole
 from understudy.messages import Message, Part
 from understudy.orchestration.port import Answer, MapOptions, ResumeOptions, RunOptions
@@ -64,29 +64,29 @@ class ThreadRuntime:
         _check_map(inputs, options)
         _refuse_caller_tools(checked)
         _refuse_circle(checked, options.system)
-        _refuse_forbidden(checked)
         system = _system(options.system)
+        _refuse_forbidden(checked, system)
         return Answers(system, checked, iter(inputs), options, partial(_prepare_one, system, checked))
 
 
 def _prepare(runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, RunRecord]:
     _check(input, options)
-    _refuse_forbidden(runner)
     system = _system(options.system)
+    _refuse_forbidden(runner, system)
     return system, system.prepare(runner, input, options)
 
 
 def _prepare_one(system: ActorSystem, runner: Runner[object], input: object, options: RunOptions) -> RunRecord:
     given = _checked_input(input)
-    _refuse_forbidden(runner)
+    _refuse_forbidden(runner, system)
     return system.prepare(runner, given, options)
 
 
 def _prepare_again(
     runner: Runner[object], token: str, answer: Answer, options: ResumeOptions
 ) -> tuple[ActorSystem, RunRecord]:
-    _refuse_forbidden(runner)
     system = _system(options.system)
+    _refuse_forbidden(runner, system)
     return system, system.prepare_again(runner, token, answer, options)
 
 
@@ -146,10 +146,9 @@ def _refuse_circle(runner: Runner[object], given: object) -> None:
         raise
 
 
-def _refuse_forbidden(runner: Runner[object]) -> None:
+def _refuse_forbidden(runner: Runner[object], system: ActorSystem) -> None:
     check_permits(runner)
-    if next_hops() > MAX_HOPS:
-        raise RunError(too_many_hops(runner.id))
+    check_hops(runner, system.max_hops)
 
 
 def _runner(given: object) -> Runner[object]:

@@ -12,8 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
 from understudy import memory
+from understudy.ancestry import DEFAULT_MAX_HOPS
 from understudy.errors import AgentDown, CircularAgentCall
-from understudy.given import checked_flag
+from understudy.given import checked_flag, checked_whole
 from understudy.messages import Part
 from understudy.messaging import DEFAULT_CAPACITY, Mailbox
 from understudy.orchestration.runner import Runner
@@ -59,11 +60,13 @@ class ActorSystem:
             for up to 5 s if it is locked), an object like `PauseStore`, or "memory:" or None for this process only.
         max_runs: how many runs may be under way at once, paused ones not counted; more wait, without a thread, for a
             place. Runs that are begun inside of runs or actors are always admitted. None for any number.
+        max_hops: how many runs may have led to a run, each begun inside of the one before it or by an actor that handled a
+            message of it, waited for or not; the next one is refused with a `RunError`.
         require_user: refuse, with a `ValueError`, a run of an agent with a memory that has a `conversation_id` and no
             `user_id`: without one, all users would share the conversation. For systems that serve several people.
 
     Raises:
-        ValueError: the name is empty, `store` names no store, or `max_runs` is below 1.
+        ValueError: the name is empty, `store` names no store, or `max_runs` or `max_hops` is below 1.
         StoreError: the store cannot be opened.
     """
 
@@ -73,6 +76,7 @@ class ActorSystem:
         *,
         store: str | PauseStore | None = None,
         max_runs: int | None = None,
+        max_hops: int = DEFAULT_MAX_HOPS,
         require_user: bool = False,
     ) -> None:
         if not isinstance(name, str) or not name.strip():
@@ -82,6 +86,7 @@ class ActorSystem:
             raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
         self.name = name
         self._max_runs = max_runs
+        self.max_hops = checked_whole("max_hops", max_hops, 1)
         self._require_user = checked_flag("require_user", require_user)
         self._store = open_store(store)
         self._cancels = False

@@ -1,4 +1,4 @@
-"""Ancestry: who waits for the code that runs now, so that nobody waits for itself; and hops: how much led to it.
+"""Ancestry: who waits for the code that runs now, so that nobody waits for itself; and hops: how many runs led to it.
 
 It travels in a context variable: whatever runs inside a run finds it, and a run that is begun and waited for there gets
 it with the new run at its end. A run that is only submitted begins with itself alone, for nobody waits for it yet.
@@ -17,7 +17,9 @@ from understudy.permits import Permit
 MAX_DEPTH = (
     32  # Each level holds a thread; people nest three or four deep, and what goes past 32 does not end by itself.
 )
-MAX_HOPS = 1_000  # What two hand to and fro never waits for itself and never ends; an honest chain is a few dozen long.
+DEFAULT_MAX_HOPS = (
+    1_000  # Runs that begin runs cost money and never wait for themselves; an honest chain has a few dozen.
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,7 +61,7 @@ Ancestry: TypeAlias = tuple[Link, ...]
 """Outermost first; each waits for the next, and the last one for the code at hand, which is part of it."""
 
 _current: contextvars.ContextVar[tuple[Ancestry, int]] = contextvars.ContextVar("understudy_ancestry", default=((), 0))
-"""Who waits, and the hops of the next message; together, for a message sets both."""
+"""Who waits, and the hops of a run that would be begun here; together, for a message sets both."""
 
 
 def current_ancestry() -> Ancestry:
@@ -73,13 +75,13 @@ def enter_ancestry(chain: Ancestry, hops: int | None = None) -> contextvars.Toke
 
     Args:
         chain: who waits.
-        hops: those of the message that this context is for; None leaves them as they are.
+        hops: those of a run that would be begun here; None leaves them as they are.
     """
-    return _current.set((chain, _current.get()[1] if hops is None else hops + 1))
+    return _current.set((chain, _current.get()[1] if hops is None else hops))
 
 
 enter_work = _current.set
-"""Make a chain and the hops of the messages that it sends the current ones of this context; for a context of a message's own."""
+"""Make a chain and the hops of the runs that it begins the current ones of this context; for a context of a message's own."""
 
 
 def leave_ancestry(token: contextvars.Token[tuple[Ancestry, int]]) -> None:
@@ -88,26 +90,31 @@ def leave_ancestry(token: contextvars.Token[tuple[Ancestry, int]]) -> None:
 
 
 def next_hops() -> int:
-    """Return the hops of a message that this code would send, or of a run that it would begin.
+    """Return the hops of a run that this code would begin, which a message that it would send carries on.
 
-    One more than those of the message or run that this code is part of; 0 outside, and when the run is over.
+    One more than those of the run that this code is part of, also by way of messages; 0 outside, and when the run is over.
     """
     chain, hops = _current.get()
     return hops if chain and not chain[-1].over else 0
 
 
 def enter_hops(hops: int) -> None:
-    """Make this context part of a message or run that has `hops`."""
-    _current.set((_current.get()[0], hops + 1))
+    """Have runs that are begun in this context have `hops`."""
+    _current.set((_current.get()[0], hops))
 
 
-def too_many_hops(target: str) -> str:
-    """Return what to say about a message to `target`, or a run of it, that has more than `MAX_HOPS`."""
-    sender = current_ancestry()[-1].runner.id
-    return (
-        f"more than {MAX_HOPS:,} messages and runs, each sent or begun by the one before it, the last from {sender!r} to "
-        f"{target!r}; what is to go on for ever belongs on a timer"
-    )
+def check_hops(runner: Runner, most: int) -> None:
+    """Refuse a run of `runner` that this code would begin, if more than `most` runs led to it.
+
+    Raises:
+        RunError: they did.
+    """
+    if next_hops() > most:
+        sender = current_ancestry()[-1].runner.id
+        raise RunError(
+            f"more than {most:,} runs, each begun by the one before it, the last by {sender!r}, of {runner.id!r}; "
+            "ActorSystem(max_hops=…) allows more, and what is to go on for ever belongs on a timer"
+        )
 
 
 def check_call(callers: Ancestry, runner: Runner) -> None:

@@ -245,10 +245,12 @@ EVERYTHING: dict[str, Options] = {
     ),
     "ActorSystem": Options(
         us.ActorSystem,
-        {"name": "word", "store": "None", "max_runs": f"None {COUNT}", "require_user": "True"},
+        {"name": "word", "store": "None", "max_runs": f"None {COUNT}", "max_hops": COUNT, "require_user": "True"},
         {"name": "shop"},
     ),
-    "configure": Options(us.configure, {"store": "", "require_user": "None True"}, {"store": "memory:"}),
+    "configure": Options(
+        us.configure, {"store": "", "max_hops": f"None {COUNT}", "require_user": "None True"}, {"store": "memory:"}
+    ),
     "OpenAI": Options(us.OpenAI, CLIENT, {"model": "gpt-4o"}),
     "ScriptedModel": Options(us.ScriptedModel, {"turns": "list map"}, called={"turns": "script"}),
     "FunctionModel": Options(us.FunctionModel, {"function": FUNCTION}),

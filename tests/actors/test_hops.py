@@ -1,4 +1,4 @@
-"""What is handed to and fro for ever ends after 1,000 hops; what goes by the clock, and what is merely much, does not."""
+"""Runs that begin runs for ever are stopped after 1,000; messages between actors are not counted, but carry the count."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import understudy as us
+from tests.hosts.processes import output
 from tests.support.scripts import WAIT, eventually, results_of
-from understudy.ancestry import MAX_HOPS, next_hops
+from understudy.ancestry import DEFAULT_MAX_HOPS, next_hops
 from understudy.testing import FunctionModel, calls, says
 
 
@@ -20,23 +21,25 @@ def system() -> Iterator[us.ActorSystem]:
         yield system
 
 
-class Player(us.Actor[int]):
-    """Does with each ball what it is told to, until that is refused."""
+MANY = 2 * DEFAULT_MAX_HOPS
 
-    def __init__(self, hit: Callable[[Player, int], object], over: queue.SimpleQueue[tuple[int, Exception]]) -> None:
+
+class Player(us.Actor[int]):
+    """Does with each ball what it is told to, and says when it has the last one."""
+
+    def __init__(self, hit: Callable[[Player, int], object], over: queue.SimpleQueue[int]) -> None:
         self._hit = hit
         self._over = over
 
     def on_receive(self, message: int) -> object:
-        try:
-            return self._hit(self, message)
-        except us.ActorError as error:
-            self._over.put((message, error))
-            raise
+        if message >= MANY:
+            self._over.put(next_hops())
+            return message
+        return self._hit(self, message)
 
 
 Ref = us.ActorRef[int]
-Over = queue.SimpleQueue[tuple[int, Exception]]
+Over = queue.SimpleQueue[int]
 
 
 def send_by_tell(ref: Ref, ball: int) -> None:
@@ -48,7 +51,9 @@ def send_by_ask(ref: Ref, ball: int) -> None:
 
 
 @pytest.mark.parametrize("send", [send_by_tell, send_by_ask])
-def test_two_that_hand_a_task_to_and_fro_are_stopped(system: us.ActorSystem, send: Callable[[Ref, int], None]) -> None:
+def test_two_may_hand_a_task_to_and_fro_as_often_as_they_like(
+    system: us.ActorSystem, send: Callable[[Ref, int], None]
+) -> None:
     players: list[Ref] = []
     over: Over = queue.SimpleQueue()
     for name in ("a", "b"):
@@ -57,46 +62,11 @@ def test_two_that_hand_a_task_to_and_fro_are_stopped(system: us.ActorSystem, sen
         )
 
     send(players[0], 0)
-    last, error = over.get(timeout=WAIT)
 
-    assert last == MAX_HOPS == 1000  # the first one has none
-    assert type(error) is us.ActorError
-    assert error.actor == "court/b"
-    assert "from 'court/a' to 'court/b'" in str(error)
-    assert over.empty()
+    assert over.get(timeout=WAIT) == 0
 
 
-def test_what_is_asked_for_counts_as_well(system: us.ActorSystem) -> None:
-    over: Over = queue.SimpleQueue()
-    b = system.spawn(lambda: Player(lambda _, ball: ball, over), name="b")
-
-    def ask_then_go_on(player: Player, ball: int) -> object:
-        reply = b.ask(ball)
-        player.ref.tell(ball + 1)
-        return reply
-
-    system.spawn(lambda: Player(ask_then_go_on, over), name="a").tell(0)
-    last, error = over.get(timeout=WAIT)
-
-    assert last == MAX_HOPS
-    assert "from 'court/a' to 'court/b'" in str(error)
-
-
-def test_a_message_that_comes_of_a_future_comes_of_the_message_that_piped_it(system: us.ActorSystem) -> None:
-    over: Over = queue.SimpleQueue()
-    b = system.spawn(lambda: Player(lambda _, ball: ball + 1, over), name="b")
-
-    def ask_and_pipe(player: Player, ball: int) -> None:
-        player.pipe(b.ask_future(ball), lambda reply: int(str(reply)))
-
-    system.spawn(lambda: Player(ask_and_pipe, over), name="a").tell(0)
-    last, error = over.get(timeout=WAIT)
-
-    assert last == MAX_HOPS
-    assert isinstance(error, us.ActorError)
-
-
-def test_to_pipe_without_asking_anybody_is_stopped_too(system: us.ActorSystem) -> None:
+def test_an_actor_may_pipe_as_often_as_it_likes(system: us.ActorSystem) -> None:
     over: Over = queue.SimpleQueue()
     nobody = system.spawn(lambda: Player(lambda _, ball: ball, over), name="nobody")
     ready = nobody.ask_future(1)
@@ -106,10 +76,34 @@ def test_to_pipe_without_asking_anybody_is_stopped_too(system: us.ActorSystem) -
         player.pipe(ready, lambda _: ball + 1)
 
     system.spawn(lambda: Player(pipe, over), name="a").tell(0)
-    last, error = over.get(timeout=WAIT)
 
-    assert last == MAX_HOPS
-    assert "from 'court/a' to 'court/a'" in str(error)
+    assert over.get(timeout=WAIT) == 0
+
+
+@pytest.mark.parametrize("way", ["tell", "ask", "pipe"])
+def test_a_message_carries_the_count_of_runs_and_adds_nothing(system: us.ActorSystem, way: str) -> None:
+    over: Over = queue.SimpleQueue()
+    last = system.spawn(lambda: Player(lambda _, ball: ball, over), name="last")
+
+    def hand_on(player: Player, ball: int) -> None:
+        if ball:
+            last.tell(MANY)
+        elif way == "tell":
+            player.ref.tell(1)
+        elif way == "ask":
+            player.ref.ask_future(1)
+        else:
+            player.pipe(last.ask_future(1), lambda _: 1)
+
+    first = system.spawn(lambda: Player(hand_on, over), name="first")
+
+    def tell() -> str:
+        first.tell(0)
+        return "told"
+
+    acting("clerk", tell).run("go", system=system)
+
+    assert over.get(timeout=WAIT) == 1  # the run's
 
 
 @pytest.mark.parametrize("again", ["every", "after"])
@@ -129,27 +123,13 @@ def test_what_goes_by_the_clock_goes_on(system: us.ActorSystem, again: str) -> N
             seen.append(next_hops())
             if again == "after":
                 self.after(0.0, "tick")
-            if self.ticks == MAX_HOPS + 10:
+            if self.ticks == DEFAULT_MAX_HOPS + 10:
                 enough.set()
 
     system.spawn(Ticker, name="ticker")
 
     assert enough.wait(WAIT)
-    assert set(seen) == {1}
-
-
-def test_many_messages_of_one_turn_are_no_chain(system: us.ActorSystem) -> None:
-    over: Over = queue.SimpleQueue()
-    b = system.spawn(lambda: Player(lambda _, ball: ball, over), name="b", mailbox=us.Mailbox(2 * MAX_HOPS))
-
-    def send_many(_: Player, balls: int) -> str:
-        for ball in range(balls):
-            b.tell(ball)
-        return "sent"
-
-    a = system.spawn(lambda: Player(send_many, over), name="a")
-
-    assert a.ask(MAX_HOPS + 10, timeout=WAIT) == "sent"
+    assert set(seen) == {0}
 
 
 # --- runs
@@ -163,10 +143,12 @@ def acting(id: str, act: Callable[[], str]) -> us.Agent:
     )
 
 
-def test_runs_that_each_begin_another_are_stopped() -> None:
+def chain_of_runs(
+    system: us.ActorSystem, over: queue.SimpleQueue[us.RunError]
+) -> tuple[us.RunHandle[str], list[us.RunHandle[str]]]:
+    """Have each run begin another one until that is refused; the first run, and those that came of it."""
     agents: list[us.Agent] = []
     runs: list[us.RunHandle[str]] = []
-    over: queue.SimpleQueue[us.RunError] = queue.SimpleQueue()
 
     def begin_another() -> str:
         try:
@@ -177,25 +159,40 @@ def test_runs_that_each_begin_another_are_stopped() -> None:
         return "begun"
 
     agents.append(acting("endless", begin_another))
-    first = agents[0].submit("go")
+    return agents[0].submit("go", system=system), runs
+
+
+def test_runs_that_each_begin_another_are_stopped(system: us.ActorSystem) -> None:
+    over: queue.SimpleQueue[us.RunError] = queue.SimpleQueue()
+
+    first, runs = chain_of_runs(system, over)
     error = over.get(timeout=WAIT * 3)
 
     assert type(error) is us.RunError
-    assert "from 'endless' to 'endless'" in str(error)
-    eventually(lambda: len(runs) == MAX_HOPS, "every run has noted the one it began")
+    assert "more than 1,000 runs, each begun by the one before it, the last by 'endless', of 'endless'" in str(error)
+    eventually(lambda: len(runs) == 1_000, "every run has noted the one it began")
     assert not results_of(first.result(WAIT))[0].is_error
     assert sum(results_of(run.result(WAIT))[0].is_error for run in runs) == 1  # the last one, noted in any order
 
 
-def test_messages_and_runs_are_one_chain(system: us.ActorSystem) -> None:
+def test_a_system_says_how_many_runs_may_lead_to_one() -> None:
+    over: queue.SimpleQueue[us.RunError] = queue.SimpleQueue()
+    with us.ActorSystem("short", max_hops=3) as system:
+        _, runs = chain_of_runs(system, over)
+
+        assert "more than 3 runs" in str(over.get(timeout=WAIT))
+        assert len(runs) == 3
+
+
+def test_runs_are_counted_also_where_actors_begin_them(system: us.ActorSystem) -> None:
     seen: list[int] = []
-    over: Over = queue.SimpleQueue()
 
-    def look(_: Player, ball: int) -> object:
-        seen.append(next_hops())
-        return inner.run("go", system=system).text if ball == 0 else "there"
+    class Starter(us.Actor[int]):
+        def on_receive(self, message: int) -> str:
+            seen.append(next_hops())
+            return inner.run("go", system=system).text if message == 0 else "there"
 
-    a, b = (system.spawn(lambda: Player(look, over), name=name) for name in ("a", "b"))
+    a, b = (system.spawn(Starter, name=name) for name in ("a", "b"))
 
     def ask() -> str:
         seen.append(next_hops())
@@ -209,8 +206,44 @@ def test_messages_and_runs_are_one_chain(system: us.ActorSystem) -> None:
 
     acting("outer", begin).run("go", system=system)
 
-    assert seen == [1, 2, 3, 4]
+    assert seen == [1, 1, 2, 2]
     assert next_hops() == 0
+
+
+def test_two_actors_that_begin_runs_which_tell_them_to_are_stopped() -> None:
+    over: queue.SimpleQueue[us.RunError] = queue.SimpleQueue()
+    with us.ActorSystem("short", max_hops=5) as system:
+
+        class Starter(us.Actor[str]):
+            def on_receive(self, message: str) -> None:
+                try:
+                    agent.submit("go")
+                except us.RunError as error:
+                    over.put(error)
+
+        starter = system.spawn(Starter)
+
+        def tell() -> str:
+            starter.tell("again")
+            return "told"
+
+        agent = acting("clerk", tell)
+        starter.tell("begin")
+
+        assert "the last by 'short/starter-1', of 'clerk'" in str(over.get(timeout=WAIT))
+
+
+def test_the_default_system_is_told_how_many_runs_may_lead_to_one() -> None:
+    told = output("""
+        import understudy as us
+        from understudy.testing import FunctionModel, says
+        us.configure(max_hops=7)
+        print(us.Agent("clerk", model=FunctionModel(lambda request: says("hello"))).run("go").text)
+        from understudy.actors.current import current_system
+        print(current_system().max_hops)
+    """)
+
+    assert told == "hello\n7\n"
 
 
 def test_what_a_callback_begins_when_its_run_is_over_begins_anew() -> None:
