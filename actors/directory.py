@@ -18,7 +18,8 @@ from .agents import ROOM_FOR_RUNS
 from .commands import nothing
 from .eventstream import EventStream
 from .family import Family
-from .quarantine import LimitedCell, Turn
+from .hung import Work
+from .quarantine import LimitedCell
 from .trees import children_below
 
 ALONE = OneForOne()  # What holds for an actor that nobody gave a strategy.
@@ -41,7 +42,7 @@ class Directory:
         self,
         system: str,
         maker: Callable[[Runner[object]], Make],
-        give_up: Callable[[Turn], object],
+        give_up: Callable[[Work], object],
         events: EventStream,
     ) -> None:
         self._system = system
@@ -65,7 +66,7 @@ class Directory:
         self._units: dict[Unit, int] = {}
         """What was spawned at once, in that order -> how many actors of it have not stopped."""
 
-    def in_child(self, maker: Callable[[Runner[object]], Make], give_up: Callable[[Turn], object]) -> Directory:
+    def in_child(self, maker: Callable[[Runner[object]], Make], give_up: Callable[[Work], object]) -> Directory:
         """Return the directory of a forked child: agents stay known, for they have no state; an end stays an end."""
         made = Directory(self._system, maker, give_up, self._events)
         made._agents, made._closed = self._agents, self._closed

@@ -252,7 +252,7 @@ def _run_async(coroutine: Coroutine[Any, Any, object], scope: Scope) -> object:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the tool returned in this very moment
                 loop.call_soon_threadsafe(task.cancel)
 
-        remove = scope.on_cancel(cancel)
+        remove = scope.on_cancel_at_once(cancel)
         try:
             return await task
         finally:

@@ -14,6 +14,7 @@ from typing import Generic, Self, TypeVar, cast
 from understudy.ancestry import Ancestry
 from understudy.handles import Future
 
+from . import hooks
 from .awaited import Merged, Traceable, awaited_by
 from .clockwork import Alarm, ring_at
 from .endings import Ending, Failure, Member, Rule, Value
@@ -130,12 +131,13 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         no loser beginning from then on, and need not wait until the other thread has been through all callbacks.
         """
         self._link.target = None
-        for member in self._members:
-            if not member.done():
-                try:
-                    member.cancel()
-                except Exception:
-                    log.exception("a future could not be cancelled")
+        with hooks.settling(0.0):  # nobody waits for a loser, nor for what it wants done
+            for member in self._members:
+                if not member.done():
+                    try:
+                        member.cancel()
+                    except Exception:
+                        log.exception("a future could not be cancelled")
         self._members = ()
         if self._alarm is not None:
             self._alarm.call_off()

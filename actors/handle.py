@@ -11,6 +11,7 @@ from understudy.events import Event
 from understudy.handles import RunHandle, RunStatus
 from understudy.outcomes import Outcome
 
+from . import hooks
 from .awaited import Traceable
 from .reply import Reply
 from .runrecord import RunRecord
@@ -69,7 +70,8 @@ class Handle(RunHandle[object], Traceable):
         return self._record.phase == "cancelled"
 
     def cancel(self) -> bool:
-        return not self.done() and self._record.runs.cancel(self._record)
+        with hooks.settling(hooks.AT_HAND):
+            return not self.done() and self._record.runs.cancel(self._record)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         self._record.reply.when_done(lambda: callback(self))

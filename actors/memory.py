@@ -79,7 +79,7 @@ class Keeper:
             self._slots.release(turn)
 
     def _await(self, turn: Reply[None], record: Record) -> None:
-        forget = record.scope.on_cancel(lambda: turn.fail(cancelled(record)))
+        forget = record.scope.on_cancel_at_once(lambda: turn.fail(cancelled(record)))
         try:
             with graph.waiting(current_ancestry(), self._link):
                 turn.wait()

@@ -14,10 +14,11 @@ from understudy.scope import Scope
 from understudy.session import SessionOverlay
 from understudy.tools import Tool
 
+from . import hooks
 from .aside import aside
 from .awaited import CallLink, CallScope
 from .progress import Report
-from .reply import Reply, log
+from .reply import Reply
 from .slots import Slots
 
 if TYPE_CHECKING:
@@ -108,19 +109,22 @@ class RunTool:
 
     def cancel(self) -> None:
         """Tell the tool that it should stop: its scope is cancelled, and an async tool's task with it."""
-        for failure in self.scope.cancel():
-            log.error("a function that on_cancel was given failed", exc_info=failure)
+        hooks.cancel(self.scope, self.record.runs.hung.give_up)
 
     def warn(self) -> None:
         """Tell the tool that its time is over, before it is given up; what it fails of from now on is that."""
         self.overdue = True
-        aside(self.cancel)  # its `on_cancel` functions may block, and the time of grace goes on
+        aside(self.cancel)  # it may end runs inside, whose callbacks may block, and the time of grace goes on
 
     def abandon(self) -> None:
         """Tell the tool that nobody waits for it any more. It keeps its slot for as long as it runs."""
+        self.leave()
+        aside(self.cancel)
+
+    def leave(self) -> None:
+        """Wait for the tool no more; it is told with its run."""
         if self.slots is not None:
             self.slots.give_up(self)
-        aside(self.cancel)
 
     def came_back(self) -> None:
         """Note that the tool runs no more, or never will."""

@@ -18,6 +18,7 @@ from understudy.orchestration.supervision import Restart
 from understudy.scope import Scope, enter_scope, scope_in
 from understudy.system_events import WorkAbandoned
 
+from . import hooks
 from .actor import detach
 from .actorcell import ActorCell
 from .cell import Envelope, Fate
@@ -26,6 +27,7 @@ from .commands import Command
 from .deadletters import type_name
 from .eventstream import EventStream
 from .family import Family
+from .hung import Work
 
 log = logging.getLogger("understudy")
 
@@ -50,7 +52,7 @@ class LimitedCell(ActorCell):
 
     Args:
         limit: seconds for one message; inside, the scope's deadline says when they are over.
-        give_up: counts a turn until it comes back.
+        give_up: counts a turn, or a function that is called because it was given up, until it comes back.
         address, make, mailbox, family, events, restart: as for every actor.
     """
 
@@ -66,7 +68,7 @@ class LimitedCell(ActorCell):
         events: EventStream,
         restart: Restart,
         limit: float,
-        give_up: Callable[[Turn], object],
+        give_up: Callable[[Work], object],
     ) -> None:
         super().__init__(address, make, mailbox=mailbox, family=family, events=events, restart=restart)
         self._limit = limit
@@ -154,8 +156,7 @@ class LimitedCell(ActorCell):
             self.events.publish(WorkAbandoned(address=self.address, what=what, seconds=self._limit))
         super().finish(turn.envelope, Fate.FAILED, error=error)
         self.fail(cause)
-        for failure in turn.scope.cancel():
-            log.error("a function that on_cancel was given failed", exc_info=failure)
+        hooks.cancel(turn.scope, self._give_up_turn)
         self._wake()
 
     def stay_in_parent(self) -> None:

@@ -275,7 +275,7 @@ class Record(RunRecord):
         if unfed is not None and self.machine is not None:
             safely(self, self.machine.write_off, unfed)
         if given_up and order is not None:
-            order.abandon()
+            order.leave()  # its scope is inside of the run's, which is cancelled next
 
     def continued(self, scope: Scope, deps: object) -> Record:
         """Return the record with which this run, paused here, goes on."""

@@ -67,7 +67,7 @@ class Round:
             CircularAgentCall: the slots that a call wants are held by calls that wait for this run.
         """
         self._fill()
-        forget = self._record.scope.on_cancel(self._give_up)
+        forget = self._record.scope.on_cancel_at_once(self._give_up)
         executed: list[Executed] = []
         try:
             for call in self._calls:

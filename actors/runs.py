@@ -30,6 +30,7 @@ from understudy.scope import Scope, current_scope
 from understudy.session import lasting
 from understudy.system_events import RunCrashed
 
+from . import hooks
 from .actorcell import ActorCell
 from .admission import Admission
 from .answers import feed_answer
@@ -177,7 +178,7 @@ class Runs:
         self._watchdog.watch(record)  # before the tie: it may end the run at once, and that ends the watch
         outer = current_scope()
         if outer is not None:
-            record.detach = outer.on_cancel(record.outer_cancelled)
+            record.detach = outer.on_cancel_at_once(record.outer_cancelled)
             if record.phase != "running":  # it ended meanwhile, and its end undid no tie
                 record.detach()
         self._admission.enter(record)
@@ -427,7 +428,7 @@ class Runs:
             return False
         if record.revision:  # it is in a store, which nobody who ends a run waits for
             safely(record, aside, partial(safely, record, self._tokens.over, record))
-        safely(record, _cancel_scope, record)
+        safely(record, hooks.cancel, record.scope, self.hung.give_up)
         safely(record, _tell_of_error, record, error)
         return True
 
@@ -439,11 +440,6 @@ def _words(failure: BaseException) -> str:
 def _name_run(error: RunError, run_id: str, token: str) -> None:
     error.run_id = run_id
     error.token = token
-
-
-def _cancel_scope(record: RunRecord) -> None:
-    for failure in record.scope.cancel():
-        log.error("a function that on_cancel was given failed", exc_info=failure)
 
 
 def _feed_timeout(record: Record, order: RunTool) -> None:

@@ -23,6 +23,7 @@ from understudy.orchestration.supervisors import Child, Supervisor
 from understudy.storing import PauseStore
 from understudy.system_events import DeadLetter, SystemEvent
 
+from . import hooks
 from .actor import Actor
 from .actorcell import ActorCell
 from .agentref import AgentRef
@@ -333,7 +334,8 @@ class ActorSystem:
         for record in self._runs.in_flight():
             record.reply.wait(max(0.0, deadline - time.monotonic()))
         self._cancels = True
-        cancelled = self._runs.cancel_all(self._why_cancelled)
+        with hooks.settling(max(hooks.AT_HAND, deadline - time.monotonic())):
+            cancelled = self._runs.cancel_all(self._why_cancelled)
         self._runs.rest()
         agents, own = self._directory.stop_all()
         for cell in agents:

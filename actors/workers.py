@@ -284,7 +284,7 @@ def run_in_process(order: RunTool) -> Executed:
 
 def _ask(worker: Worker, order: RunTool, request: bytes) -> dict[str, Any] | None:
     worker.lend_to(order)
-    forget = order.scope.on_cancel(partial(worker.abort, order))
+    forget = order.scope.on_cancel_at_once(partial(worker.abort, order))
     try:
         return worker.ask(request, partial(_hear, order))
     finally:

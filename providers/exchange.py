@@ -97,7 +97,7 @@ class Attempt:
         self._deadline = self._clock() + limit
         with connections.lease() as carrier, quiet():
             cut = carrier.line.begin(self._deadline)
-            undo = None if self._scope is None else self._scope.on_cancel(cut)
+            undo = None if self._scope is None else self._scope.on_cancel_at_once(cut)
             try:
                 timeout = httpx.Timeout(limit, connect=min(limit, CONNECT_TIMEOUT))
                 return self._exchange(carrier, timeout, auth)

@@ -104,7 +104,7 @@ class _Slots:
         if scope is None:
             waiter.woken.wait()
             return
-        remove = scope.on_cancel(waiter.woken.set)
+        remove = scope.on_cancel_at_once(waiter.woken.set)
         try:
             while not waiter.has_slot:
                 left = scope.remaining()

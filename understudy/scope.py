@@ -76,33 +76,50 @@ class Scope:
             scope = scope._parent
         return False
 
-    def cancel(self) -> list[Exception]:
+    def cancel(self, aside: Callable[[list[Callable[[], object]]], object] | None = None) -> list[BaseException]:
         """Say that the work is no longer wanted, and run all `on_cancel` functions. A second call does nothing.
 
+        Args:
+            aside: has the functions of users called, in their order, on a thread of its own, and takes what they raise;
+                None calls them here.
+
         Returns:
-            What the functions raised: one that fails keeps nobody else from hearing of the cancellation.
+            What the functions raised here: one that fails keeps nobody else from hearing of the cancellation.
         """
         with self._lock:
             if self._cancelled:
                 return []
             self._cancelled = True
             callbacks, self._callbacks = self._callbacks, None
-        failures: list[Exception] = []
-        for callback in (callbacks or {}).values():
+        failures: list[BaseException] = []
+        called = [] if callbacks is None else list(callbacks.values())
+        hooks = list[Callable[[], object]]()
+        if aside is not None:  # taken first: those that are called here may cancel scopes inside
+            hooks += [callback.callback for callback in called if isinstance(callback, _Hook) and callback.take()]
+        for callback in called:
             try:
                 callback()
-            except Exception as error:  # noqa: BLE001 (it is handed to the caller)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 (it is handed to the caller)
                 failures.append(error)
+        if aside is not None and hooks:
+            aside(hooks)
         return failures
 
     def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call `callback` once when the work is cancelled; at once if it already is.
+        """Call `callback` once when the work is cancelled; at once, on this thread, if it already is.
 
-        It runs on the thread that cancels, so it must be quick. What it raises then is logged, and goes no further.
+        It runs on a thread lent for it, after the functions that were given before. `cancel()` and `system.stop()` wait
+        for them for a quarter of a second in all, `stop` also until its own time is over; what else ends the work does
+        not wait. What it raises then, `SystemExit` included, is logged and goes no further. After 5 seconds its thread is
+        counted as hung, and the functions after it are called on another one.
 
         Returns:
             A function that takes the callback back.
         """
+        return self._listen(_Hook(callback))
+
+    def on_cancel_at_once(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback` as by `on_cancel`, but on the thread that cancels: for the runtime's own, which never block."""
         return self._listen(callback if self._parent is None else _once(callback))
 
     def _listen(self, callback: Callable[[], object]) -> Callable[[], None]:
@@ -168,7 +185,7 @@ class Scope:
             RunTimedOut: the deadline comes first; raised at once, not after the wait.
         """
         woken = threading.Event()
-        remove = self.on_cancel(woken.set)
+        remove = self.on_cancel_at_once(woken.set)
         try:
             self.check()
             left = self.remaining()
@@ -198,6 +215,24 @@ class _TakeBack:
 
     def __call__(self) -> None:
         self._scope.forget(self._key)
+
+
+class _Hook:
+    """A function of a user's that is called the first time only: a scope and its parent may both be cancelled."""
+
+    __slots__ = ("_first", "callback")
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback = callback
+        self._first = threading.Lock()  # never released: whoever gets it calls
+
+    def take(self) -> bool:
+        """Whether the caller is the one who calls the function."""
+        return self._first.acquire(blocking=False)
+
+    def __call__(self) -> None:
+        if self.take():
+            self.callback()
 
 
 def _once(callback: Callable[[], object]) -> Callable[[], object]:

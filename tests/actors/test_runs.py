@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 
 import pytest
@@ -477,8 +478,86 @@ def test_a_function_that_fails_when_its_run_is_cancelled_is_logged(caplog: pytes
     with caplog.at_level("ERROR", "understudy"):
         assert handle.cancel() is True
 
-    assert told.wait(WAIT)
+        assert told.wait(WAIT)  # after it: they are called in order
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["broken"]
+
+
+@pytest.fixture
+def held() -> Iterator[threading.Event]:
+    """What hooks hang at."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def waiting_with(*hooks: Callable[[], object]) -> tuple[us.Agent, threading.Event]:
+    """Make an agent whose tool gives hooks to `on_cancel` and waits, and what is set once it waits."""
+    entered = threading.Event()
+
+    def wait(ctx: us.ToolContext) -> str:
+        for hook in hooks:
+            ctx.scope.on_cancel(hook)
+        entered.set()
+        ctx.scope.sleep(WAIT)
+        return "slept"
+
+    return scripted(calls("wait"), tools=[wait]), entered
+
+
+def test_nobody_who_cancels_waits_until_a_function_that_was_given_to_on_cancel_returns(held: threading.Event) -> None:
+    began = threading.Event()
+
+    def hang() -> None:
+        began.set()
+        assert held.wait(WAIT)
+
+    agent, entered = waiting_with(hang)
+    handle = agent.submit("go")
+    assert entered.wait(WAIT)
+
+    assert handle.cancel()  # on this thread: if it waited, nobody would let the function go
+
+    assert began.wait(WAIT)
+    assert isinstance(handle.exception(WAIT), us.RunCancelled)
+
+
+def test_what_is_quick_was_called_when_cancel_returns() -> None:
+    called: list[str] = []
+    agent, entered = waiting_with(lambda: called.append("first"), lambda: called.append("second"))
+    handle = agent.submit("go")
+    assert entered.wait(WAIT)
+
+    assert handle.cancel()
+
+    assert called == ["first", "second"]
+
+
+def test_a_system_stops_in_time_whatever_functions_that_were_given_to_on_cancel_do(held: threading.Event) -> None:
+    agent, entered = waiting_with(lambda: sys.exit("leave"), lambda: held.wait(WAIT))
+    system = us.ActorSystem("shop")
+    handle = agent.submit("go", system=system)
+    assert entered.wait(WAIT)
+
+    assert system.stop(0.0) == (handle.run_id,)
+
+    assert not held.is_set()
+
+
+def test_a_function_given_to_on_cancel_that_hangs_is_counted_and_the_others_are_called(
+    held: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("understudy.actors.hooks.PATIENCE", 0.05)
+    called: list[str] = []
+    agent, entered = waiting_with(lambda: held.wait(WAIT), lambda: called.append("next"))
+    with us.ActorSystem("shop") as system:
+        handle = agent.submit("go", system=system)
+        assert entered.wait(WAIT)
+        handle.cancel()
+
+        eventually(lambda: called == ["next"], "the other one is called")
+        eventually(lambda: system.hung == 1, "the one that hangs is counted")
+        held.set()
+        eventually(lambda: system.hung == 0, "it has come back")
 
 
 def test_a_run_past_its_deadline_ends_although_its_tool_hangs() -> None:

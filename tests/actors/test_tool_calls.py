@@ -299,7 +299,7 @@ def test_an_async_tool_may_return_while_its_run_is_cancelled(caplog: pytest.LogC
         return "saw it"
 
     def look(ctx: us.ToolContext) -> object:
-        ctx.scope.on_cancel(hold_up)  # added before the loop's own, so called before it
+        ctx.scope.on_cancel_at_once(hold_up)  # added before the loop's own, so called before it
         return until_cancelled()
 
     handle = scripted(calls("look"), tools=[look]).submit("go")

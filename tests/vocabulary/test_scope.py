@@ -195,6 +195,33 @@ def test_a_callback_that_fails_keeps_no_other_from_being_called() -> None:
     assert scope.cancel() == []
 
 
+def test_functions_of_users_are_handed_over_in_order_and_the_runtimes_are_called_at_once() -> None:
+    parent = Scope(None, Clock())
+    child, called = Scope(None, Clock(), parent), list[str]()
+    child.on_cancel(lambda: called.append("first"))
+    child.on_cancel_at_once(lambda: called.append("at once"))
+    child.on_cancel(lambda: called.append("second"))
+    handed: list[list[Callable[[], object]]] = []
+
+    parent.cancel(handed.append)
+    child.cancel(handed.append)
+    assert called == ["at once"]
+    for hook in handed.pop():
+        hook()
+    assert handed == []
+
+    assert called == ["at once", "first", "second"]
+
+
+def test_a_function_that_leaves_with_an_exit_keeps_no_other_from_being_called() -> None:
+    scope, called = Scope(None, Clock()), list[str]()
+    scope.on_cancel(lambda: sys.exit("leaves"))
+    scope.on_cancel(lambda: called.append("next"))
+
+    assert [str(error) for error in scope.cancel()] == ["leaves"]
+    assert called == ["next"]
+
+
 def test_many_threads_may_cancel_and_a_callback_is_still_called_once() -> None:
     parent = Scope(None, Clock())
     child = Scope(None, Clock(), parent=parent)
@@ -329,8 +356,8 @@ def test_cancelling_wakes_who_sleeps(through_parent: bool) -> None:
     ends: list[type[BaseException]] = []
 
     class Watched(Scope):
-        def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
-            remove = super().on_cancel(callback)
+        def on_cancel_at_once(self, callback: Callable[[], object]) -> Callable[[], None]:
+            remove = super().on_cancel_at_once(callback)
             asleep.set()  # from here on a cancel reaches the sleeper, whether it waits already or not
             return remove
 
