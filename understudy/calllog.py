@@ -44,6 +44,11 @@ class CallLog:
         self._children: dict[str, Report] = {}
         """Run id -> what is to be said of it."""
 
+    @property
+    def calls(self) -> int:
+        """How many calls there were."""
+        return len(self._calls)
+
     def see(self, event: Event) -> None:
         """Take note of an event."""
         match event:

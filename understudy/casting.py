@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from understudy.models import Model, name_of
+from understudy.models import Model, ModelName, name_of
 from understudy.orchestration import Agent
-from understudy.providers import Recorder, Rehearsal, Replay
+from understudy.providers import Recorder, Rehearsal, Replay, resolve
 
 from .report import UsageMistake
 
@@ -28,6 +28,10 @@ def cast_of(
         warn: prints to standard error.
     """
     model = ", ".join(dict.fromkeys([name_of(agent.model) for agent in called]))
+    if arguments.model and (arguments.rehearse or arguments.replay is not None):
+        other = "--rehearse" if arguments.rehearse else "--replay"
+        raise UsageMistake(f"--model names who answers, and so does {other}; expected one of them")
+    named = named_models(agents, arguments.model)
 
     def say(text: str) -> None:
         if not arguments.json:
@@ -36,10 +40,27 @@ def cast_of(
     if arguments.rehearse:
         return rehearsing(agents, say, model)
     if arguments.record is not None:
-        return recording(agents, arguments.record, say, warn)
+        return recording(agents, arguments.record, say, warn, named)
     if arguments.replay is not None:
         return replaying(agents, arguments.replay, say, model)
-    return contextlib.nullcontext()
+    return _overriding(list(named), named.__getitem__)
+
+
+def named_models(
+    agents: Iterable[Agent[object]], given: Iterable[tuple[str, ModelName]]
+) -> Mapping[Agent[object], Model]:
+    """Return the agents for which other models are to answer, and these models; what names one agent goes before.
+
+    Raises:
+        UsageMistake: no agent has the id.
+    """
+    by_id = {agent.id: agent for agent in agents}
+    named: dict[Agent[object], Model] = {}
+    for id, model in sorted(given, key=lambda one: one[0] != ""):
+        if id and id not in by_id:
+            raise UsageMistake(f"--model {id}={model}: there is no agent {id!r}; there are {', '.join(by_id)}")
+        named.update(dict.fromkeys([by_id[id]] if id else by_id.values(), resolve(model)))
+    return named
 
 
 @contextlib.contextmanager
@@ -51,8 +72,12 @@ def rehearsing(agents: Iterable[Agent[object]], say: Say, model: str) -> Generat
 
 
 @contextlib.contextmanager
-def recording(agents: Iterable[Agent[object]], tape: str, say: Say, warn: Say) -> Generator[None]:
+def recording(
+    agents: Iterable[Agent[object]], tape: str, say: Say, warn: Say, named: Mapping[Agent[object], Model]
+) -> Generator[None]:
     """Record all agents on a new tape, and say in the end how many calls it holds; `warn` hears of a tape that broke off.
+
+    `named` has the models that answer in place of agents' own.
 
     Raises:
         UsageMistake: the file is there already, or cannot be made.
@@ -66,7 +91,7 @@ def recording(agents: Iterable[Agent[object]], tape: str, say: Say, warn: Say) -
     except OSError as error:
         raise UsageMistake(f"--record {tape}: the file cannot be made: {error.strerror}") from None
     try:
-        with _overriding(agents, lambda agent: recorder.record(agent.model)):
+        with _overriding(agents, lambda agent: recorder.record(named.get(agent, agent.model))):
             yield
     finally:
         with contextlib.suppress(Exception):  # it is `problem`, which is told next

@@ -20,8 +20,9 @@ ABOUT = """\
 Run agents, groups and workflows that are described in YAML.
 
 examples:
-  understudy run examples/ledger/agent.yaml clerk "What needs my attention this week?" \\
-      --tools examples/ledger/tools.py --rehearse
+  understudy demo
+  understudy demo --into shop
+  understudy run shop/agent.yaml clerk "What needs my attention this week?" --tools shop/tools.py --rehearse
 
 'understudy COMMAND --help' explains a command.
 """
@@ -33,6 +34,7 @@ COMMANDS = {
     "graph": "draw a spec, or one of its runners",
     "schema": "print the JSON Schema of specs, for editors",
     "resume": "go on with a run that waits",
+    "demo": "run an example that comes with the package; no key is needed",
 }
 
 
@@ -66,12 +68,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _done(given: Sequence[str], out: TextIO) -> int:
     """Carry out what was given, tell what is wrong, and return the exit status."""
     try:
+        _refuse_unknown_command(given)
         command = _command(given)
         parser, of_command = _parsers(given, command)
         arguments, unknown = parser.parse_known_args(given)
         if unknown:
-            of_command.error(f"unrecognized arguments: {' '.join(unknown)}")
+            of_command.error(f"unrecognized arguments: {' '.join(unknown)}.{_nearest_option(unknown, of_command)}")
         assert command is not None, "without a command, the parser has given up"
+        if getattr(arguments, "debug", False):
+            _show_warnings()
         # What tools print is not the answer, and must not come between a program and its JSON.
         with contextlib.redirect_stdout(sys.stderr):
             return command.do(arguments, out)
@@ -80,7 +85,7 @@ def _done(given: Sequence[str], out: TextIO) -> int:
     except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
         from .commands.printing import tell
 
-        return tell(error, out, json="--json" in given)
+        return tell(error, out, json="--json" in given, debug="--debug" in given)
 
 
 def _open_closed_streams() -> None:
@@ -94,6 +99,35 @@ def _command(given: Sequence[str]) -> Command | None:
     if not given or given[0] not in COMMANDS:
         return None
     return cast(Command, import_module(f"understudy.commands.{given[0]}"))
+
+
+def _show_warnings() -> None:
+    """Print what the runtime logs, such as the tracebacks of tools, to standard error."""
+    import logging
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.getLogger("understudy").addHandler(handler)
+
+
+def _refuse_unknown_command(given: Sequence[str]) -> None:
+    if given and not given[0].startswith("-") and given[0] not in COMMANDS:
+        known = f"the commands are {', '.join(COMMANDS)}"
+        raise UsageMistake(f"there is no command {given[0]!r}.{_nearest(given[0], list(COMMANDS))}\n{known}")
+
+
+def _nearest_option(unknown: Sequence[str], parser: _Parser) -> str:
+    options = parser.options
+    named = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+    return "".join([_nearest(word, options) for word in named[:1]])
+
+
+def _nearest(given: str, known: Sequence[str]) -> str:
+    """Return ` Did you mean '…'?` if one of the known words is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(given, known, 1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _never_fail_to_print() -> None:
@@ -111,6 +145,11 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 class _Parser(argparse.ArgumentParser):
+    @property
+    def options(self) -> list[str]:
+        """The long options that it takes."""
+        return [word for action in self._actions for word in action.option_strings if word.startswith("--")]
+
     def error(self, message: str) -> NoReturn:
         raise UsageMistake(f"{message}\n{self.format_usage().strip()}\n'{self.prog} --help' explains more")
 

@@ -95,25 +95,58 @@ def for_people(ended: Outcome[object] | BaseException, again: str = SPEC) -> tup
             return text, f"understudy: the run stopped before its end: {reason}{_failed_tasks(ended, again)}"
 
 
+def closing(ended: Outcome[object] | BaseException, calls: int, seconds: float) -> str:
+    """Return one line of what a run took: turns, tool calls, tokens, money and time; empty if it is not complete.
+
+    Args:
+        ended: how the run ended.
+        calls: how many tool calls it made, runs inside included.
+        seconds: how long it took.
+    """
+    if not isinstance(ended, Complete):
+        return ""
+    told = [_counted(ended.turns, "turn")]
+    if calls:
+        told.append(_counted(calls, "tool call"))
+    tokens = ended.usage.total_tokens
+    if tokens:
+        told.append(f"{'about ' if ended.usage.estimated else ''}{_counted(tokens, 'token')}")
+    if ended.cost_usd:
+        told.append(f"${ended.cost_usd:.4f}")
+    return ", ".join([*told, f"{seconds:.1f} s"])
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 NO_TOKEN = "It ends here; with --store sqlite:///FILE.db it could be answered later."
 
 
-def go_on(token: str, again: str, options: str) -> str:
-    """Return how to go on with a run that waits."""
-    return f"Go on with: understudy resume {token} {again} {options}".rstrip() if token else NO_TOKEN
+def go_on(token: str, again: str, *options: str) -> str:
+    """Return the commands that go on with a run that waits, one for each way to do so."""
+    if not token:
+        return NO_TOKEN
+    commands = [f"understudy resume {token} {again} {option}".rstrip() for option in options or ("",)]
+    return "\n".join([f"Go on with: {commands[0]}", *(f"  or with:  {command}" for command in commands[1:])])
 
 
 def _waits(outcome: NeedsInput | NeedsApproval, again: str) -> str:
     """Say what a run waits for, and what to type next."""
     pauses = outcome.pauses or (_only_pause(outcome),)
     if len(pauses) == 1:
-        return f"{_one_pause(pauses[0])}\n{go_on(outcome.token, again, how_to_answer(pauses[0]))}"
+        return f"{_one_pause(pauses[0])}\n{go_on(outcome.token, again, *how_to_answer(pauses[0]))}"
     lines = [f"the run waits for {len(pauses)} things"]
+    options: list[str] = []
     for pause in pauses:
         lines += [f"  {' > '.join(pause.path)}: {shown_pause(pause)}"]
+        ways = [f"--pause {shlex.quote(pause.id)} {way}" for way in how_to_answer(pause)]
+        options.append(ways[0])
         if outcome.token:
-            lines += [f"    --pause {shlex.quote(pause.id)} {how_to_answer(pause)}"]
-    return "\n".join([*lines, go_on(outcome.token, again, "and one of these options, or several")])
+            lines += [f"    {' or '.join(ways)}"]
+    if outcome.token:
+        lines.append("Answer one of them, or several at once:")
+    return "\n".join([*lines, go_on(outcome.token, again, " ".join(options))])
 
 
 def _only_pause(outcome: NeedsInput | NeedsApproval) -> Pause:
@@ -142,15 +175,15 @@ def _calls_of(pause: Pause) -> list[str]:
     return [f"{shown_call(call, WIDEST_ASKED)}{reasons.get(call.id, '')}" for call in pause.calls]
 
 
-def how_to_answer(pause: Pause) -> str:
-    """Return the options of `resume` that answer a pause."""
-    return "--answer TEXT" if pause.question is not None else "--approve, or --reject REASON"
+def how_to_answer(pause: Pause) -> tuple[str, ...]:
+    """Return the options of `resume` that answer a pause, one for each way to do so."""
+    return ('--answer "TEXT"',) if pause.question is not None else ("--approve", '--reject "REASON"')
 
 
 def _failed_tasks(outcome: Incomplete, again: str) -> str:
     failed = [task for task in outcome.tasks.values() if task.status == "failed"]
     if not failed:
-        return f"\n{go_on(outcome.token, again, '--max-continues N')}" if outcome.token and not outcome.tasks else ""
+        return f"\n{go_on(outcome.token, again, '--max-continues 10')}" if outcome.token and not outcome.tasks else ""
     lines = "".join([f"\n  task {task.name} failed: {one_line(task.reason)}" for task in failed])
     return f"{lines}\n{go_on(outcome.token, again, '') if outcome.token else NO_TASKS}"
 
@@ -167,16 +200,20 @@ HINTS: tuple[tuple[type[BaseException], str], ...] = (
 
 
 def _raised_by(error: RunError) -> str | None:
-    """Return the option of `resume` that raises the limit which a run stopped at; None if it is another error."""
+    """Return the option of `resume` that doubles the limit which a run stopped at; None if it is another error."""
     match error:
-        case MaxIterationsExceeded(what=what):
-            return f"--{what.replace('_', '-')} N"
-        case BudgetExceeded(what=what):
-            return f"--budget {what}=N"
-        case InvalidOutput():
-            return "--max-output-retries N"
+        case MaxIterationsExceeded(what=what, limit=limit):
+            return f"--{what.replace('_', '-')} {_doubled(limit)}"
+        case BudgetExceeded(what=what, limit=limit):
+            return f"--budget {what}={_doubled(limit)}"
+        case InvalidOutput(problems=problems):
+            return f"--max-output-retries {_doubled(len(problems))}"
         case _:
             return None
+
+
+def _doubled(limit: float) -> str:
+    return f"{max(1, 2 * limit):.12g}"  # in full, and 0.2 as such
 
 
 def explain(error: BaseException, again: str = SPEC) -> str:
@@ -221,7 +258,11 @@ def for_terminal(text: str) -> str:
 
 
 def one_line(text: str, widest: int = WIDEST) -> str:
-    """Return the first line that is not empty, cut to `widest`, without what would steer a terminal."""
+    """Return the first line that is not empty, cut to `widest`, without what would steer a terminal.
+
+    After a line that ends in a colon the next one stands too, for the first alone says nothing.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    first = "".join([c if c.isprintable() else "�" for c in lines[0]]) if lines else ""
+    told = " ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1])
+    first = "".join([c if c.isprintable() else "�" for c in told])
     return first if len(first) <= widest else first[: widest - 1] + "…"

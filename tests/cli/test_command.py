@@ -209,7 +209,7 @@ def in_shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     [
         ("run spec.yaml a hello 2>&-", 0, "(rehearsal) You said: hello\n", ""),
         ("run spec.yaml nobody hello 2>&-", 2, "", ""),
-        ("run spec.yaml a hello >&-", 0, "", "turn 1: asking the model\n"),
+        ("run spec.yaml a hello >&-", 0, "", None),
         ("run spec.yaml a - --json <&-", 2, None, ""),
         ("chat spec.yaml a --json <&-", 0, "", None),
         ("run spec.yaml a hello <&- >&- 2>&-", 0, "", ""),

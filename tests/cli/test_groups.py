@@ -106,7 +106,7 @@ def test_all_agents_inside_are_recorded_and_replayed(folder: Path, capsys: pytes
     assert run_made(group, "hello", "--replay", "tape.jsonl") == 0
     out, err = capsys.readouterr()
     assert out == "done\n"
-    assert err.splitlines()[-1] == "replayed 4 of 4 model calls in tape.jsonl"
+    assert "replayed 4 of 4 model calls in tape.jsonl" in err.splitlines()
 
 
 def test_a_groups_report_tells_of_its_children_and_of_calls_inside(capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,7 +221,7 @@ def test_several_pauses_are_answered_one_by_one_or_together(capsys: pytest.Captu
     assert run_made(desk, "go", *STORE) == 3
     lines = capsys.readouterr().err.splitlines()
     at = lines.index("understudy: the run waits for 3 things")
-    assert [line for line in lines[at + 1 : -1] if not line.startswith("    ")] == [
+    assert [line for line in lines[at + 1 : -2] if not line.startswith("    ")] == [
         "  desk > clerk: an answer to: who?",
         "  desk > till > cashier: an approval of refund(order='7')",
         "  desk > porter: an answer to: who?",
@@ -229,6 +229,9 @@ def test_several_pauses_are_answered_one_by_one_or_together(capsys: pytest.Captu
     ids = [shlex.split(line)[1] for line in lines if line.startswith("    --pause ")]
     token = shlex.split(lines[-1].removeprefix("Go on with: understudy resume "))[0]
 
+    assert lines[-1].endswith(
+        f'--pause {ids[0]} --answer "TEXT" --pause {ids[1]} --approve --pause {ids[2]} --answer "TEXT"'
+    )
     assert resume_made(desk, token, *STORE, "--pause", ids[0], "--answer", "Ada", "--pause", ids[1], "--approve") == 3
 
     *progress, why, how = capsys.readouterr().err.splitlines()

@@ -78,12 +78,13 @@ class TestARun:
         )
         assert "looking" in err
         # The tool prints on its own thread, so its line may come anywhere, even inside of another.
-        lines = re.sub(r"\d+\.\d\d s", "TIME", err.replace("looking", "")).splitlines()
+        lines = re.sub(r"\d+\.\d+ s", "TIME", err.replace("looking", "")).splitlines()
         assert [line for line in lines if line] == [
             "turn 1: asking the model",
             "  call find(word='text')",
             "  find gave, after TIME: text is in line 7",
             "turn 2: asking the model",
+            "2 turns, 1 tool call, TIME",
         ]
 
     def test_in_json_is_one_object_and_nothing_else(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,7 +212,17 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", "shop.yaml", "clerk", "x", "--api-key", "k"], "'understudy run --help' explains more"),
     (["run", "watched.yaml", "desk", "x"], "'desk' is a supervisor, which a system spawns and nothing runs"),
     (["run", "link.yaml", "a", "x"], "link.yaml: this is a link to a file that is not there"),
-    (["rum"], "invalid choice: 'rum'"),
+    (["rum"], "there is no command 'rum'. Did you mean 'run'?"),
+    (["run", "shop.yaml", "clerk", "x", "--rehears"], "unrecognized arguments: --rehears. Did you mean '--rehearse'?"),
+    (["run", "shop.yaml", "clerk", "x", "--model", "gpt-4o"], "expected 'PROVIDER:MODEL'"),
+    (
+        ["run", "shop.yaml", "clerk", "x", "--tools", "tools.py", "--model", "clrk=openai:gpt-4o"],
+        "there is no agent 'clrk'; there are clerk",
+    ),
+    (
+        ["run", "shop.yaml", "clerk", "x", "--tools", "tools.py", "--model", "openai:gpt-4o", "--rehearse"],
+        "expected one of them",
+    ),
     ([], "the following arguments are required: COMMAND"),
 ]
 
@@ -262,7 +273,7 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
 
 def test_help_teaches_by_example_and_tells_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
-    assert "understudy run examples/ledger/agent.yaml clerk" in capsys.readouterr().out
+    assert "understudy demo --into shop" in capsys.readouterr().out
 
     assert main(["run", "--help"]) == 0
     out = capsys.readouterr().out
@@ -282,3 +293,25 @@ def test_an_interrupt_while_a_run_begins_is_said_as_one_while_it_runs(
 
     assert status == 130
     assert capsys.readouterr().err.endswith("understudy: interrupted; the run was cancelled\n")
+
+
+def test_debug_prints_the_traceback_of_a_tool_and_of_the_runs_error(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shop / "strict.yaml").write_text("agents: [{id: a, model: rehearsal, tools: [boom], on_tool_error: raise}]")
+
+    assert main(["run", "strict.yaml", "a", "x", "--tools", "tools.py", "--debug"]) == 1
+
+    err = capsys.readouterr().err
+    assert "raise KeyError(n)" in err
+    assert "understudy.errors.ToolError: " in err
+
+
+def test_a_named_model_answers_for_one_agent_or_for_all(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("keyless", "--model", "rehearsal") == 0
+    assert run("keyless", "--model", "openai:gpt-4o", "--model", "keyless=rehearsal") == 0
+    capsys.readouterr()
+
+    assert run("keyless", "--model", "clerk=rehearsal") == 1
+
+    assert "no key for anthropic" in capsys.readouterr().err

@@ -44,7 +44,7 @@ def test_it_waits_for_a_person_and_prints_once_one_agrees(newsroom: Path, capsys
     assert "print_story(headline='Flood gate closes on three mornings'" in said
     assert not (newsroom / "printed").exists()
 
-    (token,) = re.findall(r"understudy resume (\S+) ", said)
+    token = re.findall(r"understudy resume (\S+) ", said)[0]
     assert main(["resume", token, "newsroom.yaml", *STORED, "--approve"]) == 0
 
     printed = (newsroom / "printed" / "flood-gate-closes-on-three-mornings.md").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def test_it_waits_for_a_person_and_prints_once_one_agrees(newsroom: Path, capsys
 
 def test_a_no_leaves_the_page_unprinted(newsroom: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["run", "newsroom.yaml", *RUN, *STORED])
-    (token,) = re.findall(r"understudy resume (\S+) ", capsys.readouterr().err)
+    token = re.findall(r"understudy resume (\S+) ", capsys.readouterr().err)[0]
 
     assert main(["resume", token, "newsroom.yaml", *STORED, "--reject", "the ferry runs after all"]) == 0
 

@@ -24,7 +24,17 @@ from understudy import (
 )
 from understudy.calllog import CallLog
 from understudy.events import Event
-from understudy.report import UsageMistake, as_json, explain, for_people, for_terminal, one_line, shown_call, status_of
+from understudy.report import (
+    UsageMistake,
+    as_json,
+    closing,
+    explain,
+    for_people,
+    for_terminal,
+    one_line,
+    shown_call,
+    status_of,
+)
 
 LOOK = ToolCall("c1", "look", {"sku": "A-113"})
 
@@ -116,3 +126,17 @@ def test_of_a_call_that_waits_for_a_person_all_is_shown() -> None:
 
 def test_a_call_whose_arguments_are_no_json_is_shown_as_the_model_wrote_it() -> None:
     assert shown_call(ToolCall("c1", "look", bad_arguments='{"sku": ')) == 'look({"sku": )'
+
+
+def test_the_closing_line_says_what_a_run_took() -> None:
+    done = Complete(text="Seven.", output="Seven.", turns=2, usage=Usage(1_200, 34), cost_usd=0.00312)
+    cheap = Complete(text="Seven.", output="Seven.", turns=1)
+
+    assert closing(done, 5, 4.24) == "2 turns, 5 tool calls, 1,234 tokens, $0.0031, 4.2 s"
+    assert closing(cheap, 0, 0.04) == "1 turn, 0.0 s"
+    assert closing(NeedsInput(question="Which?"), 0, 1.0) == ""
+
+
+def test_a_line_that_ends_in_a_colon_is_shown_with_the_next() -> None:
+    assert one_line("3 lines:\n\n  first\nsecond") == "3 lines: first"
+    assert one_line("3 lines:") == "3 lines:"

@@ -42,7 +42,7 @@ def run(id: str, *options: str, input: str = "hello") -> int:
 def test_what_was_recorded_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("clerk", "--record", "tape.jsonl") == 0
     recorded, err = capsys.readouterr()
-    assert err.splitlines()[-1] == "recorded 2 model calls in tape.jsonl"
+    assert "recorded 2 model calls in tape.jsonl" in err.splitlines()
 
     assert run("clerk", "--replay", "tape.jsonl") == 0
     replayed, err = capsys.readouterr()
@@ -51,7 +51,7 @@ def test_what_was_recorded_is_replayed(capsys: pytest.CaptureFixture[str]) -> No
     lines = err.splitlines()
     assert lines[0] == "replay: the tools really run, tape.jsonl answers for rehearsal"
     assert "looking" in err
-    assert lines[-1] == "replayed 2 of 2 model calls in tape.jsonl"
+    assert "replayed 2 of 2 model calls in tape.jsonl" in lines
 
 
 def test_a_tape_answers_for_models_on_the_network_and_without_a_key(

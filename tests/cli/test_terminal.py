@@ -10,6 +10,7 @@ import pytest
 
 import understudy as us
 from understudy import RunFinished, ToolCall, ToolFinished, ToolProgress, ToolResult, ToolStarted, TurnStarted
+from understudy.commands.printing import put
 from understudy.events import Event
 from understudy.livelines import MOST, Live
 from understudy.outcomes import Complete
@@ -237,3 +238,37 @@ def test_of_many_runs_at_work_some_are_counted() -> None:
 
     assert len(progress.at_work()) == MOST
     assert progress.at_work()[-1] == "and 3 more"
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+ANSWER = "# What to do\n\n- order **two chains** from Lumo\n- count the bells\x1b[2J\n\n" + "several words " * 20
+
+
+def test_on_a_terminal_an_answer_is_shown_as_markdown_and_wrapped_between_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "dumb")
+    screen = Screen()
+
+    put(ANSWER, screen, markdown=True)
+
+    lines = screen.getvalue().splitlines()
+    assert any("• order two chains from Lumo" in line for line in lines)
+    assert all(len(line.rstrip()) <= 60 for line in lines)
+    assert all(word in {"several", "words"} for line in lines[-4:] for word in line.split())
+    assert "\x1b[2J" not in screen.getvalue()
+
+
+def test_in_a_pipe_an_answer_is_printed_as_it_is() -> None:
+    pipe = io.StringIO()
+
+    put(ANSWER, pipe, markdown=True)
+
+    assert pipe.getvalue() == f"{ANSWER}\n"

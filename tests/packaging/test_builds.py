@@ -82,6 +82,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(clean_copy: Path, wheel_n
     for folder in FOLDERS:
         for path in (clean_copy / folder).rglob("*.py"):
             modules.add(f"understudy/{path.relative_to(clean_copy).as_posix()}")
+    modules |= {f"understudy/demo/{path.name}" for path in (clean_copy / "examples/ledger").glob("*.py")}
 
     shipped = {name for name in wheel_names if name.endswith(".py")}
 
@@ -105,6 +106,15 @@ def test_the_wheel_ships_the_data_of_the_packages(clean_copy: Path, wheel_names:
             data.add(f"understudy/{path.relative_to(clean_copy).as_posix()}")
 
     assert {name for name in wheel_names if name.endswith(".json")} == data
+
+
+def test_the_wheel_ships_the_files_of_the_demo(clean_copy: Path, wheel_names: set[str]) -> None:
+    ledger = clean_copy / "examples/ledger"
+    files = {path.relative_to(ledger).as_posix() for path in ledger.rglob("*") if path.is_file()}
+
+    assert {name for name in wheel_names if name.startswith("understudy/demo/")} == {
+        f"understudy/demo/{file}" for file in files
+    }
 
 
 def test_every_public_name_can_be_imported_from_the_wheel(wheel: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_every_source_package_ships_in_the_wheel() -> None:
     }
     own = {f"understudy.{init.parent.name}" for init in (ROOT / "understudy").glob("*/__init__.py")}
 
-    assert listed == {"understudy"} | found | own
+    assert listed == {"understudy", "understudy.demo"} | found | own
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

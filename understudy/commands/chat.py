@@ -48,7 +48,7 @@ that follow. With --json there is one object for each run. The exit status is th
 examples:
   understudy chat shop.yaml clerk --tools tools.py
   understudy chat shop.yaml clerk --rehearse
-  printf 'Hello\\\\nWhat did I say?\\\\n' | understudy chat shop.yaml clerk --json
+  printf 'Hello\\nWhat did I say?\\n' | understudy chat shop.yaml clerk --json
 """
 
 HELP = """\

@@ -11,6 +11,7 @@ from typing import Any
 from understudy.actors.current import STORE
 from understudy.actors.stores import MEMORY
 from understudy.budget import LIMITS, Budget
+from understudy.models import ModelName
 from understudy.report import UsageMistake
 
 from .lines import decoded
@@ -69,6 +70,34 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_named_models(parser: argparse.ArgumentParser) -> None:
+    """Add `--model`."""
+    parser.add_argument(
+        "--model",
+        metavar="PROVIDER:MODEL",
+        action="append",
+        type=named_model,
+        default=[],
+        help="let this model answer for all agents, or with AGENT=PROVIDER:MODEL for one; repeatable",
+    )
+
+
+def named_model(given: str) -> tuple[str, ModelName]:
+    """Return the id of an agent, empty for all of them, and the model that is to answer for it."""
+    agent, _, model = given.rpartition("=")
+    try:
+        return agent, ModelName.parse(model)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def add_debug(parser: argparse.ArgumentParser) -> None:
+    """Add `--debug`."""
+    parser.add_argument(
+        "--debug", action="store_true", help="print the tracebacks of tools that failed, and of the run's own error"
+    )
+
+
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """Add `--timeout`."""
     parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="end the run after this time")
@@ -97,6 +126,8 @@ def usual_store() -> str:
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add what a run can be told besides its spec and input."""
     add_models(parser)
+    add_named_models(parser)
+    add_debug(parser)
     add_json(parser, "print one JSON object, also for errors, and no progress")
     add_timeout(parser)
     add_store(parser)

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import traceback
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from understudy.calllog import CallLog
-from understudy.report import INTERRUPTED, SPEC, UsageMistake, as_json, for_people, for_terminal, status_of
+from understudy.report import (
+    FAILED,
+    INTERRUPTED,
+    SPEC,
+    UsageMistake,
+    as_json,
+    closing,
+    for_people,
+    for_terminal,
+    status_of,
+)
 from understudy.terminal import give_up
 
 if TYPE_CHECKING:
@@ -19,15 +31,20 @@ class OutputFailed(Exception):
     """An answer cannot be printed, as on a disk that is full."""
 
 
-def put(text: str, stream: TextIO) -> None:
+def put(text: str, stream: TextIO, *, markdown: bool = False) -> None:
     """Print a text, if there is one, on a terminal without what would steer it; a reader who has gone is nobody's error.
+
+    Args:
+        text: what is printed.
+        stream: where; on a terminal lines are wrapped between words.
+        markdown: whether a terminal shows the text as Markdown. In a pipe it is printed as it is.
 
     Raises:
         OutputFailed: it cannot be printed.
     """
     try:
         if text:
-            print(for_terminal(text) if stream.isatty() else text, file=stream, flush=True)
+            print(shown(text, stream, markdown=markdown) if stream.isatty() else text, file=stream, flush=True)
     except BrokenPipeError:  # the reader has gone, as `head` does
         give_up(stream)
     except OSError as error:
@@ -53,8 +70,29 @@ def warn(text: str) -> None:
         put(text, sys.stderr)
 
 
+def shown(text: str, stream: TextIO, *, markdown: bool) -> str:
+    """Return a text as a terminal shows it: as Markdown if it is that and rich is installed, and without what would steer it."""
+    harmless = for_terminal(text)
+    if not markdown or find_spec("rich") is None:
+        return harmless
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console(file=stream)
+    with console.capture() as captured:
+        console.print(Markdown(harmless, hyperlinks=False))
+    return captured.get().rstrip("\n")
+
+
 def tell(
-    ended: Outcome[object] | BaseException, out: TextIO, *, json: bool, log: CallLog | None = None, again: str = SPEC
+    ended: Outcome[object] | BaseException,
+    out: TextIO,
+    *,
+    json: bool,
+    log: CallLog | None = None,
+    again: str = SPEC,
+    seconds: float | None = None,
+    debug: bool = False,
 ) -> int:
     """Print how a run ended, and return the exit status.
 
@@ -64,6 +102,8 @@ def tell(
         json: whether a program reads it.
         log: the tool calls of the run.
         again: what `understudy resume TOKEN` must be given to find the run and its definition.
+        seconds: how long it took, for a closing line of what it took; None for no such line.
+        debug: whether an error is printed with its traceback.
 
     Raises:
         OutputFailed: it cannot be printed.
@@ -73,8 +113,12 @@ def tell(
     else:
         answer, aside = for_people(ended, again)
     try:
+        if debug and isinstance(ended, BaseException) and status_of(ended) == FAILED:
+            warn("".join(traceback.format_exception(ended)))
         warn(aside)
-        put(answer, out)
+        put(answer, out, markdown=not json)
+        if seconds is not None and not json:
+            warn(closing(ended, 0 if log is None else log.calls, seconds))
     except KeyboardInterrupt:
         return INTERRUPTED
     except OutputFailed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TextIO
@@ -163,14 +164,16 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
 
 def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namespace, out: TextIO) -> int:
     """Go on with a run of a spec, and print the answer."""
-    log = CallLog()
+    log, began = CallLog(), time.monotonic()
     ended: Outcome[object] | BaseException
     try:
         ended = _resumed(loaded, system, arguments, log)
     except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
         ended = error
     ended = without_vain_token(ended, arguments)
-    return tell(ended, out, json=arguments.json, log=log, again=repeated(arguments))
+    seconds = time.monotonic() - began
+    again = repeated(arguments)
+    return tell(ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug)
 
 
 def _resumed(

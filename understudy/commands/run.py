@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
@@ -89,7 +90,7 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
     given = parameters(runner, arguments.set)
     text = read_input(runner, arguments.input)
     system = system_of(arguments)
-    log = CallLog()
+    log, began = CallLog(), time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.enter_context(cast_of(agents_in(loaded.runners.values()), agents_in([runner]), arguments, warn))
         progress = Quiet() if arguments.json else progress_on(sys.stderr)
@@ -97,7 +98,9 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
         start = partial(begin, runner, text, given, timeout=arguments.timeout, system=system)
         ended = watch(start, log.see, progress.see)
     ended = without_vain_token(ended, arguments)
-    return tell(ended, out, json=arguments.json, log=log, again=repeated(arguments))
+    seconds = time.monotonic() - began
+    again = repeated(arguments)
+    return tell(ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug)
 
 
 def begin(

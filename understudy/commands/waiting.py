@@ -30,6 +30,8 @@ def repeated(arguments: argparse.Namespace) -> str:
         words += ["--tools", file]
     if arguments.store != usual_store():
         words += ["--store", arguments.store]
+    for agent, model in arguments.model:
+        words += ["--model", f"{agent}={model}" if agent else str(model)]
     if arguments.rehearse:
         words += ["--rehearse"]
     if arguments.replay is not None:

@@ -1,0 +1,1 @@
+"""The files of `understudy demo`, which the wheel has as `understudy.demo`."""
