@@ -37,6 +37,7 @@ def test_there_are_examples_of_each_command_that_needs_no_token() -> None:
         "check",
         "graph",
         "schema",
+        "demo",
     }
 
 
