@@ -23,6 +23,7 @@ from .lives import RESTART, SPAWN
 from .measure import Figures, Measure, take
 from .messages import ASK, PIPELINED, TELL, TWO_HOP
 from .newcomers import FIRST_RUN, NEW_AGENTS
+from .programs import PROGRAMS
 from .single import CONSTRUCT, RUN, TEN_ROUNDS
 from .sizes import FULL, QUICK, Sizes
 
@@ -30,7 +31,17 @@ MEASURES = (
     *(IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FIRST_RUN, FEW_RUNS, MANY_RUNS, MANY_AGENTS, NEW_AGENTS),
     *(TOOLS, CALLS_AT_ONCE, DEADLOCK),
     *(CHILDREN, MANY_CHILDREN, FIRST_SUCCESS, GRAPH, CANCEL, DEADLINE),
-    *(ASK, PIPELINED, TELL, TWO_HOP, SPAWN, RESTART, *([FORK] if hasattr(os, "fork") else []), *memory.MEASURES),
+    *(
+        ASK,
+        PIPELINED,
+        TELL,
+        TWO_HOP,
+        *PROGRAMS,
+        SPAWN,
+        RESTART,
+        *([FORK] if hasattr(os, "fork") else []),
+        *memory.MEASURES,
+    ),
 )
 
 DESCRIPTION = """\

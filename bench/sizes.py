@@ -22,6 +22,10 @@ class Sizes:
     """How many asks are under way at once when they are pipelined."""
     tells: int
     """How many messages are told before the ask that waits for them."""
+    crowd: int
+    """How many actors a program of many has."""
+    pings: int
+    """How many messages a program of actors has, more or less."""
     samples: int
     """Samples a side, in each round of what takes milliseconds."""
     few_actors: int
@@ -50,6 +54,8 @@ FULL = Sizes(
     asks=1_500,
     messages=1_000,
     tells=10_000,
+    crowd=100,
+    pings=2_000,
     samples=5,
     few_actors=1_000,
     many_actors=10_000,
@@ -69,6 +75,8 @@ QUICK = Sizes(
     asks=3,
     messages=5,
     tells=10,
+    crowd=4,
+    pings=8,
     samples=1,
     few_actors=50,
     many_actors=100,

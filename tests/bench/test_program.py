@@ -69,6 +69,10 @@ LINES = {
     "pipelined": ("ask_future, then result()", "= Pykka's ask(block=False), then get()"),
     "tell": ("ActorRef.tell, then one ask", "= Pykka's tell, then one ask"),
     "two-hop": ("ask an actor that asks another", "= the same on bare Pykka actors"),
+    **{
+        program: ("actors of understudy's", "= bare Pykka actors")
+        for program in ("ping-pong", "thread-ring", "big", "philosophers")
+    },
     "spawn": ("spawn, on_start, stop", "= a bare Pykka actor: start, on_start, stop"),
     "restart": ("restart in place", "= a bare Pykka actor: stop it, start another"),
     **({"fork": ("agent.run with one tool", "= start a bare thread and join it")} if hasattr(os, "fork") else {}),
