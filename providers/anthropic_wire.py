@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 
-from understudy.media import Media
+from understudy.media import Media, text_of
 from understudy.messages import (
     FilePart,
     FinishReason,
@@ -45,6 +43,9 @@ REASONS: dict[str, FinishReason] = {
 }
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 PDF = "application/pdf"
+UNKNOWN = "application/octet-stream"  # What a file is whose maker does not say; an address may be a PDF's.
+NOTHING_SAID = "(empty message)"
+"""Stands for a user's message without text: the API refuses an empty text, one of whitespace alone, and no messages at all."""
 MAX_IMAGE = 5 * 2**20  # Characters of base64; a longer image makes the API refuse the request.
 UNFIT_FOR_ID = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic API, Messages: ids of tool calls hold nothing else.
 
@@ -58,10 +59,12 @@ def encode(request: ModelRequest, model: str) -> JsonObject:
     messages: list[JsonValue] = []
     for message in request.messages:
         blocks = _user(message) if message.role == "user" else _assistant(message)
+        if not blocks and message.role == "user":
+            blocks = [{"type": "text", "text": NOTHING_SAID}]
         if blocks:
             messages.append({"role": message.role, "content": blocks})
     body: dict[str, JsonValue] = {"model": model, "messages": messages}
-    if request.system:
+    if request.system.strip():
         body["system"] = request.system
     if request.tools:
         body["tools"] = [
@@ -134,7 +137,10 @@ def _user(message: Message) -> list[JsonValue]:
 
 def _result(result: ToolResult) -> JsonObject:
     words, parts = split(result, _takes)
+    words = words if words.strip() else ""
     blocks: list[JsonValue] = [_content(part, DIALECT) for part in (TextPart(words), *parts) if part != TextPart("")]
+    if result.is_error and not blocks:
+        words = NOTHING_SAID  # the API refuses an error without content
     block: dict[str, JsonValue] = {
         "type": "tool_result",
         "tool_use_id": _fitting(result.call_id),
@@ -151,17 +157,17 @@ def _takes(part: Media) -> bool:
 
 
 def _content(part: Part, dialect: str) -> JsonObject | None:
-    """Return a user's part; None for an empty text, which the API refuses, and for what only another API understands."""
+    """Return a user's part; None for a blank text, which the API refuses, and for what only another API understands."""
     match part:
         case TextPart(text=words):
-            return {"type": "text", "text": words} if words else None
+            return {"type": "text", "text": words} if words.strip() else None
         case ImagePart():
             return {"type": "image", "source": _source(part)}
         case FilePart() if part.media_type.startswith("image/"):
             return {"type": "image", "source": _source(part)}
         case FilePart():
             title: dict[str, JsonValue] = {"title": part.name} if part.name else {}
-            return {"type": "document", "source": _source(part), **title}
+            return {"type": "document", "source": _document(part), **title}
         case OpaquePart():
             return part.data if dialect in ("", DIALECT) else None
         case _:
@@ -171,13 +177,18 @@ def _content(part: Part, dialect: str) -> JsonObject | None:
 def _source(part: ImagePart | FilePart) -> JsonObject:
     if part.url:
         return {"type": "url", "url": part.url}
-    if part.media_type == "text/plain":
-        try:
-            words = base64.b64decode(part.data, validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError) as error:
-            raise ValueError(f"anthropic: a text/plain file must be UTF-8 in base64: {error}") from error
-        return {"type": "text", "media_type": part.media_type, "data": words}
     return {"type": "base64", "media_type": part.media_type, "data": part.data}
+
+
+def _document(part: FilePart) -> JsonObject:
+    """Anthropic API, PDF support and Citations: a document is a PDF, or text, which is always called `text/plain`."""
+    if part.media_type == PDF or (part.url and part.media_type == UNKNOWN):
+        return _source(part)
+    words = text_of(part)
+    if words is None:
+        what = f"{part.media_type}, as a URL" if part.url else part.media_type
+        raise ValueError(f"anthropic: a file must be a PDF, or text as UTF-8 that comes with its data; got {what}")
+    return {"type": "text", "media_type": "text/plain", "data": words}
 
 
 def _assistant(message: Message) -> list[JsonValue]:
@@ -189,7 +200,7 @@ def _said(part: Part, ours: bool) -> JsonObject | None:
     """Return a part of the model's own; thinking goes back unchanged or not at all."""
     match part:
         case TextPart(text=words):
-            return {"type": "text", "text": words} if words else None
+            return {"type": "text", "text": words} if words.strip() else None
         case ToolCall():
             return {"type": "tool_use", "id": _fitting(part.id), "name": part.name, "input": sendable(part)}
         case ReasoningPart(redacted=str(data)) if ours:

@@ -219,7 +219,8 @@ def _assistant(message: Message, official: bool) -> list[JsonValue]:
             fields.update(_echo(message.parts))
     if not content and not fields:
         return []
-    return [{"role": "assistant", "content": content or None, **fields}]
+    # OpenAI API, Chat completions: null beside calls. Compatible servers take an empty text, and some refuse null.
+    return [{"role": "assistant", "content": content or (None if official else ""), **fields}]
 
 
 def _is_text(block: JsonValue) -> bool:

@@ -244,6 +244,66 @@ def test_anthropic_gets_pictures_and_documents() -> None:
     ]
 
 
+def as_data(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize("media_type", ["text/csv", "text/html", "application/json"])
+def test_anthropic_gets_every_kind_of_text_as_plain_text(media_type: str) -> None:
+    body = encode("anthropic", ModelRequest([user_message([FilePart(as_data("a;b"), media_type)])]))
+
+    assert objs(body["messages"])[0]["content"] == [
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a;b"}}
+    ]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        FilePart("QQ==", "application/zip"),
+        FilePart("QQ==", "audio/wav"),
+        FilePart("/w==", "text/csv"),  # no UTF-8
+        FilePart(media_type="text/csv", url="https://x.test/a.csv"),
+    ],
+)
+def test_a_file_that_anthropic_does_not_take_is_refused_by_its_type(part: FilePart) -> None:
+    with pytest.raises(ValueError, match=part.media_type):
+        encode("anthropic", ModelRequest([user_message([part])]))
+
+
+@pytest.mark.parametrize("words", ["", " ", "\n\t", "\u00a0"])
+def test_a_users_message_without_words_is_sent_in_a_form_that_the_api_takes(words: str) -> None:
+    asked = ModelRequest([user_message(words)], system=words)
+
+    anthropic, google, openai = (encode(d, asked) for d in ("anthropic", "google", "openai"))
+
+    assert anthropic["messages"] == [{"role": "user", "content": [{"type": "text", "text": "(empty message)"}]}]
+    assert "system" not in anthropic
+    assert google["contents"] == [{"role": "user", "parts": [{"text": words}]}]
+    assert objs(openai["messages"])[-1] == {"role": "user", "content": words}
+
+
+def test_blank_text_beside_other_parts_is_left_out_for_anthropic() -> None:
+    messages = [
+        user_message([TextPart("\n"), TextPart("Look.")]),
+        Message("assistant", (TextPart("\n\n"), ToolCall("a", "look"), ToolCall("b", "look")), "anthropic"),
+        user_message([ToolResult("a", "", is_error=True), ToolResult("b", " "), TextPart(" ")]),
+    ]
+
+    sent = objs(encode("anthropic", ModelRequest(messages))["messages"])
+
+    assert sent[0]["content"] == [{"type": "text", "text": "Look."}]
+    assert [block["type"] for block in objs(sent[1]["content"])] == ["tool_use", "tool_use"]
+    assert [block["content"] for block in objs(sent[2]["content"])] == ["(empty message)", ""]
+
+
+@pytest.mark.parametrize(("official", "content"), [(True, None), (False, "")])
+def test_compatible_servers_get_an_empty_text_beside_calls_and_not_null(official: bool, content: str | None) -> None:
+    history = ModelRequest([Message("assistant", (ToolCall("a", "look"),))])
+
+    assert objs(openai_wire.encode(history, "m", official=official)["messages"])[0]["content"] == content
+
+
 @pytest.mark.parametrize(
     ("settings", "limit", "thinking"),
     [

@@ -157,7 +157,8 @@ def from_openai(body: JsonObject) -> ModelRequest:
                 result = ToolResult(word(entry["tool_call_id"]), word(entry["content"]))
                 messages.append(Message("user", (result,)))
             case "assistant":
-                texts = tuple(TextPart(word(p["text"])) for p in content)
+                # Beside calls null and an empty text are the same: the API takes both.
+                texts = tuple(TextPart(word(p["text"])) for p in content if p["text"])
                 messages.append(Message("assistant", (*texts, *_openai_calls(entry)), "openai"))
             case _:
                 messages.append(Message("user", tuple(_openai_part(p) for p in content)))
