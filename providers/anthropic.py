@@ -32,9 +32,9 @@ class Anthropic(HttpModel):
     Args:
         model: such as `claude-haiku-4-5`.
         api_key: the key, a `Secret`, or a function that returns one, called before each attempt and once more after HTTP
-            status 401; without it `ANTHROPIC_API_KEY` is read at the first call. It is in no log, error or repr.
+            status 401; without it `ANTHROPIC_API_KEY` is read at each call. It is in no log, error or repr.
         base_url: the address without a version, such as `https://proxy.example`; without it `ANTHROPIC_BASE_URL` is read
-            at the first call, else Anthropic itself is asked.
+            at each call, else Anthropic itself is asked.
         api_version: sent in the header `anthropic-version`.
         timeout: seconds one attempt may take, from connecting to the last byte; None for as long as the call may take.
         model_timeout: seconds one call may take with all its attempts; None for no limit. In a run the agent's own number

@@ -76,7 +76,6 @@ class HttpModel(ABC):
         self._timing = Timing() if timing is None else timing
         self._connections = Connections(transport, clock=self._timing.clock)
         self._keys: KeySource | None = None
-        self._address: str | None = None
         self._key_used: Secret | None = None
 
     def complete(self, request: ModelRequest) -> ModelTurn:
@@ -162,12 +161,14 @@ class HttpModel(ABC):
 
     def _root(self, otherwise: str, variable: str = "") -> str:
         """Return the address that requests start with: the parameter, else the environment's, else `otherwise`."""
-        if self._address is None:
-            found = first_set(variable) if self.base_url is None and variable else None
-            self._address = self.base_url or (checked_url(found, variable) if found else otherwise)
-        return self._address
+        found = first_set(variable) if self.base_url is None and variable else None
+        return self.base_url or (checked_url(found, variable) if found else otherwise)
 
     def _key_source(self) -> KeySource:
+        if self._given_key is None:
+            return (
+                self._find_keys()
+            )  # each time, as the address: the two belong together, and the environment may change
         # Two threads may look at once; both find the same.
         if self._keys is None:
             self._keys = self._find_keys()

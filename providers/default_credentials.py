@@ -12,9 +12,11 @@ from understudy.errors import AuthenticationError, ProviderError
 from understudy.scope import current_scope
 
 from .credentials import Secret, wrapped
+from .environment import first_set
 from .forks import renew_after_fork
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 TOKEN_TIMEOUT = 30.0  # A token service answers at once or not at all.
 
 
@@ -48,6 +50,8 @@ class DefaultCredentials:
         self._lock = threading.RLock()
         """Guards finding and refreshing, so that only one thread fetches a token."""
         self._found: tuple[Credentials, str | None] | None = None
+        self._file: str | None = None
+        """What the environment named as the credentials' file when they were found."""
 
     def project(self) -> str | None:
         """Return the project that belongs to the credentials, if any."""
@@ -73,8 +77,9 @@ class DefaultCredentials:
 
     def _find(self) -> tuple[Credentials, str | None]:
         with self._lock:
-            if self._found is None:
-                self._found = self._load()
+            file = first_set(FILE)
+            if self._found is None or file != self._file:
+                self._found, self._file = self._load(), file
             return self._found
 
     def _load(self) -> tuple[Credentials, str | None]:

@@ -32,7 +32,7 @@ class Gemini(HttpModel):
     Args:
         model: such as `gemini-2.5-flash`; `models/gemini-2.5-flash` is the same.
         api_key: the key, a `Secret`, or a function that returns one, called before each attempt and once more after HTTP
-            status 401; without it `GEMINI_API_KEY` or `GOOGLE_API_KEY` is read at the first call. It is in no log, error
+            status 401; without it `GEMINI_API_KEY` or `GOOGLE_API_KEY` is read at each call. It is in no log, error
             or repr.
         base_url: the address without a version; without it Google is asked.
         api_version: the version in the path.

@@ -30,9 +30,9 @@ class OpenAI(HttpModel):
     Args:
         model: such as `gpt-4o`.
         api_key: the key, a `Secret`, or a function that returns one, called before each attempt and once more after HTTP
-            status 401; without it `OPENAI_API_KEY` is read at the first call. It is in no log, error or repr.
+            status 401; without it `OPENAI_API_KEY` is read at each call. It is in no log, error or repr.
         base_url: the address with its version, such as `http://127.0.0.1:11434/v1`; without it `OPENAI_BASE_URL` is read
-            at the first call, else OpenAI itself is asked. Elsewhere than at OpenAI the limit on tokens is sent as
+            at each call, else OpenAI itself is asked. Elsewhere than at OpenAI the limit on tokens is sent as
             `max_tokens`, which compatible servers know, and not as `max_completion_tokens`.
         timeout: seconds one attempt may take, from connecting to the last byte; None for as long as the call may take.
         model_timeout: seconds one call may take with all its attempts; None for no limit. In a run the agent's own number

@@ -38,9 +38,9 @@ class Vertex(HttpModel):
         access_token: the token, a `Secret`, or a function that returns one, called before each attempt and once more after
             HTTP status 401. Without it Google's application default credentials are used, which needs the extra `vertex`;
             they are refreshed before they end, and once after HTTP status 401.
-        project: the Google Cloud project; without it `GOOGLE_CLOUD_PROJECT` is read at the first call, else it is the
+        project: the Google Cloud project; without it `GOOGLE_CLOUD_PROJECT` is read at each call, else it is the
             one of the default credentials.
-        location: the region, or `global`, `us` or `eu`; without it `GOOGLE_CLOUD_LOCATION` is read at the first call,
+        location: the region, or `global`, `us` or `eu`; without it `GOOGLE_CLOUD_LOCATION` is read at each call,
             else it is `global`.
         base_url: the address without a version; without it the location's own is asked.
         api_version: the version in the path.

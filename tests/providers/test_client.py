@@ -152,6 +152,26 @@ def test_the_key_and_address_of_the_environment_are_read_at_the_first_call(monke
     assert str(answers.requests[0].url) == "http://model.test/v9/chat/completions"
 
 
+@pytest.mark.parametrize(
+    ("make", "prefix", "header"),
+    [(OpenAI, "OPENAI", "authorization"), (Anthropic, "ANTHROPIC", "x-api-key")],
+)
+def test_a_change_of_the_environment_is_seen_by_the_next_call_also_after_one_that_failed(
+    make: type[OpenAI], prefix: str, header: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = Answers(busy(400))
+    model = make("m", transport=answers)
+
+    for name in ("first", "second"):
+        monkeypatch.setenv(f"{prefix}_BASE_URL", f"http://{name}.test")
+        monkeypatch.setenv(f"{prefix}_API_KEY", f"key-of-{name}")
+        with pytest.raises(ProviderError):
+            model.complete(HELLO)
+
+    assert [request.url.host for request in answers.requests] == ["first.test", "second.test"]
+    assert [request.headers[header].split()[-1] for request in answers.requests] == ["key-of-first", "key-of-second"]
+
+
 @pytest.mark.parametrize("name", sorted(MAKERS))
 def test_a_key_is_in_no_repr_error_log_or_pickle(name: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
