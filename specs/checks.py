@@ -10,7 +10,7 @@ from typing import cast
 
 from understudy.jsonschemas import BadSchema, fits
 from understudy.messages import JsonObject
-from understudy.models import PROVIDERS, ModelName, name_of
+from understudy.models import PROVIDERS, ModelName, likely, name_of
 from understudy.orchestration.checks import ID
 from understudy.prices import Price
 
@@ -46,6 +46,9 @@ def check_definition(
         yield from _check_budget(spot, registered)
 
 
+COMPATIBLE = "for OpenAI-compatible servers write provider: openai with their base_url"
+
+
 def model_string(provider: str | None, model: str | None) -> str:
     """Return `PROVIDER:MODEL` of the two keys; the provider may stand in either."""
     if provider is None:
@@ -61,10 +64,8 @@ def _check_model(agent: Spot) -> Iterator[Problem]:
         return
     provider, model = at_provider.text, at_model.text
     if provider is not None and provider not in PROVIDERS:
-        expected = listed(sorted(PROVIDERS))
-        yield at_provider.problem(
-            f"unknown provider {provider!r}; expected {expected}{did_you_mean(provider, PROVIDERS)}"
-        )
+        hint = did_you_mean(provider.lower(), PROVIDERS) or f"; {COMPATIBLE}"
+        yield at_provider.problem(f"unknown provider {provider!r}; expected {listed(sorted(PROVIDERS))}{hint}")
         return
     if any(at.value is not None and at.text is None for at in (at_provider, at_model)):
         return
@@ -81,7 +82,9 @@ def _check_model(agent: Spot) -> Iterator[Problem]:
             yield at_model.problem(f"'model' is missing; expected model: {wanted}")
         return
     if provider is None and ":" not in text and text not in PROVIDERS:
-        yield at_model.problem(f"no provider for {text!r}; add provider: NAME, one of {listed(sorted(PROVIDERS))}")
+        meant = likely(text)
+        hint = f"did you mean {meant!r}?" if meant else f"add provider: NAME, one of {listed(sorted(PROVIDERS))}"
+        yield at_model.problem(f"no provider for {text!r}; {hint}")
         return
     try:
         name = ModelName.parse(text)

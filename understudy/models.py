@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -19,6 +20,23 @@ PROVIDERS = {
     "rehearsal": "rehearsal",
 }
 """Prefix of a model string -> provider."""
+
+
+COMPATIBLE = "For OpenAI-compatible servers: us.OpenAI({model!r}, base_url=…)"
+MAKERS = {
+    "openai": re.compile(r"(gpt|chatgpt|o\d)(-|$)"),
+    "anthropic": re.compile(r"claude(-|$)"),
+    "gemini": re.compile(r"gemini(-|$)"),
+}
+"""Provider -> how the names of its models begin."""
+
+
+def likely(model: str) -> str:
+    """Return the model string that a text without a known provider most likely means; empty if it may be anyone's."""
+    prefix, slash, name = model.partition("/")
+    if slash and name and prefix.lower() in PROVIDERS:
+        return f"{prefix.lower()}:{name}"
+    return next((f"{provider}:{model}" for provider, begins in MAKERS.items() if begins.match(model)), "")
 
 
 @runtime_checkable
@@ -64,7 +82,12 @@ class ModelName:
         expected = "expected 'PROVIDER:MODEL' with a provider of " + ", ".join(sorted(PROVIDERS))
         if provider is None:
             near = get_close_matches(prefix.lower(), PROVIDERS, 1)
-            hint = f"; did you mean {near[0] + colon + model!r}?" if near else ""
+            guess = likely(text)
+            meant = guess or (near[0] + colon + model if near else "")
+            if not colon and text and (guess or not near):
+                hint = f". Did you mean {meant!r}?" if meant else f": {expected}. {COMPATIBLE.format(model=text)}"
+                raise ValueError(f"{text!r} has no provider{hint}")
+            hint = f"; did you mean {meant!r}?" if meant else f". {COMPATIBLE.format(model=model)}" if model else ""
             raise ValueError(f"unknown provider in model {text!r}: {expected}{hint}")
         if not model.strip() and provider != "rehearsal":
             raise ValueError(f"no model named in {text!r}: {expected}")

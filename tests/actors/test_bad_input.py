@@ -30,7 +30,7 @@ def takes_a_thing(thing: Thing) -> str:
 @pytest.mark.parametrize(
     ("mistake", "error", "words"),
     [
-        (lambda: us.Agent("a", model="claude"), ValueError, "agent 'a': unknown provider in model 'claude'"),
+        (lambda: us.Agent("a", model="claude"), ValueError, "agent 'a': 'claude' has no provider"),
         (lambda: us.Agent("a", model="openia:gpt-4o"), ValueError, "did you mean 'openai:gpt-4o'"),
         (lambda: us.Agent("a", model="openai:"), ValueError, "no model named in 'openai:'"),
         (lambda: us.Agent("a"), TypeError, "model"),  # type: ignore[call-overload]  # the mistake under test

@@ -49,7 +49,10 @@ BROKEN = [
     Broken("id with space", "agents:\n  - id: ' a'\n    model: rehearsal\n", 2, 9, "without edges of space; got ' a'"),
     Broken("id twice", AGENT + "  - id: clerk\n    model: rehearsal\n", 4, 9, "stands twice, first in line 2"),
     Broken("model missing", "agents:\n  - id: clerk\n", 2, 5, "'model' is missing; expected model: PROVIDER:MODEL"),
-    Broken("model without provider", "agents:\n  - {id: a, model: gpt-4o}\n", 2, 20, "no provider for 'gpt-4o'"),
+    Broken("model without provider", "agents:\n  - {id: a, model: gpt-4o}\n", 2, 20, "did you mean 'openai:gpt-4o'?"),
+    Broken("nobody's model", "agents:\n  - {id: a, model: llama3}\n", 2, 20, "no provider for 'llama3'; add provider"),
+    Broken("PROVIDER", "agents:\n  - {id: a, provider: OpenAI, model: m}\n", 2, 23, "did you mean 'openai'?"),
+    Broken("another provider", "agents:\n  - {id: a, provider: ollama, model: m}\n", 2, 23, "provider: openai with"),
     Broken(
         "provider without model",
         "agents:\n  - {id: a, provider: openai}\n",
