@@ -207,7 +207,7 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
 
 def _check_session(overlay: SessionOverlay) -> None:
     """Refuse what could not be stored: it is this call's mistake, and would end the run when that has to wait."""
-    from understudy.orchestration.saved import not_json
+    from understudy.given import not_json
 
     for key, value in lasting(overlay.changes).items():
         strange = not_json(value, f"session[{key!r}]")

@@ -10,7 +10,8 @@ from understudy.ancestry import check_hops, check_permits, current_ancestry
 from understudy.budget import Budget
 from understudy.errors import CircularAgentCall
 from understudy.given import checked_flag, checked_seconds, checked_whole
-from understudy.messages import Message, Part
+from understudy.messages import Part
+from understudy.orchestration.feedchecks import checked_history
 from understudy.orchestration.port import Answer, MapOptions, ResumeOptions, RunOptions
 from understudy.orchestration.runner import Runner
 from understudy.orchestration.transcript import check_answered
@@ -174,9 +175,7 @@ def _check(input: object, options: RunOptions) -> None:
         check_key(key)
     if options.history is not None and (isinstance(options.history, str) or not isinstance(options.history, Sequence)):
         raise TypeError(f"history must be a sequence of Message objects, got {type(options.history).__name__}")
-    for message in options.history or ():
-        if not isinstance(message, Message):
-            raise TypeError(f"history must hold Message objects, got {type(message).__name__}")
+    checked_history(options.history or ())
     check_answered(options.history or ())
     if options.budget is not None and not isinstance(options.budget, Budget):
         raise TypeError(f"budget must be Budget(…) or None, got {options.budget!r}")

@@ -18,7 +18,7 @@ PEER_NOT_RUN = "Not run: another tool call of the same turn was invalid."
 
 
 def with_ids(parts: tuple[Part, ...], turn: int) -> tuple[Part, ...]:
-    """Give an id to each call that has none, or one that an earlier call of the turn has."""
+    """Give an id to each call that has none, one that an earlier call of the turn has, or one that UTF-8 cannot carry."""
     taken = {part.id for part in parts if type(part) is ToolCall}  # later ids too: a provider's own id is never changed
     if not taken:  # as in every turn that answers
         return parts
@@ -27,7 +27,7 @@ def with_ids(parts: tuple[Part, ...], turn: int) -> tuple[Part, ...]:
     changed = False
     for position, part in enumerate(parts):
         if type(part) is ToolCall:
-            if not part.id or part.id in seen:
+            if not part.id or part.id in seen or not (part.id.isascii() or _can_be_saved(part.id)):
                 id = _new_id(f"call-{turn}-{position}", taken)
                 part = ToolCall(id, part.name, part.arguments, part.bad_arguments, True, part.signature)
                 taken.add(part.id)
@@ -35,6 +35,10 @@ def with_ids(parts: tuple[Part, ...], turn: int) -> tuple[Part, ...]:
             seen.add(part.id)
         fixed.append(part)
     return tuple(fixed) if changed else parts
+
+
+def _can_be_saved(id: str) -> bool:
+    return id.encode("utf-8", "replace").decode() == id
 
 
 def _new_id(id: str, taken: Container[str]) -> str:

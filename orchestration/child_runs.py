@@ -10,6 +10,7 @@ from understudy.errors import ProtocolViolation
 from understudy.outcomes import Pause, PauseAnswer
 
 from .children import Child, ChildFailure, ChildResult
+from .feedchecks import check_child_failure, check_child_result, check_pauses, check_texts
 from .group_spec import GroupSpec
 from .group_state import GroupState
 from .line import Line
@@ -72,7 +73,9 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
         Raises:
             ProtocolViolation: this child was not to be run.
+            TypeError: something is of the wrong type.
         """
+        check_child_result(result)
         child = self._running(position, "a result")
         child.phase, child.result, child.paused = "done", result, None
         self._state.order.append(position)
@@ -87,7 +90,9 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
         Raises:
             ProtocolViolation: this child was not to be run.
+            TypeError: something is of the wrong type.
         """
+        check_child_failure(failure, error)
         child = self._running(position, "a failure")
         child.phase, child.failure, child.paused = "failed", failure, None
         self._state.order.append(position)
@@ -105,7 +110,10 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
         Raises:
             ProtocolViolation: this child was not to be run.
+            TypeError: something is of the wrong type.
         """
+        check_child_failure(failure, error)
+        check_pauses(saved, ())
         child = self._running(position, "a limit")
         child.phase, child.failure, child.paused = "limit", failure, PausedChild(saved, ())
         self._limited.append(position)
@@ -121,9 +129,11 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
         Raises:
             ProtocolViolation: this child was not to be run, or waits for nothing.
+            TypeError: something is of the wrong type.
         """
         if not pauses:
             raise ProtocolViolation(f"a pause of child {position} that waits for nothing")
+        check_pauses(saved, pauses)
         child = self._running(position, "a pause")
         child.phase, child.paused = "paused", PausedChild(saved, tuple(pauses))
 
@@ -200,6 +210,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
             ProtocolViolation: a child does not stand at a limit.
         """
         self._check_limited(raised)
+        check_texts("raised", raised)
         for position, saved in raised.items():
             self._state.children[position].release(saved)
             self._errors.pop(position, None)

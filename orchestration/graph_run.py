@@ -11,6 +11,7 @@ from understudy.messages import JsonValue, Part, join_text
 from understudy.outcomes import Complete, Incomplete, TaskResult
 
 from .children import Child, ChildFailure, ChildOrder, ChildResult
+from .feedchecks import check_texts
 from .graph_spec import GraphSpec, TaskSpec
 from .group_reports import completed, incomplete, task_results
 from .group_run import GroupRun
@@ -119,7 +120,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         spec, task, child = self._spec.tasks[number], self._state.tasks[number], self._state.children[position]
         order = super().order_of(position)
         first, most = spec.backoff
-        delay = min(most, first * 2 ** (child.attempts - 1)) if child.attempts else 0.0
+        delay = min(most, first * 2 ** min(child.attempts - 1, 60)) if child.attempts else 0.0
         asks = spec.asks_when and not child.attempts and not task.repeats and child.paused is None
         return ChildOrder(position, order.input, order.paused, delay, asks)
 
@@ -227,6 +228,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
 
     def go_on(self, raised: Mapping[int, str]) -> None:
         self._check_limited(raised)
+        check_texts("raised", raised)
         self.retry_failed(raised)
 
     def retry_failed(self, raised: Mapping[int, str] | None = None) -> None:

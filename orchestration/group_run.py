@@ -12,6 +12,7 @@ from understudy.outcomes import Complete, Incomplete
 
 from .child_runs import ChildRuns, Spec, State
 from .children import AwaitChildren, Child, ChildOrder, ChildResult, RunChildren, merged
+from .feedchecks import checked_input
 from .group_reports import results_of, usage_of
 from .group_spec import GroupSpec
 from .group_state import GroupState
@@ -33,12 +34,16 @@ class GroupRun(ChildRuns[Spec, State]):
     Args:
         spec: what the run decides by.
         input: what the user says: text, or parts.
+
+    Raises:
+        TypeError: the input holds what is no part.
+        ValueError: it is empty.
     """
 
     __slots__ = ()
 
     def __init__(self, spec: Spec, input: str | Sequence[Part]) -> None:
-        super().__init__(spec, self._begun(spec, input if isinstance(input, str) else tuple(input)))
+        super().__init__(spec, self._begun(spec, checked_input(input)))
 
     # --- what each kind remembers
 

@@ -10,6 +10,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from understudy.errors import SpecChanged
 
+from .contradictions import contradiction_of_group, not_finite
 from .graph_spec import GraphSpec
 from .group_spec import GroupSpec
 from .group_state import GraphState, GroupState
@@ -65,6 +66,9 @@ def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S]) -> S:
             f"({saved.fingerprint}, now {spec.fingerprint()}); pass adopt=True to go on with the one at hand"
         )
     _check_size(state, spec)
+    wrong = not_finite(text) or contradiction_of_group(state)
+    if wrong:
+        raise ValueError(f"not a saved run of a group: {wrong}")
     return state
 
 

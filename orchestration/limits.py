@@ -10,6 +10,7 @@ from understudy.errors import MaxIterationsExceeded
 
 from .spec import RunSpec
 from .state import Round, RunState
+from .turnchecks import MOST
 from .turns import ask_to_continue
 
 
@@ -102,8 +103,10 @@ def extend(spec: RunSpec, state: RunState, account: Account, raised: Raised, bud
             changed.
     """
     for name, value in raised.items():
-        if value is not None and not isinstance(value, int):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise TypeError(f"{name} must be a whole number, got {value!r}")
+        if value is not None and value >= MOST:
+            raise ValueError(f"{name} must be below 2**63")
         if value is not None and value < getattr(state, name):
             raise ValueError(f"{name} can only be raised: it is {getattr(state, name)}, got {value}")
     if budget is not None:

@@ -18,6 +18,19 @@ from understudy.prices import PARTS_PER_DOLLAR
 from .calls import find_invalid
 from .due import admitted_round, check_turn_is_due, current_round, due_step, out_of_order
 from .estimates import counted
+from .feedchecks import (
+    check_pauses,
+    check_resolutions,
+    check_results,
+    check_ruling,
+    check_rulings,
+    check_spent,
+    check_text_or_none,
+    check_texts,
+    check_turn,
+    checked_history,
+    checked_input,
+)
 from .limits import Raised, at_limit, extend, over_budget
 from .outputs import answer_in
 from .pauses import check_answers, note_child, pauses_of, sort_answers, take_answers
@@ -44,7 +57,9 @@ class AgentRun:
         account: what the run draws from, made by a driver; it brings the budgets with it.
 
     Raises:
-        ValueError: the budget limits dollars, and the model has no price.
+        TypeError: the input holds what is no part, the history what is no message, or the system prompt is no text.
+        ValueError: the input is empty, a message has a role other than `user` and `assistant`, or the budget limits
+            dollars and the model has no price.
     """
 
     __slots__ = ("_account", "_spec", "_state")
@@ -61,9 +76,10 @@ class AgentRun:
     ) -> None:
         if not isinstance(spec, RunSpec):
             raise TypeError(f"a run is made with RunSpec.of(agent), got {spec!r}")
-        messages = list(history)
+        messages = checked_history(history)
         start = len(messages)
-        messages.append(user_message(input))
+        messages.append(user_message(checked_input(input)))
+        check_text_or_none("system", system)
         self._spec = spec
         self._state = RunState(
             messages=messages,
@@ -140,8 +156,15 @@ class AgentRun:
 
         Raises:
             ProtocolViolation: no model call is pending, a resolution does not fit its call, or nobody checked the answer.
+            TypeError: it is no turn, or something else is of the wrong type.
         """
         check_turn_is_due(self._spec, self._state)
+        check_turn(turn)
+        if problems or resolutions:
+            check_texts("problems", problems or {})
+            check_resolutions(resolutions or {})
+        check_text_or_none("met", met)
+        check_text_or_none("output_problem", output_problem)
         usage = counted(self._account, self._spec, self._state, turn)  # while the history is what the model was shown
         take_turn(
             self._spec, self._state, turn, problems or {}, resolutions or {}, approvals or {}, met, output_problem
@@ -168,8 +191,11 @@ class AgentRun:
 
         Raises:
             ProtocolViolation: no model call is pending, or the ruling is none about a turn.
+            TypeError: it is no turn, or no ruling.
         """
         check_turn_is_due(self._spec, self._state)
+        check_turn(turn)
+        check_ruling(ruling)
         usage = counted(self._account, self._spec, self._state, turn)
         replace_turn(self._spec, self._state, turn, ruling)
         self._account.charge_turn(usage)
@@ -184,6 +210,7 @@ class AgentRun:
         """
         if self._state.phase == "done":
             raise out_of_order(self._spec, self._state, "the end of the run", "model")
+        check_ruling(ruling)
         end_run(self._state, ruling)
 
     def unguarded(self) -> tuple[ToolCall, ...]:
@@ -205,6 +232,7 @@ class AgentRun:
             ProtocolViolation: there is no round of calls, or a ruling does not fit.
         """
         round_ = current_round(self._spec, self._state, "rulings about calls")
+        check_rulings(rulings)
         guard_calls(self._spec, self._state, round_, rulings, approvals or {})
 
     def unreviewed(self) -> tuple[tuple[ToolCall, ToolResult], ...]:
@@ -217,7 +245,9 @@ class AgentRun:
         Raises:
             ProtocolViolation: there is no round of calls, or a ruling does not fit.
         """
-        review_results(self._state, current_round(self._spec, self._state, "rulings about results"), rulings)
+        round_ = current_round(self._spec, self._state, "rulings about results")
+        check_rulings(rulings)
+        review_results(self._state, round_, rulings)
         end_if_failed(self._spec, self._state)
 
     # --- tools and people
@@ -230,7 +260,9 @@ class AgentRun:
             TypeError: something is no result.
         """
         round_ = admitted_round(self._spec, self._state, "tool results")
-        take_results(round_, list(results))
+        given = list(results)
+        check_results(given)
+        take_results(round_, given)
         if not self._spec.watched:  # else callbacks see the results first, and may change them
             end_if_failed(self._spec, self._state)
             close_if_complete(self._state)
@@ -283,6 +315,7 @@ class AgentRun:
             ProtocolViolation: the call is not pending, or the child waits for nothing.
         """
         round_ = admitted_round(self._spec, self._state, "a child's pause")
+        check_pauses(saved, pauses)
         note_child(round_, call_id, PausedChild(saved, tuple(pauses)))
 
     def child(self, call_id: str) -> PausedChild | None:
@@ -346,6 +379,7 @@ class AgentRun:
         For machines driven by hand: `run.charge(outcome.usage, outcome.cost_usd)` after a tool ran another agent, and
         `run.charge(seconds=…)` for the time, which a machine does not know. Tokens without a cost make it unknown.
         """
+        check_spent(usage, cost_usd, turns, tool_calls, seconds)
         cost = None if usage is not None else 0
         if cost_usd is not None:
             cost = round(cost_usd * PARTS_PER_DOLLAR)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from math import isfinite
-from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from understudy.artifacts import Artifact
+from understudy.given import not_json
 from understudy.messages import JsonValue
 
 from .misread import first_problem
 
 FORMAT = 1
-LONGEST_NUMBER = 14_000  # Bits; what loads the text reads no number of more than 4,300 digits.
-DEEPEST = 100  # Levels of a session's values; what loads the text has a limit too.
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,30 +75,6 @@ class SavedRun:
         if saved.format != FORMAT:
             raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
         return saved
-
-
-def not_json(value: object, where: str, depth: int = 0) -> str:
-    """Say what in `value` JSON would lose or change, and at which key; empty if nothing."""
-    match value:
-        case float() if not isfinite(value):
-            return f"{where} is {value}"
-        case int() if value.bit_length() > LONGEST_NUMBER:
-            return f"{where} is a number of more than {LONGEST_NUMBER:,} bits"
-        case None | bool() | int() | float() | str():
-            return ""
-        case _ if depth == DEEPEST:
-            return f"{where[:40]}… is nested more than {DEEPEST} deep"
-        case list() | tuple():
-            inside: Iterable[tuple[object, object]] = enumerate(cast("Sequence[object]", value))
-        case dict():
-            keyed = cast("dict[object, object]", value)
-            keys = [key for key in keyed if not isinstance(key, str)]
-            if keys:
-                return f"{where} has the key {keys[0]!r}"
-            inside = keyed.items()
-        case _:
-            return f"{where} is of type {type(value).__name__}"
-    return next(filter(None, [not_json(each, f"{where}[{key!r}]", depth + 1) for key, each in inside]), "")
 
 
 @cache

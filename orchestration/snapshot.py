@@ -13,6 +13,7 @@ from pydantic_core import PydanticSerializationError
 
 from understudy.errors import SpecChanged
 
+from .contradictions import contradiction, not_finite
 from .misread import first_problem
 from .state import RunState
 
@@ -60,9 +61,9 @@ def load(text: str, fingerprint: str, agent_id: str, adopt: bool) -> RunState:
         _check_format(_format_of(text))
         raise ValueError(f"not a saved run: {problem}")
     _check_format(saved.format)
-    contradiction = _contradiction(saved.state)
-    if contradiction:
-        raise ValueError(f"not a saved run: {contradiction}")
+    wrong = not_finite(text) or contradiction(saved.state)
+    if wrong:
+        raise ValueError(f"not a saved run: {wrong}")
     if saved.fingerprint != fingerprint and not adopt:
         raise SpecChanged(
             f"the run was saved with another definition of agent {agent_id!r} "
@@ -88,22 +89,3 @@ def _format_of(text: str) -> int:
             if type(number) is int:
                 return number
     return FORMAT
-
-
-def _contradiction(state: RunState) -> str:
-    """Say what in the state cannot be; empty if all fits together."""
-    if not 0 <= state.start < len(state.messages):
-        return f"the run begins at message {state.start} of {len(state.messages)}"
-    if (state.phase == "failed") != (state.failure is not None):
-        return f"phase {state.phase!r} with failure {state.failure!r}"
-    if (state.phase == "tools") != (state.round is not None):
-        return f"phase {state.phase!r} {'without' if state.round is None else 'with'} a round of tool calls"
-    if state.phase == "bad_output" and not state.problems:
-        return "an answer that does not fit, and nothing wrong with it"
-    if state.round is not None:
-        ids = [call.id for call in state.round.calls]
-        round_ = state.round
-        strange = sorted({*round_.waiting, *round_.results, *round_.questions, *round_.children}.difference(ids))
-        if strange or len(set(ids)) < len(ids):
-            return f"a round of calls {ids} with answers for {strange}"
-    return ""

@@ -1,26 +1,45 @@
-"""Whether what a model object returned is a model's turn: nothing that is none may come near a run's state."""
+"""Whether what a model object, a tool or a caller gave is what a run takes: nothing else may come near a run's state.
+
+Each function says what is wrong: what was found, and what was expected; empty if nothing is. Values are not quoted, for
+they may hold what users say. What passes can be saved as text, and loads again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import cast, get_args
 
+from understudy.given import not_json
 from understudy.messages import (
     NO_USAGE,
     FilePart,
     FinishReason,
     ImagePart,
+    Message,
     ModelTurn,
     OpaquePart,
     ReasoningPart,
     TextPart,
     ToolCall,
+    ToolErrorKind,
     ToolResult,
     Usage,
 )
 
+MOST = 2**63
+"""Counts stay below this; what loads a saved text reads no number of any length."""
 _REASONS = frozenset(get_args(FinishReason))
+_ERROR_KINDS = frozenset(get_args(ToolErrorKind))
 _COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
+_KINDS: dict[type, str] = {
+    TextPart: "text",
+    ToolCall: "tool_call",
+    ReasoningPart: "reasoning",
+    ImagePart: "image",
+    FilePart: "file",
+    ToolResult: "tool_result",
+    OpaquePart: "opaque",
+}
 _TEXTS: dict[type, tuple[str, ...]] = {
     TextPart: ("text",),
     ToolCall: ("id", "name"),
@@ -36,59 +55,169 @@ _TEXTS_OR_NONE: dict[type, tuple[str, ...]] = {
     ToolCall: ("bad_arguments", "signature"),
     ReasoningPart: ("signature", "redacted"),
 }
+_FLAGS: dict[type, str] = {ToolCall: "made_up_id", ToolResult: "is_error"}
 _MAPPINGS: dict[type, str] = {ToolCall: "arguments", OpaquePart: "data"}
 
 
 def fault_of_turn(returned: object) -> str:
-    """Say what is wrong with what a model object returned: what was found, and what was expected; empty for a turn.
-
-    Values are not quoted, for they may hold what users say.
-    """
+    """Say what is wrong with what a model object returned."""
     if not isinstance(returned, ModelTurn):
-        return f"got {_kind(returned)}, expected a ModelTurn"
+        return f"got {kind_of(returned)}, expected a ModelTurn"
     parts: object = returned.parts
     if not isinstance(parts, tuple):
-        return f"its parts are {_kind(parts)}, expected a tuple"
-    for part in cast("tuple[object, ...]", parts):
-        if type(part) is TextPart and type(part.text) is str and part.signature is None:
-            continue  # the common case: every turn of every run comes here
-        fault = _fault_of_part(part)
+        return f"its parts are {kind_of(parts)}, expected a tuple"
+    for part in parts if len(parts) > 1 or not _is_usual(parts) else ():
+        fault = fault_of_part(part)
         if fault:
-            position = next(n for n, each in enumerate(returned.parts) if each is part)
-            return f"parts[{position}]{fault}"
+            return f"parts[{_position(parts, part)}]{fault}"
     usage = returned.usage
-    return ("" if usage is NO_USAGE else _fault_of_usage(usage)) or _fault_of_words(returned)
+    return ("" if usage is NO_USAGE else fault_of_usage(usage)) or _fault_of_words(returned)
 
 
-def _fault_of_part(part: object) -> str:
-    kind = type(part)
-    texts = _TEXTS.get(kind)
-    if texts is None:
-        return f" is {_kind(part)}, expected a part, such as TextPart or ToolCall"
-    for name in texts:
-        if not isinstance(value := getattr(part, name), str):
-            return f".{name} is {_kind(value)}, expected a string"
-    for name in _TEXTS_OR_NONE.get(kind, ()):
-        if (value := getattr(part, name)) is not None and not isinstance(value, str):
-            return f".{name} is {_kind(value)}, expected a string or None"
-    name = _MAPPINGS.get(kind, "")
-    if name and not isinstance(value := getattr(part, name), Mapping):
-        return f".{name} is {_kind(value)}, expected a mapping"
+def fault_of_message(given: Message) -> str:
+    """Say what is wrong with an entry of a history."""
+    if given.role != "user" and given.role != "assistant":
+        role = repr(given.role) if isinstance(given.role, str) else kind_of(given.role)
+        return f" has the role {role}, expected 'user' or 'assistant'; a system prompt is no message"
+    parts: object = given.parts
+    if not isinstance(parts, (tuple, list)):
+        return f".parts are {kind_of(parts)}, expected a tuple"
+    if not isinstance(given.dialect, str):
+        return f".dialect is {kind_of(given.dialect)}, expected a string"
+    for part in cast("tuple[object, ...]", parts):
+        fault = fault_of_part(part)
+        if fault:
+            return f".parts[{_position(parts, part)}]{fault}"
     return ""
 
 
-def _fault_of_usage(usage: object) -> str:
+def fault_of_part(part: object) -> str:
+    """Say what is wrong with a part of a message or a turn."""
+    kind = type(part)
+    if kind is TextPart:
+        text = cast(TextPart, part)
+        if type(text.text) is str and text.signature is None and text.kind == "text":
+            return ""  # the common case: every turn of every run comes here
+    elif kind is ToolCall:
+        call = cast(ToolCall, part)
+        if type(call.id) is type(call.name) is str and call.bad_arguments is call.signature is None:
+            return _fault_of_data(call.arguments, "arguments") or _fault_of_flag(call, "made_up_id", kind)
+    elif kind not in _KINDS:
+        return f" is {kind_of(part)}, expected a part, such as TextPart or ToolCall"
+    return _fault_of_rare_part(part, kind)
+
+
+def fault_of_result(given: object) -> str:
+    """Say what is wrong with the result of a tool call."""
+    if type(given) is not ToolResult:
+        return f" is {kind_of(given)}, expected a ToolResult"
+    if (
+        type(given.content) is type(given.call_id) is type(given.name) is str
+        and given.is_error is False
+        and given.error_kind == ""
+        and given.parts == ()
+    ):
+        return ""  # the common case
+    return _fault_of_rare_part(given, ToolResult)
+
+
+def fault_of_usage(usage: object) -> str:
+    """Say what is wrong with counts of tokens."""
     if not isinstance(usage, Usage):
-        return f"its usage is {_kind(usage)}, expected a Usage"
+        return f"its usage is {kind_of(usage)}, expected a Usage"
+    for count in (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    ):
+        if count is not None and (type(count) is not int or not 0 <= count < MOST):
+            return _fault_of_count(usage)
+    if not isinstance(usage.estimated, bool):
+        return f"usage.estimated is {kind_of(usage.estimated)}, expected True or False"
+    return "" if isinstance(usage.raw, Mapping) else f"usage.raw is {kind_of(usage.raw)}, expected a mapping"
+
+
+def _fault_of_count(usage: Usage) -> str:
     for name in _COUNTS:
         count: object = getattr(usage, name)
         if count is None:
             continue
         if not isinstance(count, int) or isinstance(count, bool):
-            return f"usage.{name} is {_kind(count)}, expected a whole number or None"
-        if count < 0:
-            return f"usage.{name} is {count}, expected at least 0"
-    return "" if isinstance(usage.raw, Mapping) else f"usage.raw is {_kind(usage.raw)}, expected a mapping"
+            return f"usage.{name} is {kind_of(count)}, expected a whole number or None"
+        if not 0 <= count < MOST:
+            return f"usage.{name} is {count if count < 0 else 'above 2**63'}, expected at least 0 and below 2**63"
+    return ""
+
+
+def kind_of(value: object) -> str:
+    """Return the type of a value in words."""
+    return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _is_usual(parts: tuple[object, ...]) -> bool:
+    """Whether a turn is a plain text, as most answers are."""
+    if not parts:
+        return True
+    part = parts[0]
+    return type(part) is TextPart and type(part.text) is str and part.signature is None and part.kind == "text"
+
+
+def _position(parts: tuple[object, ...] | list[object], part: object) -> int:
+    return next(position for position, each in enumerate(parts) if each is part)
+
+
+def _fault_of_rare_part(part: object, kind: type) -> str:
+    for name in _TEXTS[kind]:
+        if not isinstance(value := getattr(part, name), str):
+            return f".{name} is {kind_of(value)}, expected a string"
+    for name in _TEXTS_OR_NONE.get(kind, ()):
+        if (value := getattr(part, name)) is not None and not isinstance(value, str):
+            return f".{name} is {kind_of(value)}, expected a string or None"
+    if cast(TextPart, part).kind != _KINDS[kind]:
+        return f".kind is {cast(TextPart, part).kind!r}, expected {_KINDS[kind]!r}"
+    flag, data = _FLAGS.get(kind), _MAPPINGS.get(kind)
+    fault = _fault_of_flag(part, flag, kind) if flag else ""
+    if not fault and data:
+        fault = _fault_of_data(getattr(part, data), data)
+    return fault or (_fault_of_kind_and_parts(part) if isinstance(part, ToolResult) else "")
+
+
+def _fault_of_kind_and_parts(result: ToolResult) -> str:
+    kind: object = result.error_kind
+    if not isinstance(kind, str) or kind not in _ERROR_KINDS:
+        return f".error_kind is {kind!r}, expected one of {', '.join(map(repr, get_args(ToolErrorKind)))}"
+    parts: object = result.parts
+    if not isinstance(parts, tuple):
+        return f".parts are {kind_of(parts)}, expected a tuple"
+    for part in cast("tuple[object, ...]", parts):
+        if not isinstance(part, (ImagePart, FilePart)):
+            return f".parts hold {kind_of(part)}, expected ImagePart or FilePart"
+        if fault := fault_of_part(part):
+            return f".parts{fault}"
+    return ""
+
+
+def _fault_of_flag(part: object, name: str, kind: type) -> str:
+    if type(value := getattr(part, name)) is not bool:
+        return f".{name} is {kind_of(value)}, expected True or False"
+    return "" if cast(TextPart, part).kind == _KINDS[kind] else f".kind is no {_KINDS[kind]!r}"
+
+
+def _fault_of_data(data: object, name: str) -> str:
+    if not isinstance(data, Mapping):
+        return f".{name} is {kind_of(data)}, expected a mapping"
+    for key, value in cast("Mapping[object, object]", data).items():
+        kind = type(value)
+        if type(key) is str and (kind is str or kind is bool or value is None):
+            continue
+        if kind is int and type(key) is str and -MOST < cast(int, value) < MOST:
+            continue
+        # A tool's arguments: not in full in errors, for they may hold what users say.
+        if fault := not_json({key: value}, f".{name}"):
+            return f"{fault}, which JSON cannot carry"
+    return ""
 
 
 def _fault_of_words(turn: ModelTurn) -> str:
@@ -98,14 +227,10 @@ def _fault_of_words(turn: ModelTurn) -> str:
         return f"its finish_reason is {reason!r}, expected one of {expected}"
     raw: object = turn.raw_finish_reason
     if raw is not None and not isinstance(raw, str):
-        return f"its raw_finish_reason is {_kind(raw)}, expected a string or None"
+        return f"its raw_finish_reason is {kind_of(raw)}, expected a string or None"
     if type(turn.refusal) is type(turn.dialect) is type(turn.model) is type(turn.response_id) is str:
         return ""
     for name in ("refusal", "dialect", "model", "response_id"):
         if not isinstance(value := getattr(turn, name), str):
-            return f"its {name} is {_kind(value)}, expected a string"
+            return f"its {name} is {kind_of(value)}, expected a string"
     return ""
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else f"a value of type {type(value).__name__}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, cast, get_args
 
-from understudy.given import checked_mapping, checked_text, found_instead
+from understudy.given import checked_json, checked_text, found_instead
 from understudy.messages import JsonObject, ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.outcomes import Outcome
 from understudy.session import RunContext
@@ -56,7 +56,7 @@ class RewriteArguments:
     arguments: JsonObject
 
     def __post_init__(self) -> None:
-        checked_mapping("RewriteArguments: arguments", self.arguments)
+        checked_json("RewriteArguments: arguments", self.arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,13 @@ no number here: `retries=True` is a slip, and would count as one.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from enum import Enum
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+LONGEST_NUMBER = 14_000  # Bits; what loads JSON reads no number of more than 4,300 digits.
+DEEPEST = 100  # Levels of values inside of values; what loads JSON has a limit too.
 
 if TYPE_CHECKING:
     import os
@@ -96,6 +99,14 @@ def checked_mapping(where: str, given: Mapping[str, JsonValue]) -> Mapping[str, 
     return given
 
 
+def checked_json(where: str, given: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """Return a mapping of names to values that JSON can carry. Errors do not quote the values."""
+    fault = not_json(dict(checked_mapping(where, given)), where)
+    if fault:
+        raise TypeError(f"{fault}, which JSON cannot carry")
+    return given
+
+
 def checked_path(where: str, given: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """Return the path of a file."""
     if not isinstance(given, str) and not hasattr(given, "__fspath__"):
@@ -103,3 +114,27 @@ def checked_path(where: str, given: str | os.PathLike[str]) -> str | os.PathLike
     if not str(given):
         raise ValueError(f"{where} must be the path of a file, got {given!r}")
     return given
+
+
+def not_json(value: object, where: str, depth: int = 0) -> str:
+    """Say what in `value` JSON would lose or change, and at which key; empty if nothing."""
+    match value:
+        case float() if not isfinite(value):
+            return f"{where} is {value}"
+        case int() if value.bit_length() > LONGEST_NUMBER:
+            return f"{where} is a number of more than {LONGEST_NUMBER:,} bits"
+        case None | bool() | int() | float() | str():
+            return ""
+        case _ if depth == DEEPEST:
+            return f"{where[:40]}… is nested more than {DEEPEST} deep"
+        case list() | tuple():
+            inside: Iterable[tuple[object, object]] = enumerate(cast("Sequence[object]", value))
+        case dict():
+            keyed = cast("dict[object, object]", value)
+            keys = [key for key in keyed if not isinstance(key, str)]
+            if keys:
+                return f"{where} has the key {keys[0]!r}"
+            inside = keyed.items()
+        case _:
+            return f"{where} is of type {type(value).__name__}"
+    return next(filter(None, [not_json(each, f"{where}[{key!r}]", depth + 1) for key, each in inside]), "")

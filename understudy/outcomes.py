@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, Literal, NoReturn, Self, TypeAlias, U
 
 from understudy.errors import RunError, UnfinishedRun
 from understudy.fastinit import fast_init
-from understudy.given import checked_mapping, checked_text
+from understudy.given import checked_json, checked_text
 from understudy.messages import JsonObject, JsonValue, Message, ToolCall, Usage
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class Approve:
 
     def __post_init__(self) -> None:
         if self.arguments is not None:
-            checked_mapping("Approve: arguments", self.arguments)
+            checked_json("Approve: arguments", self.arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,9 @@ MUTANTS = (
     ),
     Mutant(
         "what is no result is taken for one",
-        "orchestration/rounds.py",
-        "if not isinstance(result, ToolResult):",
-        "if False:",
+        "orchestration/feedchecks.py",
+        "if fault := fault_of_result(result):",
+        "if fault := str():",
         (f"{EDGES}::test_what_is_no_result_is_refused_and_the_right_one_is_taken_after_it",),
     ),
     Mutant(
