@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import NoReturn
 
 from understudy.ancestry import Link, enter_hops
@@ -34,6 +35,13 @@ from .shell import on_a_shell
 from .timers import Timer
 
 log = logging.getLogger("understudy")
+
+
+SOON = 0.01  # Seconds until a message that was taken out of the mailbox is in hand.
+
+
+def _deadline_of(envelope: Envelope) -> float:
+    return inf if envelope.deadline is None else envelope.deadline
 
 
 def _none() -> NoReturn:
@@ -58,6 +66,7 @@ class ActorCell(Cell):
         "_blocks",
         "_failed_runs",
         "_gone",
+        "_in_hand",
         "_life",
         "_seat",
         "_stopped",
@@ -65,6 +74,7 @@ class ActorCell(Cell):
         "busy_since",
         "events",
         "link",
+        "look_at",
         "restart",
     )
 
@@ -95,6 +105,10 @@ class ActorCell(Cell):
         self._thread = 0
         """Whose turn it is, while a message is handled."""
         self.busy_since: float | None = None
+        self._in_hand: Envelope | None = None
+        """What is handled at this moment."""
+        self.look_at = inf
+        """When an alarm rings for asks whose time is over then; infinite if none does."""
         self._stopped: Reply[None] | None = None
         self.suspend()  # until it has begun: what comes before waits
 
@@ -166,6 +180,37 @@ class ActorCell(Cell):
             self._sent(envelope, put)
         return put
 
+    def expire(self, now: float) -> float:
+        """Answer the asks whose time is over: those that wait are not handled any more, and the one in hand goes on unheard.
+
+        Returns:
+            The next deadline among those that are left; infinite if there is none.
+        """
+        expired, running = self._mailbox.take_out(lambda each: each.deadline is not None and each.deadline <= now)
+        for envelope in expired:
+            self.finish(envelope, Fate.EXPIRED, error=self._late_error())
+        earliest, in_hand = self._mailbox.least(_deadline_of), self._in_hand
+        if in_hand is not None and in_hand.reply is not None and in_hand.deadline is not None:
+            if in_hand.deadline > now:
+                return min(earliest, in_hand.deadline)
+            in_hand.reply.fail(TimeoutError(f"{self.address} did not reply in time"))
+        elif running and in_hand is None:  # one may be on its way from the mailbox into the hand
+            return min(earliest, now + SOON)
+        return earliest
+
+    def lose_waiting(self) -> None:
+        """Answer what waits, and who asked for what is in hand: the system has ended, and nobody waits for this actor.
+
+        It ends itself when it comes back from what it hangs in.
+        """
+        error = AgentDown(f"{self.address} has not stopped in time, and its system has", actor=self.address)
+        lost, _ = self._mailbox.take_out(lambda each: type(each.message) is not Command)
+        for envelope in lost:
+            self.finish(envelope, Fate.DEAD, error=error)
+        in_hand = self._in_hand
+        if in_hand is not None and in_hand.reply is not None:
+            in_hand.reply.fail(error)
+
     def watch(self, key: object, watcher: Callable[[Down], object]) -> None:
         """Call `watcher` with one `Down` when the actor stops or is given up; at once if it has. A key watches once."""
         self._life.watchers.add(key, watcher)
@@ -188,6 +233,7 @@ class ActorCell(Cell):
         self._gone = "belongs to the process that forked this one"
         self._life.stay_in_parent(self._gone_error())
         self._counting = threading.Lock()
+        self._in_hand, self.look_at = None, inf
         self._mailbox = Lanes()
         self._mailbox.drain(close=True)
         self._stopped = Reply()
@@ -274,12 +320,13 @@ class ActorCell(Cell):
         self.stopped.set(None)
 
     def _handle(self, envelope: Envelope) -> None:
+        self._in_hand = envelope
         self.busy_since = time.monotonic()
         self._thread = threading.get_ident()
         try:
             self._handle_one(envelope)
         finally:
-            self.busy_since = None
+            self._in_hand = self.busy_since = None
             self._thread = 0
 
     def _handle_one(self, envelope: Envelope) -> None:

@@ -177,9 +177,8 @@ class Cell:
 
     def _receive(self, envelope: Envelope) -> None:
         """Have the behaviour handle a message, if anyone still wants it handled."""
-        if envelope.deadline is not None and time.monotonic() > envelope.deadline:
-            late = TimeoutError(f"{self.address} came to the message after its deadline")
-            return self.finish(envelope, Fate.EXPIRED, error=late)
+        if envelope.deadline is not None and time.monotonic() >= envelope.deadline:
+            return self.finish(envelope, Fate.EXPIRED, error=self._late_error())
         if envelope.reply is not None and envelope.reply.done:  # whoever asked has given it up
             given_up = CancelledError(f"{self.address} came to the message when nobody waited for its reply any more")
             return self.finish(envelope, Fate.CANCELLED, error=given_up)
@@ -194,6 +193,9 @@ class Cell:
         except BaseException as cause:  # also SystemExit: one actor's exit is no one else's
             return self._failed(envelope, cause)
         return self.finish(envelope, HANDLED, value)
+
+    def _late_error(self) -> TimeoutError:
+        return TimeoutError(f"{self.address} did not come to the message in time")
 
     def _failed(self, envelope: Envelope, cause: BaseException) -> None:
         self.behaviour = None  # the next message meets a fresh one

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from enum import Enum, auto
+from math import inf
 from typing import Generic, TypeVar
 
 from understudy.messaging import DEFAULT_CAPACITY
@@ -131,6 +133,20 @@ class Lanes(Generic[E]):
             self._running = False
             return None
 
+    def take_out(self, which: Callable[[E], bool]) -> tuple[list[E], bool]:
+        """Take items out of the user lane, wherever they stand in it.
+
+        Returns:
+            The items, and whether somebody runs the cell, who may have taken another one in this moment.
+        """
+        with self._lock:
+            found = [item for item in self._user if which(item)]
+            if found:
+                self._user = deque([item for item in self._user if not which(item)])
+                if self._space is not None:
+                    self._space.notify_all()
+            return found, self._running
+
     def close(self, last: E) -> Put:
         """Accept no more from users; what waits is still taken, and `last` after it. A second call is refused as closed."""
         with self._lock:
@@ -152,6 +168,11 @@ class Lanes(Generic[E]):
         """Return the message that waits longest in the user lane."""
         with self._lock:
             return self._user[0] if self._user else None
+
+    def least(self, key: Callable[[E], float]) -> float:
+        """Return the least of a figure of the items in the user lane; infinite if there are none."""
+        with self._lock:
+            return min(map(key, self._user), default=inf)
 
     def drain(self, *, close: bool) -> list[E]:
         """Return what was waiting; nobody runs the cell now. With `close`, nothing more is accepted."""

@@ -97,7 +97,7 @@ class LimitedCell(ActorCell):
         turn = Turn(envelope, Scope(deadline, time.monotonic, parent=scope_in(context)))
         context.run(enter_scope, turn.scope)
         envelope.context = context
-        self._turn = turn
+        self._turn, self._in_hand = turn, envelope
         self.busy_since, self._thread = time.monotonic(), threading.get_ident()
         runner, alarm = self._runner, None
         try:
@@ -111,7 +111,7 @@ class LimitedCell(ActorCell):
             turn.returned = True
             self._abandoned.discard(envelope)
             if self._runner is runner:
-                self._turn, self.busy_since, self._thread = None, None, 0
+                self._turn, self._in_hand, self.busy_since, self._thread = None, None, None, 0
 
     def finish(
         self, envelope: Envelope, fate: Fate, value: object = None, *, error: BaseException | None = None

@@ -19,6 +19,7 @@ from .actorcell import ActorCell
 from .awaited import Asked, Traceable
 from .cell import Envelope
 from .eventstream import EventStream
+from .expiry import answer_by, expire
 from .family import Family
 from .mailbox import Put
 from .reply import Reply
@@ -149,6 +150,7 @@ class ActorRef(Generic[M_contra]):
             raise
         if not replied:
             reply.fail(TimeoutError(f"{self.address} did not reply within {timeout:g} s"))
+            expire(self._cell)
         return reply.get()
 
     @overload
@@ -156,8 +158,19 @@ class ActorRef(Generic[M_contra]):
     @overload
     def ask_future(self, message: M_contra, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[object]: ...
     def ask_future(self, message: object, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[object]:
-        """Send, and return the future of the reply at once; `timeout` seconds is when the message loses its interest."""
-        reply, _ = self._send(message, timeout)
+        """Send, and return the future of the reply at once.
+
+        Args:
+            message: as for `tell`.
+            timeout: seconds until the reply must be there, else the future has a `TimeoutError`, whatever the actor does;
+                a message that it has not begun by then is not handled any more.
+
+        Raises:
+            ActorError: more than 1,000 messages and runs led to this one.
+        """
+        reply, deadline = self._send(message, timeout)
+        if not reply.done:
+            answer_by(self._cell, deadline)
         return AskFuture(reply, self._cell)
 
     def _send(self, message: object, timeout: float) -> tuple[Reply[object], float]:

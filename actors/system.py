@@ -340,9 +340,12 @@ class ActorSystem:
         agents, own = self._directory.stop_all()
         for cell in agents:
             cell.stopped.wait(max(0.0, deadline - time.monotonic()))
-        hanging = [cell.address for cell in own if not cell.stopped.wait(max(0.0, deadline - time.monotonic()))]
+        hanging = [cell for cell in own if not cell.stopped.wait(max(0.0, deadline - time.monotonic()))]
+        for cell in hanging:
+            cell.stop()  # it may be one whose turn to stop has not come, behind another that hangs
+            cell.lose_waiting()
         self._events.finish(deadline)
-        return (*cancelled, *hanging)
+        return (*cancelled, *[cell.address for cell in hanging])
 
     @property
     def _why_cancelled(self) -> str:

@@ -59,6 +59,85 @@ def reasons(system: us.ActorSystem) -> dict[str, int]:
 # --- what becomes one, and why
 
 
+def test_asks_behind_a_message_that_hangs_are_answered_when_their_time_is_over(system: us.ActorSystem) -> None:
+    held = Held(system, capacity=3)
+    futures = [held.ref.ask_future(n, timeout=0.05 * n) for n in (3, 2, 1)]
+
+    errors = [future.exception(WAIT) for future in futures]
+
+    assert [type(error) for error in errors] == [TimeoutError] * 3
+    eventually(lambda: reasons(system) == {"expired": 3}, "each is a dead letter")
+    later = held.ref.ask_future("later")  # there is room again
+    held.let_go()
+    assert later.result(WAIT) == "later"
+
+
+def test_an_ask_that_waits_itself_leaves_the_mailbox_when_its_time_is_over(system: us.ActorSystem) -> None:
+    held = Held(system, capacity=1)
+
+    with pytest.raises(TimeoutError):
+        held.ref.ask("late", timeout=0.01)
+
+    eventually(lambda: reasons(system) == {"expired": 1}, "it is a dead letter")
+    held.let_go()
+
+
+def test_an_ask_is_answered_in_time_although_it_is_the_one_that_hangs(system: us.ActorSystem) -> None:
+    gate, handled = threading.Event(), threading.Event()
+    ref = system.spawn(Player)
+
+    def hang() -> str:
+        assert gate.wait(WAIT)
+        handled.set()
+        return "late"
+
+    future = ref.ask_future(hang, timeout=0.05)
+
+    assert isinstance(future.exception(WAIT), TimeoutError)
+    gate.set()
+    assert handled.wait(WAIT)
+    assert ref.ask("next") == "next"
+    assert reasons(system) == {}
+
+
+def test_what_waits_for_an_actor_that_hangs_is_answered_when_its_system_stops() -> None:
+    system = us.ActorSystem("shop")
+    held = Held(system)
+    hanging = threading.Event()
+    in_hand = system.spawn(Player, name="other").ask_future(lambda: hanging.wait(WAIT))
+    futures = [held.ref.ask_future(n) for n in range(3)]
+    held.ref.tell("told")
+
+    assert sorted(system.stop(0.1)) == ["shop/held", "shop/other"]
+
+    assert [type(future.exception(0)) for future in [*futures, in_hand]] == [us.AgentDown] * 4
+    assert reasons(system) == {"stopped": 4}
+    held.let_go()
+    hanging.set()
+    assert held.ref.stop(WAIT)  # it has come back, and ends as others do
+    assert reasons(system) == {"stopped": 4}
+
+
+def test_a_stop_answers_what_waits_for_actors_behind_one_that_hangs() -> None:
+    system, gate, entered = us.ActorSystem("shop"), threading.Event(), threading.Event()
+    system.spawn(us.Supervisor("desk", [us.Child(Player, "first"), us.Child(Player, "last")]))
+    first, last = system.find("first"), system.find("last")
+
+    def hang() -> None:
+        entered.set()
+        assert gate.wait(WAIT)
+
+    last.tell(hang)
+    assert entered.wait(WAIT)
+
+    assert set(system.stop(0.1)) >= {"shop/desk/last"}
+
+    with pytest.raises(us.AgentDown):  # it had no word to stop before that one had stopped
+        first.ask("too late", timeout=WAIT)
+    gate.set()
+    assert last.stop(WAIT) and first.stop(WAIT)
+
+
 def test_a_message_to_an_actor_that_has_stopped(system: us.ActorSystem) -> None:
     ref = system.spawn(Player, name="ann")
     assert ref.stop(WAIT)
@@ -109,12 +188,12 @@ def test_what_waits_when_an_actor_ends_for_a_failure(system: us.ActorSystem) -> 
 
 def test_a_message_that_finds_no_room_is_too_late_or_not_wanted(system: us.ActorSystem) -> None:
     held = Held(system, capacity=2)
-    late, unwanted = held.ref.ask_future("late", timeout=0.0), held.ref.ask_future("unwanted")
+    late, unwanted = held.ref.ask_future("late", timeout=0.2), held.ref.ask_future("unwanted")
     with pytest.raises(us.MailboxFull):
         held.ref.tell("x")
     unwanted.cancel()
+    assert isinstance(late.exception(WAIT), TimeoutError)
     held.let_go()
-    assert late.exception(WAIT) is not None
     assert held.ref.stop(WAIT)
 
     assert [letter.reason for letter in system.dead_letters()] == ["mailbox_full", "expired", "cancelled"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import faulthandler
+import random
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -15,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import understudy as us
 from understudy.actors.actorcell import ActorCell
-from understudy.actors.cell import Cell, Fate
+from understudy.actors.cell import Cell, Envelope, Fate
 from understudy.actors.reply import Reply
 
 WAIT = 20.0
@@ -113,6 +116,99 @@ def test_no_ask_that_races_an_orderly_stop_stays_unanswered() -> None:
             handled = 20 - mine.count("down")
             assert mine == [*range(handled), *["down"] * (20 - handled)]  # none is handled after one that was not
         assert ref.stop(WAIT)
+
+
+class Fates:
+    """How each message ended; only what is a `Sent` is counted, for the runtime sends some too."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._lock = threading.Lock()
+        self.of: dict[int, list[Fate]] = {}
+        count, finish = self._count, Cell.finish
+
+        def counted(
+            cell: Cell, envelope: Envelope, fate: Fate, value: object = None, *, error: BaseException | None = None
+        ) -> None:
+            finish(cell, envelope, fate, value, error=error)
+            if isinstance(envelope.message, Sent):
+                count(envelope.message.number, fate)
+
+        monkeypatch.setattr(Cell, "finish", counted)
+
+    def _count(self, number: int, fate: Fate) -> None:
+        with self._lock:
+            self.of.setdefault(number, []).append(fate)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message, and what its handling is to do: return, take a while, or raise."""
+
+    number: int
+    does: str
+
+
+class Moody(us.Actor[object]):
+    """Does what it is told, and notes what it began."""
+
+    began: ClassVar[list[int]] = []
+
+    def on_receive(self, message: object) -> object:
+        assert isinstance(message, Sent)
+        self.began.append(message.number)
+        if message.does == "linger":
+            threading.Event().wait(0.002)
+        if message.does == "raise":
+            raise ValueError(message.number)
+        return message.number
+
+
+@pytest.mark.usefixtures("frequent_switches")
+@pytest.mark.parametrize("limit", [None, 0.001], ids=["", "turn_timeout"])
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_expiry_handling_restart_and_stop_meet_at_each_message_has_one_fate(
+    seed: int, limit: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Moody.began = []
+    fates, senders, each = Fates(monkeypatch), 4, 60
+    system = us.ActorSystem("race")
+    strategy = us.OneForOne(max_restarts=100_000, within=60, backoff=(0.0001, 0.001))
+    ref = system.spawn(Moody, strategy=strategy, turn_timeout=limit)
+    answers: dict[int, us.Future[object]] = {}
+    go = threading.Barrier(senders + 1)
+
+    def send(sender: int) -> None:
+        chance = random.Random(f"{seed} {sender}")
+        go.wait(WAIT)
+        for number in range(sender * each, (sender + 1) * each):
+            message = Sent(number, chance.choice(("return", "return", "linger", "raise")))
+            timeout = chance.choice((0.0, 0.0002, 0.002, 0.01, WAIT))
+            answers[number] = ref.ask_future(message, timeout=timeout)
+            if chance.random() < 0.1:
+                answers[number].cancel()
+
+    threads = [threading.Thread(target=send, args=(sender,)) for sender in range(senders)]
+    for thread in threads:
+        thread.start()
+    go.wait(WAIT)
+    if seed % 2:
+        for thread in threads:
+            thread.join(WAIT)
+    system.stop(0.01 if seed % 4 < 2 else WAIT)  # while they send, or after; in time, or not
+    for thread in threads:
+        thread.join(WAIT)
+    assert ref.stop(WAIT)
+
+    assert sorted(answers) == list(range(senders * each))
+    for number, future in answers.items():
+        error = future.exception(ANSWERED)  # raises TimeoutError if nobody answered
+        assert error is None or isinstance(error, (TimeoutError, us.ActorError, CancelledError)), error
+        assert error is not None or future.result(0) == number
+    assert {number: len(ends) for number, ends in fates.of.items()} == dict.fromkeys(answers, 1)
+    handled = [number for number, (fate,) in fates.of.items() if fate in (Fate.HANDLED, Fate.FAILED)]
+    assert set(Moody.began) >= {number for number in handled if fates.of[number] == [Fate.HANDLED]}
+    assert sorted(Moody.began) == sorted(set(Moody.began))  # none is begun twice
+    assert set(Moody.began) <= set(handled)  # and none that was lost
 
 
 class Law(RuleBasedStateMachine):

@@ -165,3 +165,32 @@ def test_the_most_that_waited_counts_those_that_waited_for_room() -> None:
     mailbox.put_waiting(4, WAIT)
 
     assert mailbox.high_water == 3
+
+
+def test_items_are_taken_out_of_the_user_lane_wherever_they_stand() -> None:
+    mailbox: Lanes[int] = Lanes(capacity=4)
+    mailbox.put(9, system=True)
+    for item in (1, 2, 3, 4):
+        mailbox.put(item)
+
+    assert mailbox.take_out(lambda item: item % 2 == 1) == ([1, 3], True)
+    assert mailbox.least(float) == 2.0
+
+    assert mailbox.put(5) is Put.QUEUED  # there is room again
+    assert [mailbox.take() for _ in range(5)] == [9, 2, 4, 5, None]
+    assert mailbox.take_out(lambda item: True) == ([], False)
+    assert mailbox.least(float) == float("inf")
+
+
+def test_who_waits_for_room_gets_that_of_what_is_taken_out() -> None:
+    mailbox: Lanes[int] = Lanes(capacity=1)
+    mailbox.put(1)
+    puts: list[Put] = []
+    waiting = threading.Thread(target=lambda: puts.append(mailbox.put_waiting(2, WAIT)))
+    waiting.start()
+    eventually(lambda: mailbox._waiting == 1, "it waits for room")  # pyright: ignore[reportPrivateUsage]
+
+    mailbox.take_out(lambda item: item == 1)
+
+    waiting.join(WAIT)
+    assert puts == [Put.QUEUED]

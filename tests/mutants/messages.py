@@ -108,7 +108,7 @@ MUTANTS = (
     Mutant(
         "an expired message is handled anyway",
         CELL,
-        "time.monotonic() > envelope.deadline",
+        "time.monotonic() >= envelope.deadline",
         "False",
         (f"{TEST_CELL}::test_a_message_that_is_reached_after_its_deadline_is_not_handled",),
     ),

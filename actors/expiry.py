@@ -1,0 +1,41 @@
+"""Asks whose time is over are answered then, whatever their actor does: one alarm for each actor with such asks, not for each ask."""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from functools import partial
+from math import inf
+
+from .actorcell import ActorCell
+from .clockwork import ring_at
+
+log = logging.getLogger("understudy")
+
+
+def answer_by(cell: ActorCell, deadline: float) -> None:
+    """See to it that an ask of an actor is answered at its deadline.
+
+    Who comes later mostly has a later deadline, and finds an alarm set.
+    """
+    if deadline >= cell.look_at or deadline == inf:
+        return
+    cell.look_at = deadline
+    try:
+        ring_at(deadline, partial(_look, weakref.ref(cell)))
+    except RuntimeError as error:  # the actor finds them when it comes to them
+        cell.look_at = inf
+        log.warning("%s: no thread can be had to answer asks that are too late: %s", cell.address, error)
+
+
+def expire(cell: ActorCell) -> None:
+    """Answer the asks of an actor whose time is over."""
+    cell.look_at = inf  # before it is looked: who comes from here on sets an alarm of its own
+    answer_by(cell, cell.expire(time.monotonic()))
+
+
+def _look(ref: weakref.ref[ActorCell]) -> None:
+    cell = ref()
+    if cell is not None:
+        expire(cell)
