@@ -211,6 +211,8 @@ class Driver:
         record, epoch = self._record, self._epoch
         tool = record.agent.tools_by_name[call.name]
         order = RunTool(record, tool, call, deadline_of(tool), self._runs.slots.of(tool, record))
+        if call.id in record.before:
+            order.follow(*record.before[call.id])
         if order.slots is not None and not order.slots.take_now(order):
             return self._run_together((call,))
         try:
@@ -222,7 +224,7 @@ class Driver:
         executed = execute(order)
         record.take_results(epoch, [executed])
         if isinstance(executed[0], ToolResult):
-            record.story.note((call, executed[0]))
+            record.story.note(order.finished(executed[0]))
         return None
 
     def _run_together(self, calls: tuple[ToolCall, ...]) -> None:

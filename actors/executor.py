@@ -19,6 +19,7 @@ from understudy.errors import (
     Retry,
     RunError,
     RunTimedOut,
+    cause_of,
     had_its_retries,
     in_words,
 )
@@ -33,8 +34,9 @@ from .homes import call_tool
 from .orders import Executed, RunTool
 from .progress import Reporter
 from .rendering import TooLarge, rendered, result_of
-from .reply import Reply
+from .reply import Reply, log
 from .shell import lend
+from .tracebacks import let_go, where
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
@@ -50,11 +52,13 @@ class CallFailed(Exception):
 
     Attributes:
         again: whether another attempt may be made, if the tool allows any.
+        trace: where it failed there, without what the error says; empty if the process told nothing.
     """
 
-    def __init__(self, words: str, *, again: bool = True) -> None:
+    def __init__(self, words: str, *, again: bool = True, trace: str = "") -> None:
         super().__init__(words)
         self.again = again
+        self.trace = trace
 
 
 class ToolExecutor:
@@ -107,7 +111,7 @@ def execute(order: RunTool) -> Executed:
     order.thread = threading.get_ident()
     token = enter_scope(order.scope)
     try:
-        return _attempts(order.tool, _attempt_of(order), order.scope)
+        return _attempts(order, _attempt_of(order))
     except BadArguments as error:
         return error_result(call, "bad_arguments", str(error)), None
     except TooLarge as error:
@@ -116,25 +120,54 @@ def execute(order: RunTool) -> Executed:
         if order.overdue:
             return timeout_result(call, order.tool.timeout), None
         return error_result(call, "retry", wish.reason), None
-    except CallFailed as failure:
-        if order.overdue:
-            return timeout_result(call, order.tool.timeout), None
-        words = in_words(failure).removeprefix("CallFailed: ")  # with its notes, and the name of the error there
-        return error_result(call, "raised", f"{call.name} failed: {words}"), None
     except BaseException as error:  # the tool's failure is its result; the run and its thread go on
         if order.tool.isolation == "caller" and not isinstance(error, Exception):
             raise
-        if order.overdue or (isinstance(error, RunTimedOut) and order.scope.remaining() == 0.0):
-            return timeout_result(call, order.tool.timeout), None
-        if fails_agent(order.record.agent, error):
-            order.record.fail_agent(error)
-        kind = _kind_of(error, order.record)
-        if kind == "raised" and order.record.agent.run_spec.raises(call.name):
-            order.record.raised[call.id] = error
-        return error_result(call, kind, f"{call.name} failed: {in_words(error)}"), None
+        return _failed(order, error), None
     finally:
         leave_scope(token)
         order.came_back()
+
+
+def _failed(order: RunTool, error: BaseException) -> ToolResult:
+    """Make the result of a call whose tool raised, and tell people of the error."""
+    call, words = order.call, ""
+    kind: ToolErrorKind = "raised"
+    try:
+        if order.overdue or (isinstance(error, RunTimedOut) and order.scope.remaining() == 0.0):
+            return timeout_result(call, order.tool.timeout)
+        kind = _taken(order, error)
+        words = in_words(error)
+        if isinstance(error, CallFailed):
+            words = words.removeprefix("CallFailed: ")  # the name of the error there follows
+    except Exception:  # what the error's own class has under a name that was asked for raised
+        words = words or in_words(error)
+    return error_result(call, kind, f"{call.name} failed: {words}")
+
+
+def _taken(order: RunTool, error: BaseException) -> ToolErrorKind:
+    """Take note of an error: for the log and the call's event, for the agent, and where it ends the run."""
+    record, name = order.record, order.call.name
+    kind = _kind_of(error, record)
+    if kind == "raised":
+        order.error = error
+        _log(order, error)
+    if fails_agent(record.agent, error):
+        record.fail_agent(error)
+    elif kind == "raised" and not record.agent.run_spec.raises(name):
+        let_go(error)
+    if kind == "raised" and record.agent.run_spec.raises(name):
+        record.raised[order.call.id] = error
+    return kind
+
+
+def _log(order: RunTool, error: BaseException) -> None:
+    """Log where a tool raised, unless it only heard of a cancellation."""
+    trace = error.trace if isinstance(error, CallFailed) else where(error)
+    if trace and not order.scope.cancelled:
+        place = " in its process" if isinstance(error, CallFailed) else ""
+        run_id, times = order.record.run_id, f", {order.attempts} attempts" if order.attempts > 1 else ""
+        log.warning("tool %s failed%s (run %s%s):\n%s", order.call.name, place, run_id, times, trace)
 
 
 def _kind_of(error: BaseException, record: Record) -> ToolErrorKind:
@@ -170,8 +203,10 @@ def _checked_arguments(order: RunTool) -> dict[str, object]:
     return check_arguments(tool.signature, tool.name, given)
 
 
-def _attempts(tool: Tool[..., object], attempt: Callable[[], Executed], scope: Scope) -> Executed:
+def _attempts(order: RunTool, attempt: Callable[[], Executed]) -> Executed:
+    tool, scope = order.tool, order.scope
     for made in range(tool.retries + 1):
+        order.attempts += 1
         try:
             return attempt()
         except (RunError, BadArguments, Retry, TooLarge):
@@ -264,7 +299,7 @@ def _run_async(coroutine: Coroutine[Any, Any, object], scope: Scope) -> object:
 def fails_agent(agent: Agent[object], error: BaseException) -> bool:
     """Whether the agent wants to be restarted after an error of its model or of a tool, or after what that came of."""
     named = agent.restart_on
-    return (isinstance(error, named) or isinstance(error.__cause__, named)) and not isinstance(error, RunError)
+    return (isinstance(error, named) or isinstance(cause_of(error), named)) and not isinstance(error, RunError)
 
 
 def may_repeat(tool: Tool[..., object], timed_out: int, scope: Scope) -> bool:

@@ -24,6 +24,7 @@ from .failsafe import safely
 from .record import Record
 from .reply import log
 from .runrecord import Stale
+from .story import Finished
 from .verdicts import must_wait, with_named_calls
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Moments:
             result = round_.results.get(call.id)
             if result is not None:  # blocked or skipped: nobody else tells of it
                 self._record.story.note(call)
-                self._record.story.note((call, result))
+                self._record.story.note(Finished(call, result))
 
     # --- the end
 

@@ -20,6 +20,7 @@ from .awaited import CallLink, CallScope
 from .progress import Report
 from .reply import Reply
 from .slots import Slots
+from .story import Finished
 
 if TYPE_CHECKING:
     from .record import Record
@@ -46,24 +47,30 @@ class RunTool:
     """One call to be run: by an executor, which replies with `Executed`, by the run's driver, or by the caller's thread.
 
     Attributes:
+        attempts: how often the tool was called, also by those that this one follows.
         begun: when, on the monotonic clock.
         deadline: when its time is over; a call that stands in line for a slot has none yet.
+        error: what the tool raised, if the result says so.
         link: the call in the graph of who waits for whom, if it may hold a slot.
         overdue: whether it was told that its time is over.
         returned: whether the tool came back, which one that hangs may never do.
+        since: when the first attempt began.
         superseded: whether the call is tried again meanwhile.
         thread: who runs it; 0 before that.
     """
 
     __slots__ = (
+        "attempts",
         "begun",
         "call",
         "deadline",
+        "error",
         "link",
         "overdue",
         "record",
         "returned",
         "scope",
+        "since",
         "slots",
         "superseded",
         "thread",
@@ -87,16 +94,27 @@ class RunTool:
         self.returned = False
         self.superseded = False
         self.thread = 0
+        self.attempts = 0
+        self.error: BaseException | None = None
         self.set_out(deadline)
 
     def set_out(self, deadline: float | None) -> None:
         """Begin the time of the call, which may have stood in line before."""
-        self.begun = time.monotonic()
+        self.begun = self.since = time.monotonic()
         self.deadline = deadline
         outer, link = self.record.scope, self.link
         self.scope = (
             Scope(deadline, time.monotonic, outer) if link is None else CallScope(deadline, time.monotonic, outer, link)
         )
+
+    def follow(self, since: float, attempts: int) -> None:
+        """Be another attempt at a call that began at `since`, on the monotonic clock."""
+        self.since = since
+        self.attempts = attempts
+
+    def finished(self, result: ToolResult) -> Finished:
+        """Return what is told of the call, which is done."""
+        return Finished(self.call, result, self.error, time.monotonic() - self.since, self.attempts)
 
     @property
     def doing(self) -> str:

@@ -55,6 +55,7 @@ class Record(RunRecord):
         "agent",
         "answered",
         "attempts",
+        "before",
         "checked",
         "machine",
         "raised",
@@ -93,6 +94,8 @@ class Record(RunRecord):
         """Whether callbacks were told the error with which the run ends."""
         self.attempts: dict[str, int] = {}
         """Call id -> how many attempts timed out."""
+        self.before: dict[str, tuple[float, int]] = {}
+        """Id of a call that is tried again -> when its first attempt began, and how many there were."""
         self.raised: dict[str, BaseException] = {}
         """Call id -> what the tool raised, of tools whose errors end the run."""
 
@@ -117,7 +120,7 @@ class Record(RunRecord):
         before = set(round_.results)
         self.machine.respond(answers)
         found = [(call, round_.results.get(call.id)) for call in round_.calls if call.id not in before]
-        return [(call, result) for call, result in found if result is not None]
+        return [Finished(call, result) for call, result in found if result is not None]
 
     def is_at_limit(self) -> bool:
         return self.machine is not None and self.machine.at_limit()
@@ -241,7 +244,7 @@ class Record(RunRecord):
                 for call in round_.calls:
                     if call.id in round_.results:
                         self.story.note(call)
-                        self.story.note((call, round_.results[call.id]))
+                        self.story.note(Finished(call, round_.results[call.id]))
 
     def take_results(self, epoch: int, results: Sequence[Executed]) -> None:
         """Commit what the calls changed in the session, in call order, and feed their results and pauses."""

@@ -29,7 +29,7 @@ from .reasons import cancelled
 from .record import Record
 from .reply import Reply
 from .slots import Taken
-from .story import Story
+from .story import Finished, Story
 from .waiting import graph
 
 if TYPE_CHECKING:
@@ -294,6 +294,7 @@ class Call:
                 if again:
                     order.superseded = True
                     self.order = RunTool(order.record, order.tool, order.call, deadline_of(order.tool), order.slots)
+                    self.order.follow(order.since, order.attempts)
                 else:
                     order.overdue = True
         if again:
@@ -358,7 +359,7 @@ class _Teller:
                 self._told.add(made.id)
                 if not call.has_begun:
                     self._story.note(made)
-                self._story.note((made, result))
+                self._story.note(call.order.finished(result) if call.has_begun else Finished(made, result))
 
 
 def deadline_of(tool: Tool[..., object]) -> float | None:

@@ -447,7 +447,7 @@ def _feed_timeout(record: Record, order: RunTool) -> None:
     assert record.machine is not None
     result = timeout_result(order.call, order.tool.timeout)
     record.machine.tool_results([result])
-    record.story.note((order.call, result))
+    record.story.note(order.finished(result))
 
 
 def _scope(timeout: float | None) -> Scope:
@@ -476,4 +476,5 @@ def _tell_of_error(record: RunRecord, error: BaseException) -> None:
 def _may_try_again(record: Record, order: RunTool) -> bool:
     """Whether a call that timed out is made again; if so, takes one of the run's retries. Call it under the lock."""
     tried = record.attempts[order.call.id] = record.attempts.get(order.call.id, 0) + 1
+    record.before[order.call.id] = (order.since, order.attempts)
     return may_repeat(order.tool, tried, record.scope)

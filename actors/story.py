@@ -57,7 +57,20 @@ class Delegated:
     story: Story
 
 
-Finished: TypeAlias = tuple[ToolCall, ToolResult]
+@fast_init
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A tool call has its result."""
+
+    call: ToolCall
+    result: ToolResult
+    error: BaseException | None = None
+    """What the tool raised, if the result says so."""
+    duration: float = 0.0
+    """Seconds since its first attempt began; 0 for a call that never ran."""
+    attempts: int = 0
+
+
 OfChildren: TypeAlias = ChildBegan | ChildEnded | Conflict | Delegated
 Fact: TypeAlias = "TurnBegan | Diverged | tuple[int, ModelTurn] | ToolCall | Report | Finished | OfChildren | Outcome[object] | BaseException"
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
@@ -99,9 +112,9 @@ class Story:
 
     def note_settled(self, calls: Iterable[Finished]) -> None:
         """Add calls that have their result without having run, by what a person answered."""
-        for call, result in calls:
-            self.note(call)
-            self.note((call, result))
+        for each in calls:
+            self.note(each.call)
+            self.note(each)
 
     def end(self, ending: Outcome[object] | BaseException) -> None:
         """Add the last fact; a second one is dropped."""

@@ -22,12 +22,12 @@ from understudy.events import (
     TurnFinished,
     TurnStarted,
 )
-from understudy.messages import ModelTurn, ToolCall, ToolResult
+from understudy.messages import ModelTurn, ToolCall
 from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
 
 from .progress import Report
 from .reply import SLICE
-from .story import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Fact, Story
+from .story import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Fact, Finished, Story
 
 ENDINGS = (BaseException, Complete, Incomplete, NeedsApproval, NeedsInput)
 
@@ -121,7 +121,7 @@ class _Reader:
     def _before(self, fact: Fact) -> Iterator[Event]:
         """Tell to its end what ends with a fact: nothing of it comes later."""
         match fact:
-            case ChildEnded(child=ChildBegan(run_id=key)) | (ToolCall(id=key), ToolResult()):
+            case ChildEnded(child=ChildBegan(run_id=key)) | Finished(call=ToolCall(id=key)):
                 yield from self._rest(key)
             case _ if isinstance(fact, ENDINGS):
                 yield from self._rest()
@@ -177,7 +177,7 @@ def _is_late(fact: Fact, under_way: set[str]) -> bool:
     match fact:
         case ToolCall(id=call_id):
             under_way.add(call_id)
-        case (ToolCall(id=call_id), _):
+        case Finished(call=ToolCall(id=call_id)):
             under_way.discard(call_id)
         case Report(call=ToolCall(id=call_id)) | Delegated(call_id=call_id):
             return call_id not in under_way
@@ -207,8 +207,17 @@ def _tell(fact: Fact, run_id: str, seq: int, path: tuple[str, ...]) -> Iterator[
                 yield TextDelta(text=response.text, run_id=run_id, seq=seq, path=path)
                 seq += 1
             yield TurnFinished(turn=turn, response=response, run_id=run_id, seq=seq, path=path)
-        case (ToolCall() as call, ToolResult() as result):
-            yield ToolFinished(call=call, result=result, run_id=run_id, seq=seq, path=path)
+        case Finished(call, result, error, duration, attempts):
+            yield ToolFinished(
+                call=call,
+                result=result,
+                error=error,
+                duration=duration,
+                attempts=attempts,
+                run_id=run_id,
+                seq=seq,
+                path=path,
+            )
         case BaseException():
             yield RunFailed(error=fact, run_id=run_id, seq=seq, path=path)
         case _:

@@ -14,7 +14,6 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, cast
@@ -34,9 +33,9 @@ from .condition import Condition
 from .executor import awaited
 from .progress import Reporter
 from .rendering import TooLarge, rendered
+from .tracebacks import where
 
 BEGUN = encode({"begun": True})
-TRACEBACK = "Traceback (most recent call last):\n"
 MAX_WORDS = 100_000  # Characters of an error's message and traceback; more says no more.
 
 
@@ -140,7 +139,7 @@ def _answer(call: dict[str, Any], line: Line, condition: Condition) -> bytes:
         return _failure(str(error), condition, kind="raised")
     except BaseException as error:
         # Without the error's message, which may quote the arguments: the trace is logged.
-        trace = "".join([TRACEBACK, *traceback.format_tb(error.__traceback__), type(error).__name__])[-MAX_WORDS:]
+        trace = where(error)
         again = isinstance(error, Exception) and not isinstance(error, RunError) and not had_its_retries(error)
         # After a MemoryError who knows what is left half done, and how scattered the memory is.
         spent = isinstance(error, MemoryError)

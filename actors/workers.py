@@ -29,7 +29,6 @@ from .clockwork import Alarm, ring_at
 from .executor import CallFailed
 from .orders import Executed
 from .rendering import Rendered, TooLarge, result_of
-from .reply import log
 
 if TYPE_CHECKING:
     from .orders import RunTool
@@ -335,9 +334,7 @@ def _executed(order: RunTool, reply: dict[str, Any]) -> Executed:
     if reply.get("error") == "too_large":
         raise TooLarge(reply["words"])
     if "error" in reply:
-        if reply["trace"]:
-            log.warning("tool %s failed in its process:\n%s", call.name, reply["trace"])
-        raise CallFailed(reply["words"], again=reply["again"])
+        raise CallFailed(reply["words"], again=reply["again"], trace=reply["trace"])
     overlay = SessionOverlay(order.record.session)
     overlay.changes.update(reply["changes"])
     overlay.removed |= frozenset(reply["removed"])

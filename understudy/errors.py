@@ -38,7 +38,7 @@ Every argument but the message has a default, so each error survives `copy` and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from understudy.messages import ModelTurn
@@ -379,9 +379,18 @@ class StoreError(UnderstudyError):
         self.store = store
 
 
+_CAUSE: Any = vars(BaseException)["__cause__"]
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """Return an error's `__cause__`, and run no code of its class, where a property of that name may raise anything."""
+    found: BaseException | None = _CAUSE.__get__(error)
+    return found
+
+
 def had_its_retries(error: BaseException) -> bool:
     """Whether an error, or what it directly came of, has used up the retries of whatever raised it."""
-    return any(isinstance(each, UnderstudyError) and each.retries_used_up for each in (error, error.__cause__))
+    return any(isinstance(each, UnderstudyError) and each.retries_used_up for each in (error, cause_of(error)))
 
 
 def in_words(error: BaseException) -> str:

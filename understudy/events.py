@@ -6,7 +6,7 @@ run's on their own, and go on in number when a run goes on after a pause.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from understudy.messages import ModelTurn, ToolCall, ToolResult
@@ -68,6 +68,12 @@ class ToolFinished(_Event):
 
     call: ToolCall
     result: ToolResult
+    error: BaseException | None = field(default=None, compare=False, repr=False)
+    """What the tool raised, where the result says so; of a tool in a worker process, its words. Its frames are empty."""
+    duration: float = field(default=0.0, compare=False)
+    """Seconds from the beginning of its first attempt; 0 for a call that never ran."""
+    attempts: int = 0
+    """How often the tool was called; 0 for a call that never ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,10 +46,10 @@ MUTANTS = (
         (f"{WIRE}::test_a_proxys_password_comes_out_nowhere_and_a_wrong_one_is_a_provider_error",),
     ),
     Mutant(
-        "a worker's traceback says what its tool was called with",
-        "actors/worker_main.py",
-        "type(error).__name__])[-MAX_WORDS:]",
-        "repr(error)])[-MAX_WORDS:]",
+        "a tool's traceback says what it was called with",
+        "actors/tracebacks.py",
+        "type(each).__name__",
+        "repr(each)",
         (f"{WORK}::test_what_a_process_is_called_with_comes_out_of_no_log_repr_event_or_list_of_processes",),
     ),
     Mutant(
