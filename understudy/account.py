@@ -221,9 +221,10 @@ class Account:
         inherited = account is not self
         whose = f", which agent {self._owner!r} is inside of and draws from" if inherited else ""
         wanted = f" and asked for {more} more" if more else ""
+        unknown = "; a call had no price or no count of tokens, give prices with Budget(prices={…: us.Price(…)})"
         return BudgetExceeded(
             f"agent {account._owner!r} spent {'an unknown part' if spent == inf else f'{spent:,}'} of the {limit:,} {what} in its budget{wanted}{whose}; "
-            "nothing more of it ran",
+            f"nothing more of it ran{unknown if spent == inf else ''}",
             what=what,
             limit=limit,
             spent=spent,

@@ -70,22 +70,38 @@ def in_dollars(cost: int | None) -> float | None:
     return None if cost is None else cost / PARTS_PER_DOLLAR
 
 
-# Standard prices for text, read on 2026-11-20: Anthropic's in copies of its pages, OpenAI's and Google's as others quote
-# theirs. Prices change, so check what you rely on. Batch, priority and regional prices differ. Models whose price depends
-# on the length of the prompt are left out: no price is better than a wrong one.
+# Standard prices for text, read on 2026-11-22 in copies of the providers' pages, or as others quote them where it says so.
+# Prices change, so check what you rely on. Batch, priority and regional prices differ. Left out are models whose price
+# depends on the length of the prompt (GPT-5.4 and 5.5, Claude Haiku 5.5, Gemini Pro) or ends on a day that is known (Gemini
+# 3.8 Flash): no price is better than a wrong one.
 _PUBLISHED = {
     # https://developers.openai.com/api/docs/pricing
     "openai:gpt-4o": Price(2.50, 10.00, 1.25),
     "openai:gpt-4o-mini": Price(0.15, 0.60, 0.075),
     "openai:gpt-4.1": Price(2.00, 8.00, 0.50),
+    "openai:gpt-4.1-mini": Price(0.40, 1.60, 0.10),  # quoted
+    "openai:gpt-4.1-nano": Price(0.10, 0.40, 0.025),  # quoted
+    "openai:gpt-5": Price(1.25, 10.00, 0.125),  # quoted
+    "openai:gpt-5-mini": Price(0.25, 2.00, 0.025),
+    "openai:gpt-5-nano": Price(0.05, 0.40, 0.005),
+    "openai:gpt-5.1": Price(1.25, 10.00, 0.125),  # quoted
+    "openai:gpt-5.4-mini": Price(0.75, 4.50, 0.075),  # quoted
+    "openai:gpt-5.4-nano": Price(0.20, 1.25, 0.02),  # quoted
     # https://platform.claude.com/docs/en/about-claude/pricing; what is written goes to the five-minute cache.
     "anthropic:claude-haiku-4-5": Price(1.00, 5.00, 0.10, 1.25),
     "anthropic:claude-sonnet-4-6": Price(3.00, 15.00, 0.30, 3.75),
     "anthropic:claude-sonnet-5": Price(2.00, 10.00, 0.20, 2.50),
     "anthropic:claude-opus-4-5": Price(5.00, 25.00, 0.50, 6.25),
     "anthropic:claude-opus-4-6": Price(5.00, 25.00, 0.50, 6.25),
+    "anthropic:claude-opus-4-7": Price(5.00, 25.00, 0.50, 6.25),
+    "anthropic:claude-opus-4-8": Price(5.00, 25.00, 0.50, 6.25),
+    "anthropic:claude-opus-5": Price(5.00, 25.00, 0.50, 6.25),
+    "anthropic:claude-opus-5-5": Price(4.00, 20.00, 0.20, 5.00),  # what concerns the cache is quoted
+    "anthropic:claude-sonnet-5-5": Price(2.00, 10.00, 0.10, 2.50),  # the cache since 2026-10-07, as quoted
     # https://ai.google.dev/gemini-api/docs/pricing; text, pictures and video, not sound.
     "gemini:gemini-2.5-flash": Price(0.30, 2.50, 0.03),
     "gemini:gemini-2.5-flash-lite": Price(0.10, 0.40, 0.01),
+    "gemini:gemini-3-flash-preview": Price(0.50, 3.00),  # quoted; what a cache costs is not known here
+    "gemini:gemini-3.5-flash": Price(1.50, 9.00, 0.15),  # quoted
     "rehearsal": Price(0, 0),
 }

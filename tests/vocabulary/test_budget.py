@@ -168,5 +168,8 @@ def test_a_price_that_is_known_here_is_found_by_the_model_string() -> None:
 
     assert known is not None
     assert known.input < known.output
+    assert Price.of("anthropic:claude-opus-5-5") is not None
+    assert Price.of("openai:gpt-5-mini") is not None
+    assert Price.of("gemini:gemini-3.5-flash") is not None
     assert Price.of("rehearsal") == Price(0, 0)
     assert Price.of("openai:no-such-model") is None
