@@ -129,7 +129,7 @@ class Conversations:
             was_saved: which of the two.
         """
         runner, options = record.runner, record.options
-        if options.conversation_id is None or not _remembers(runner, options.history is not None):
+        if options.conversation_id is None or not remembers(runner, options.history is not None):
             return None
         user = NO_USER if options.user_id is None else options.user_id
         key = ConversationKey(self._app, user, options.conversation_id)
@@ -235,11 +235,11 @@ class Conversations:
             lease.line.stored += messages
 
 
-def _remembers(runner: Runner[object], has_history: bool) -> bool:
+def remembers(runner: Runner[object], has_history: bool) -> bool:
     """Whether a run of `runner` in a conversation takes part in it, or one to which a group hands the conversation."""
     if isinstance(runner, Agent):
         return runner.memory is not None and not has_history
-    return any(_remembers(inner, has_history=False) for inner in runner.inner_runners)
+    return any(remembers(inner, has_history=False) for inner in runner.inner_runners)
 
 
 # --- under the lock

@@ -22,6 +22,7 @@ from .current import current_system, inside
 from .errands import Errands, needs_caller
 from .handle import Handle
 from .mapped import Answers
+from .memory_notice import warn_of_unused_memory
 from .runrecord import RunRecord
 from .system import ActorSystem
 from .waiting import graph
@@ -74,6 +75,7 @@ def _prepare(runner: Runner[object], input: str | Sequence[Part], options: RunOp
     _check(input, options)
     system = _system(options.system)
     _refuse_forbidden(runner, system)
+    warn_of_unused_memory(runner, options)
     return system, system.prepare(runner, input, options)
 
 

@@ -107,7 +107,7 @@ if TYPE_CHECKING:
         RunStatus,
     )
     from understudy.logs import LoggingCallback
-    from understudy.memory import ConversationKey, InMemoryMemory, Memory, WindowedMemory
+    from understudy.memory import ConversationKey, InMemoryMemory, Memory, MemoryNotUsed, WindowedMemory
     from understudy.messages import (
         FilePart,
         ImagePart,
@@ -353,6 +353,7 @@ else:
             "ConversationKey",
             "InMemoryMemory",
             "Memory",
+            "MemoryNotUsed",
             "WindowedMemory",
         ),
         "understudy.messages": (
@@ -600,6 +601,7 @@ __all__ = [
     "MaxIterationsCriteria",
     "MaxIterationsExceeded",
     "Memory",
+    "MemoryNotUsed",
     "Message",
     "Model",
     "ModelRequest",

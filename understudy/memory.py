@@ -17,6 +17,10 @@ DEFAULT_TURNS = 20  # Of a window; what was said before that is mostly settled, 
 DEFAULT_CONVERSATIONS = 10_000  # Some tens of MB of text; without a bound a process that lives for months fills up.
 
 
+class MemoryNotUsed(UserWarning):
+    """An agent with a memory ran without a `conversation_id`, so the run knew and stored nothing; told once for each agent."""
+
+
 class ConversationKey(NamedTuple):
     """Which conversation: the same three words mean the same one."""
 

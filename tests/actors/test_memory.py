@@ -8,9 +8,11 @@ import pickle
 import re
 import sqlite3
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -20,6 +22,7 @@ from tests.support.paths import ROOT
 from tests.support.scripts import WAIT, eventually, finished
 from tests.support.stores import DictStore
 from understudy.actors import memory as memories
+from understudy.actors import memory_notice
 from understudy.actors.runrecord import Stale
 from understudy.messages import user_message
 from understudy.orchestration.port import RunOptions
@@ -138,6 +141,51 @@ def test_a_name_in_place_of_a_conversation_is_refused() -> None:
         agent.run("go", conversation_id=42)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="user_id must be a string"):
         agent.run("go", user_id=7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_a_memory_that_a_run_has_no_part_in_is_told_once_where_the_run_was_begun(memory: us.InMemoryMemory) -> None:
+    agent = agent_with(memory, *[says("Yes.")] * 4, id="told-once")
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        agent.run("first")
+        agent.run("second")
+        agent.replace(max_turns=3).submit("made anew").result(WAIT)
+
+    assert [(warning.filename, warning.category) for warning in told] == [(__file__, us.MemoryNotUsed)]
+    assert "agent 'told-once' has a memory" in str(told[0].message)
+    assert "pass conversation_id=…, or history=[]" in str(told[0].message)
+
+
+def test_a_group_is_told_of_the_memories_inside_of_it(memory: us.InMemoryMemory) -> None:
+    line = us.SequentialAgent("line-with-memory", [agent_with(memory, says("Yes."))])
+
+    with pytest.warns(us.MemoryNotUsed, match="'line-with-memory' runs agents with a memory"):
+        line.run("go")
+
+
+@pytest.mark.parametrize("options", [{"conversation_id": "c-42"}, {"history": []}])
+def test_nothing_is_told_of_a_run_that_says_what_it_remembers(
+    options: dict[str, Any], memory: us.InMemoryMemory
+) -> None:
+    agent = agent_with(memory, says("Yes."), id=f"says-{next(iter(options))}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        agent.run("go", **options)
+
+
+def test_a_service_that_makes_agents_with_ids_of_their_own_is_told_of_a_hundred(
+    memory: us.InMemoryMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_notice, "_told", set())
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for number in range(memory_notice.MOST + 5):
+            agent_with(memory, says("Yes."), id=f"request-{number}").run("go")
+
+    assert len(told) == memory_notice.MOST
 
 
 def test_runs_without_a_user_share_a_conversation_and_tell_tools_that_there_is_none(
@@ -427,7 +475,9 @@ def test_a_memory_need_not_be_hashable() -> None:
     assert texts(memory) == ["go", "a"]
 
 
-def test_the_memory_that_the_docs_show_is_one(tmp_path: Path) -> None:
+def test_the_memory_that_the_docs_show_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "page").mkdir()
+    monkeypatch.chdir(tmp_path / "page")  # the page makes a folder
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL) if "class " in block]
     names: dict[str, object] = {
         "us": us,
@@ -442,7 +492,7 @@ def test_the_memory_that_the_docs_show_is_one(tmp_path: Path) -> None:
     exec(code, names)  # noqa: S102 (it is our own file)
     kind = names["FileMemory"]
     assert callable(kind)
-    memory = kind(tmp_path)
+    memory = kind(tmp_path / "kept")
     assert isinstance(memory, us.Memory)
     agent = agent_with(memory, calls("look", order="7"), says("a"), says("b"))
     first = agent.run("first", conversation_id="../c|42")
@@ -451,7 +501,7 @@ def test_the_memory_that_the_docs_show_is_one(tmp_path: Path) -> None:
     key = KEY._replace(conversation="../c|42")
     assert tuple(memory.load(key)[:4]) == first.messages
     assert texts(memory, key)[-2:] == ["second", "b"]
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list((tmp_path / "kept").iterdir())) == 1
     memory.clear(key)
     assert texts(memory, key) == []
 

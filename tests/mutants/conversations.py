@@ -89,7 +89,7 @@ MUTANTS = (
     Mutant(
         "a group has its conversation a step at a time",
         LINES,
-        "return any(_remembers(inner, has_history=False) for inner in runner.inner_runners)",
+        "return any(remembers(inner, has_history=False) for inner in runner.inner_runners)",
         "return False",
         (f"{TEST_LINES}::test_a_group_has_its_conversation_from_its_first_step_to_its_last",),
     ),

@@ -7,6 +7,7 @@ import contextlib
 import json
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 from understudy.calllog import CallLog
 from understudy.casting import cast_of
 from understudy.events import Event, RunFailed, RunFinished
+from understudy.memory import MemoryNotUsed
 from understudy.messages import JsonValue
 from understudy.orchestration.graph_spec import uses_input
 from understudy.orchestration.parameters import check_parameters
@@ -113,9 +115,13 @@ def begin(
     conversation_id: str | None = None,
 ) -> RunHandle[object]:
     """Begin a run of any runner; `given` are the parameters of a workflow."""
-    if isinstance(runner, Workflow):
-        return runner.submit(text, parameters=given, timeout=timeout, system=system, conversation_id=conversation_id)
-    return runner.submit(text, timeout=timeout, system=system, conversation_id=conversation_id)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryNotUsed)  # a command of one run has no other one to remember
+        if isinstance(runner, Workflow):
+            return runner.submit(
+                text, parameters=given, timeout=timeout, system=system, conversation_id=conversation_id
+            )
+        return runner.submit(text, timeout=timeout, system=system, conversation_id=conversation_id)
 
 
 def watch(start: Callable[[], RunHandle[object]], *see: Callable[[Event], None]) -> Outcome[object] | BaseException:
