@@ -5,6 +5,7 @@ from .agentref import AgentRef
 from .current import configure
 from .health import ActorFigures, Health
 from .merging import collect, first
+from .preloading import preload
 from .ref import ActorRef, SupervisorRef
 from .service import runtime
 from .subscriptions import Subscription
@@ -24,5 +25,6 @@ __all__ = [
     "collect",
     "configure",
     "first",
+    "preload",
     "runtime",
 ]

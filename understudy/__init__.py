@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         collect,
         configure,
         first,
+        preload,
     )
     from understudy.ancestry import carry
     from understudy.artifacts import (
@@ -264,6 +265,7 @@ else:
             "collect",
             "configure",
             "first",
+            "preload",
         ),
         "understudy.ancestry": ("carry",),
         "understudy.artifacts": (
@@ -719,6 +721,7 @@ __all__ = [
     "first",
     "load_spec",
     "load_spec_text",
+    "preload",
     "read_artifact",
     "says",
     "tool",

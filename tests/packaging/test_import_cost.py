@@ -106,6 +106,46 @@ def test_a_run_that_pauses_without_a_store_loads_no_database(tmp_path: Path) -> 
     assert loaded & {"sqlite3", "pydantic"} == set()
 
 
+PRELOAD_AND_RUN = """
+import sys, threading
+from dataclasses import dataclass
+import understudy as us
+from understudy.testing import FunctionModel, calls, says
+
+@dataclass
+class Count:
+    units: int
+
+us.preload()
+us.preload()
+assert threading.active_count() == 1
+before = set(sys.modules)
+
+@us.tool
+def on_shelf(sku: str) -> int:
+    '''Count the units of a product on the shelf.'''
+    return 7
+
+model = FunctionModel(lambda request: says('{"units": 7}') if request.tool_results else calls("on_shelf", sku="A-113"))
+clerk = us.Agent("clerk", model=model, tools=[on_shelf], output_type=Count)
+assert clerk.run("How many?", timeout=60).output == Count(7)
+print(sorted(set(sys.modules) - before))
+"""
+
+
+def test_after_preloading_a_first_run_loads_nothing_more(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", PRELOAD_AND_RUN],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.stdout == "[]\n", done.stderr
+
+
 def test_the_help_of_the_command_line_loads_nothing_heavy(tmp_path: Path) -> None:
     loaded = loaded_by("from understudy.cli import main; main(['--help']); main(['--version'])", tmp_path)
 
