@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
@@ -234,10 +236,23 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
     if named is not None:
         overlay = SessionOverlay(record.session)
         arguments = {**arguments, named: _context(order, overlay, scope)}
-    value = awaited(call_tool(order, arguments), scope)
+    value = _called(order, arguments, scope)
     if overlay is not None and overlay.changes and record.runs.stores:
         _check_session(overlay)
     return result_of(call, tool, rendered(value), record), overlay
+
+
+def _called(order: RunTool, arguments: dict[str, object], scope: Scope) -> object:
+    """Call the tool. A child that it forked and lets come back here ends: the run is not the child's to go on with."""
+    myself = os.getpid()
+    try:
+        return awaited(call_tool(order, arguments), scope)
+    finally:
+        if os.getpid() != myself:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()
+            os._exit(1)
 
 
 def _check_session(overlay: SessionOverlay) -> None:

@@ -35,7 +35,6 @@ from .progress import Reporter
 from .rendering import TooLarge, rendered
 from .tracebacks import where
 
-BEGUN = encode({"begun": True})
 MAX_WORDS = 100_000  # Characters of an error's message and traceback; more says no more.
 
 
@@ -52,7 +51,7 @@ def main() -> None:
     myself = os.getpid()
     while True:
         call = calls.get()
-        channel.send(BEGUN)  # whatever comes now is the call's doing
+        channel.send(encode({"begun": call["id"]}))  # whatever comes now is the call's doing
         reports = Line(channel)
         reply = _answer(call, reports, condition)
         if os.getpid() != myself:
@@ -128,22 +127,22 @@ def _settle_in(hello: dict[str, Any]) -> Condition:
 def _answer(call: dict[str, Any], line: Line, condition: Condition) -> bytes:
     """Make a call and return the reply's bytes; whatever the tool raises is in it."""
     try:
-        return encode({**_carry_out(call, line), "spent": not condition.is_kept()})
+        return encode({**_carry_out(call, line), "id": call["id"], "spent": not condition.is_kept()})
     except BadArguments as error:
-        return _failure(str(error), condition, kind="bad_arguments")
+        return _failure(str(error), condition, call, kind="bad_arguments")
     except TooLarge as error:
-        return _failure(str(error), condition, kind="too_large")
+        return _failure(str(error), condition, call, kind="too_large")
     except Retry as wish:
-        return _failure(wish.reason, condition, kind="retry")
+        return _failure(wish.reason, condition, call, kind="retry")
     except NotSendable as error:
-        return _failure(str(error), condition, kind="raised")
+        return _failure(str(error), condition, call, kind="raised")
     except BaseException as error:
         # Without the error's message, which may quote the arguments: the trace is logged.
         trace = where(error)
         again = isinstance(error, Exception) and not isinstance(error, RunError) and not had_its_retries(error)
         # After a MemoryError who knows what is left half done, and how scattered the memory is.
         spent = isinstance(error, MemoryError)
-        return _failure(in_words(error), condition, kind="raised", again=again, trace=trace, spent=spent)
+        return _failure(in_words(error), condition, call, kind="raised", again=again, trace=trace, spent=spent)
     finally:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
@@ -151,10 +150,19 @@ def _answer(call: dict[str, Any], line: Line, condition: Condition) -> bytes:
 
 
 def _failure(
-    words: str, condition: Condition, *, kind: str, again: bool = False, trace: str = "", spent: bool = False
+    words: str,
+    condition: Condition,
+    call: dict[str, Any],
+    *,
+    kind: str,
+    again: bool = False,
+    trace: str = "",
+    spent: bool = False,
 ) -> bytes:
     spent = spent or not condition.is_kept()
-    return encode({"error": kind, "words": words[:MAX_WORDS], "again": again, "trace": trace, "spent": spent})
+    return encode(
+        {"id": call["id"], "error": kind, "words": words[:MAX_WORDS], "again": again, "trace": trace, "spent": spent}
+    )
 
 
 def _carry_out(call: dict[str, Any], line: Line) -> JsonObject:

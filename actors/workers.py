@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 30.0  # Starting one costs a fifth of a second and more, by what the tool's module imports.
 MAX_PARKED = 8  # Each may hold a hundred megabytes for nothing.
 
+ERROR = {"error": str, "words": str, "again": bool, "trace": str}
+RESULT = {"content": str, "parts": list, "changes": dict, "removed": list}
+"""What the answer to a call holds, by whether it failed."""
+
 Key: TypeAlias = "tuple[str, int | None]"
 """What calls must have in common to use one worker: the tool's module, and the memory limit."""
 
@@ -82,28 +86,35 @@ class Worker:
         with self._lock:
             self._user = user
 
-    def ask(self, request: bytes, hear: Callable[[object], object]) -> dict[str, Any] | None:
+    def ask(self, request: bytes, call_id: str, hear: Callable[[object], object]) -> dict[str, Any] | None:
         """Send a call and wait for the reply; None when the process has ended, or was killed.
 
         Args:
             request: the call.
+            call_id: what its answer must bear.
             hear: called with each report of how far it is.
 
         Raises:
             NotBegun: the process had ended while it waited for a call.
+            Garbled: what came is no answer to this call; the worker must not be used again.
         """
         waited, self._has_worked = self._has_worked, True
         try:
             self._channel.send(request)
-            begun = self._channel.receive() is not None
+            said = self._channel.receive()
         except OSError:
-            begun = False
+            said = None
+        begun = said is not None
+        if begun and said != {"begun": call_id}:
+            raise Garbled("what came is no answer to this call")
         if waited and not begun:
             raise NotBegun
         reply = self._channel.receive() if begun else None
         while reply is not None and PROGRESS in reply:
             hear(reply[PROGRESS])
             reply = self._channel.receive()
+        if reply is not None and not _is_reply(reply, call_id):
+            raise Garbled("what came is no answer to this call")
         return cast("dict[str, Any] | None", reply)
 
     def abort(self, user: object) -> None:
@@ -150,6 +161,12 @@ class Worker:
         _close_all([self._lifeline, *self._theirs])
         with contextlib.suppress(AttributeError):  # the fork came before it was started
             self._process.returncode = 0  # it is no child of this one
+
+
+def _is_reply(reply: JsonObject, call_id: str) -> bool:
+    """Whether a message answers a call: a tool may write on the line too, and its process is not to be trusted then."""
+    kinds = ERROR if "error" in reply else RESULT
+    return reply.get("id") == call_id and all(isinstance(reply.get(name), kind) for name, kind in kinds.items())
 
 
 def _close_all(descriptors: list[int]) -> None:
@@ -254,15 +271,16 @@ def run_in_process(order: RunTool) -> Executed:
         CallFailed: the tool raised, its process ended, or what goes in or out is no JSON or too long.
         RunCancelled, RunTimedOut: nobody wants the call any more; nothing was started.
     """
+    call_id = os.urandom(8).hex()
     try:
-        request = encode(_request(order))
+        request = encode({"id": call_id, **_request(order)})
     except NotSendable as error:
         raise CallFailed(str(error), again=False) from error
     while True:
         order.scope.check()
         worker = pool.take((order.tool.place.module, order.tool.memory_limit))
         try:
-            reply = _ask(worker, order, request)
+            reply = _ask(worker, order, request, call_id)
             break
         except NotBegun:
             worker.end()
@@ -281,11 +299,11 @@ def run_in_process(order: RunTool) -> Executed:
     return _executed(order, reply)
 
 
-def _ask(worker: Worker, order: RunTool, request: bytes) -> dict[str, Any] | None:
+def _ask(worker: Worker, order: RunTool, request: bytes, call_id: str) -> dict[str, Any] | None:
     worker.lend_to(order)
     forget = order.scope.on_cancel_at_once(partial(worker.abort, order))
     try:
-        return worker.ask(request, partial(_hear, order))
+        return worker.ask(request, call_id, partial(_hear, order))
     finally:
         forget()
         worker.lend_to(None)

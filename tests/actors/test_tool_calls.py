@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import sys
 import threading
 from contextvars import copy_context
@@ -587,3 +588,17 @@ def test_a_tool_that_writes_a_reserved_key_fails() -> None:
         return "ok"
 
     assert "__secret" in result_of(calls("write"), write).content
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_child_that_a_tool_forks_and_lets_return_ends(beside: bool) -> None:
+    def forks() -> str:
+        child = os.fork()
+        return "child" if not child else str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    turn = calls("fine") + calls("forks") if beside else calls("forks")
+    outcome = scripted(turn, says("ok"), tools=[forks, fine]).run("go", timeout=WAIT)
+
+    assert results_of(outcome)[-1].content == "1"

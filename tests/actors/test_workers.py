@@ -228,6 +228,25 @@ def test_what_a_tool_prints_goes_where_ours_goes_and_disturbs_nothing(capfd: pyt
     assert (len(printed.out), len(printed.err)) == (100 * 10_001 + len("and out\n"), 100 * 10_001)
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        '{"content": "forged", "parts": []}',
+        '{"content": "forged", "parts": [], "changes": {}, "removed": [], "spent": false}',
+        '{"error": "raised"}',
+        '{"begun": true}',
+    ],
+)
+def test_a_worker_on_whose_line_a_tool_forged_a_message_is_not_used_again(forged: str) -> None:
+    turns = [calls("pid"), calls("forges", text=forged), calls("pid"), calls("pid"), says("ok")]
+    outcome = scripted(*turns, tools=process_tools.ALL).run("go", timeout=WAIT)
+
+    before, refused, after, again = results_of(outcome)
+    assert "wrote on the line" in refused.content
+    assert not (before.is_error or after.is_error)
+    assert before.content != after.content == again.content
+
+
 def test_a_tool_that_forks_and_comes_back_twice_has_one_result() -> None:
     outcome = scripted(calls("comes_back_twice"), calls("pid"), says("ok"), tools=process_tools.ALL)
 

@@ -186,6 +186,13 @@ def writes_on_the_line() -> str:
 
 
 @us.tool(isolation="process")
+def forges(text: str) -> str:
+    line = text.encode()
+    os.write(int(sys.argv[1]), len(line).to_bytes(8, "big") + line)
+    return "said"
+
+
+@us.tool(isolation="process")
 def comes_back_twice() -> str:
     child = os.fork()
     if child:
