@@ -117,20 +117,27 @@ class SQLiteStore:
     def _call(self, work: Callable[[sqlite3.Connection], T], *, make: bool = False) -> T:
         """Do `work` in one transaction; while others have the file locked, try again. With `make` the file may be new."""
         until = time.monotonic() + PATIENCE
+        broken: int | None = None
         while True:
             try:
                 with _alone:
                     if make:
                         _make_file(self._path)
                     return self._transact(work)
+            except UnicodeDecodeError as error:
+                broken = error.start
             except (sqlite3.Error, OSError, UnicodeError) as error:
                 if not _is_locked(error) or time.monotonic() >= until:
                     raise StoreError(f"store {self!r}: {_why(error, self._path)}", store=repr(self)) from error
+            if broken is not None:  # raised here: the error above holds all that was read
+                why = f"what it holds is not UTF-8, at byte {broken}; expected what this store wrote"
+                raise StoreError(f"store {self!r}: {why}", store=repr(self))
             time.sleep(PAUSE)
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         uri = f"{self._path.as_uri()}?mode=rw"
         with closing(sqlite3.connect(uri, uri=True, timeout=ONE_TRY, isolation_level=None)) as database:
+            database.text_factory = bytes.decode  # sqlite3's own error quotes what it cannot decode: a conversation
             if database.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                 database.execute("PRAGMA journal_mode=WAL")  # what a file system cannot do is not done, and no error
             database.execute("PRAGMA synchronous=FULL")  # a token that was handed out outlives a power failure

@@ -133,10 +133,7 @@ class StoredPauses:
                 raise self._used()
             if token.fits(kept):
                 return token, kept.payload
-        raise UnknownToken(
-            f"no run waits under this token in {self._store!r}: it was mistyped, belongs to another store or to a system "
-            "without one, or was forgotten because it is old"
-        )
+        raise UnknownToken(f"no paused run with this token in {self._store!r}; check the token and the store")
 
     def _read(self, token: Token, payload: str) -> SavedRun:
         from understudy.orchestration.saved import SavedRun

@@ -59,13 +59,14 @@ def nearest(given: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Return the name that is nearest to what was given; empty if none is near."""
     if len(given) > MAX_NAME:
         return ""
-    near = get_close_matches(given, [name for name in islice(known, MAX_NAMES) if len(name) <= MAX_NAME], 1, cutoff)
-    return near[0] if near else ""
+    names = {name.lower(): name for name in islice(known, MAX_NAMES) if len(name) <= MAX_NAME}
+    near = get_close_matches(given.lower(), names, 1, cutoff)
+    return names[near[0]] if near else ""
 
 
 def listed(names: Iterable[str], otherwise: str = "none") -> str:
-    """Return the names with commas between them, in the order given."""
-    return ", ".join(names) or otherwise
+    """Return the names with commas between them, in the order given; what has no name is left out."""
+    return ", ".join(filter(None, names)) or otherwise
 
 
 def short(text: str) -> str:

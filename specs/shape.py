@@ -102,7 +102,10 @@ def _unknown_key(document: Document, path: Path, detail: ErrorDetails) -> str:
     inside = [name for name, field in keys_of(grammar) if key in _keys_under(field.annotation)]
     if inside:
         return f"{grammar.called} has no key {key!r}; it stands under {inside[0]!r}"
-    return f"{grammar.called} has no key {key!r}; expected {listed(known)}{did_you_mean(key, known)}"
+    near = nearest(key, known)
+    if near:  # before the keys: an agent has more than thirty
+        return f"{grammar.called} has no key {key!r}. Did you mean {near!r}? The keys are {listed(known)}"
+    return f"{grammar.called} has no key {key!r}; expected {listed(known)}"
 
 
 def _keys_under(annotation: object) -> list[str]:

@@ -90,6 +90,6 @@ def _in_words(problem: str, context: str, begun: int) -> str:
         return f"expected a value here, got {problem.rpartition(' found ')[2]}; {QUOTE}"
     if problem.startswith("expected <block end>"):
         if problem.endswith(BLOCK_STARTS):
-            return f"this is indented otherwise than what it should belong to, which begins in line {begun}"
+            return f"indentation does not match the block that starts on line {begun}"
         return f"the value before this has ended, and nothing can follow it in this line; {QUOTE}"
     return f"this is not YAML: {problem}" + (f" ({context})" if context else "")

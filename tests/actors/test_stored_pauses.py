@@ -233,7 +233,7 @@ def test_a_token_that_is_not_quite_right_is_unknown(change: str, system: us.Acto
         "surrogate": f"\ud800{token}",
     }[change]
 
-    with pytest.raises(us.UnknownToken, match="no run waits under this token in DictStore"):
+    with pytest.raises(us.UnknownToken, match="no paused run with this token in DictStore"):
         clerk().resume(wrong, us.Approve(), system=system)
     assert clerk(says("Done.")).resume(token, us.Approve(), system=system).text == "Done."
 

@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import tempfile
 import threading
+import traceback
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -231,6 +232,20 @@ def test_a_file_of_a_later_version_is_refused_with_both_versions(tmp_path: Path)
     said = error_of(lambda: SQLiteStore(str(path)))
 
     assert "its pauses have schema 2, and this version knows schema 1" in said
+
+
+def test_text_that_is_not_utf_8_is_told_by_its_place_and_not_quoted(tmp_path: Path) -> None:
+    store = SQLiteStore(str(tmp_path / "runs.db"))
+    store.put(RUN, keep=None)
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as database, database:
+        database.execute("UPDATE understudy_pauses SET payload = CAST(x'6120736563726574ff' AS TEXT)")
+
+    with pytest.raises(StoreError) as caught:
+        store.get("shop-1")
+
+    assert "what it holds is not UTF-8, at byte 8" in str(caught.value)
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__context__ is None
 
 
 def test_a_file_that_was_deleted_is_missed_and_not_made_again(tmp_path: Path) -> None:

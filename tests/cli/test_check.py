@@ -68,7 +68,7 @@ def test_all_problems_of_all_files_are_told(capsys: pytest.CaptureFixture[str]) 
     out, err = capsys.readouterr()
     assert out.startswith("shop.yaml: all is well\n")
     assert "bad.yaml:1:36: agent 'a'" in err
-    assert "did you mean 'tools'?" in err
+    assert "Did you mean 'tools'?" in err
     assert "understudy: gone.yaml: there is no such file" in err
     assert all(line.startswith("understudy: ") for line in err.splitlines())
 
@@ -192,7 +192,10 @@ BROKEN = Path(__file__).parent.parent / "specs" / "broken"
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("agent-key-misspelt", ":6:5: agent 'clerk': an agent has no key 'max_iteration'; expected id, "),
+        (
+            "agent-key-misspelt",
+            ":6:5: agent 'clerk': an agent has no key 'max_iteration'. Did you mean 'max_iterations'? The keys are id, ",
+        ),
         ("unclosed-quote", ":5:20: this quote is never closed"),
         ("circle-mixed", ": this leads back to itself: editor -> issue -> front_page -> inner -> editor"),
         ("python-tag", ":2:9: the tag !!python/object/apply:os.system is not allowed here"),

@@ -247,7 +247,10 @@ LIMITED = """\
 agents:
   - {id: turns, model: rehearsal, tools: [find], max_turns: 1}
   - {id: budget, model: rehearsal, tools: [find], budget: {tool_calls: 0}}
-  - {id: keyword, model: rehearsal, criteria: [{type: keyword, keyword: DONE}], max_continues: 1}
+  - id: pattern
+    model: rehearsal
+    criteria: [{type: structured_output, schema: {type: string, pattern: ^no rehearsal looks at it$}}]
+    max_continues: 1
 """
 
 
@@ -256,7 +259,7 @@ agents:
     [
         ("turns", "--max-turns 2", "--max-turns=2", 0),
         ("budget", "--budget tool_calls=1", "--budget=tool_calls=1", 0),
-        ("keyword", "--max-continues 10", "--max-continues=2", 1),
+        ("pattern", "--max-continues 10", "--max-continues=2", 1),
     ],
 )
 def test_a_run_at_a_limit_names_the_option_that_raises_it(
@@ -350,7 +353,8 @@ def test_a_token_works_once_and_only_if_it_is_right(capsys: pytest.CaptureFixtur
     token = paused(capsys)
 
     assert resume(f"{token}x", *STORE, "--approve") == 2
-    assert "no run waits under this token" in capsys.readouterr().err
+    assert "no paused run with this token in sqlite:///" in (err := capsys.readouterr().err)
+    assert err.endswith("shop.db. Check the token and the --store.\n")
     assert resume(token, *STORE, "--approve") == 0
     assert resume(token, *STORE, "--approve") == 2
     assert "this token has been used" in capsys.readouterr().err

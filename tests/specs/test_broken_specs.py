@@ -39,8 +39,10 @@ BROKEN = [
     Broken("agents nothing", "agents:\n", 1, 8, "'agents' must be a list, got nothing"),
     Broken("agents a mapping", "agents:\n  clerk: {}\n", 2, 3, "'agents' must be a list, got a mapping"),
     Broken("an agent a string", "agents:\n  - clerk\n", 2, 5, "must be a mapping, got the text 'clerk'"),
-    Broken("unknown key at the top", AGENT + "agent: []\n", 4, 1, "supervisors; did you mean 'agents'?"),
-    Broken("unknown key", AGENT + "    sytem_prompt: x\n", 4, 5, "did you mean 'system_prompt'?"),
+    Broken(
+        "unknown key at the top", AGENT + "agent: []\n", 4, 1, "Did you mean 'agents'? The keys are version, include"
+    ),
+    Broken("unknown key", AGENT + "    sytem_prompt: x\n", 4, 5, "Did you mean 'system_prompt'? The keys are id, "),
     Broken("id missing", "agents:\n  - model: rehearsal\n", 2, 5, "agents[0]: 'id' is missing"),
     Broken("id a number", "agents:\n  - id: 7\n    model: rehearsal\n", 2, 9, "reads as a number; put it in quotes"),
     Broken(
@@ -61,6 +63,9 @@ BROKEN = [
         "expected model: NAME, the model of 'openai'",
     ),
     Broken("unknown provider", "agents:\n  - {id: a, provider: opnai, model: m}\n", 2, 23, "did you mean 'openai'?"),
+    Broken(
+        "provider by its name", "agents:\n  - {id: a, provider: OpenAI, model: m}\n", 2, 23, "did you mean 'openai'?"
+    ),
     Broken("unknown prefix", "agents:\n  - {id: a, model: opnai:m}\n", 2, 20, "did you mean 'openai:m'?"),
     Broken("provider twice", "agents:\n  - {id: a, provider: openai, model: openai:m}\n", 2, 38, "write model: m"),
     Broken(
@@ -81,7 +86,7 @@ BROKEN = [
     Broken("limit a fraction", AGENT + "    max_iterations: 2.5\n", 4, 21, "must be a whole number, got 2.5"),
     Broken("limit a boolean", AGENT + "    max_turns: yes\n", 4, 16, "must be a whole number, got yes"),
     Broken("limit too small", AGENT + "    max_turns: 0\n", 4, 16, "'max_turns' must be at least 1, got 0"),
-    Broken("unknown setting", AGENT + "    settings: {temprature: 1}\n", 4, 16, "did you mean 'temperature'?"),
+    Broken("unknown setting", AGENT + "    settings: {temprature: 1}\n", 4, 16, "Did you mean 'temperature'? The keys"),
     Broken(
         "setting out of range", AGENT + "    settings: {top_p: 2}\n", 4, 23, "'settings.top_p' must be at most 1, got 2"
     ),
@@ -260,3 +265,10 @@ def test_a_key_in_the_wrong_place_is_not_in_the_error_text() -> None:
 
     assert "sk-secret" not in str(caught.value)
     assert "no key 'api_key'" in str(caught.value)
+
+
+def test_a_list_of_what_there_is_leaves_out_what_has_no_name() -> None:
+    with pytest.raises(SpecError) as caught:
+        load_spec_text("agents: [{id: a, model: rehearsal, sub_agents: [zz]}, {model: rehearsal}]")
+
+    assert "'zz' is defined nowhere in this spec; there are a\n" in str(caught.value)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 from understudy.actors.stores import MEMORY
 from understudy.calllog import CallLog
 from understudy.casting import cast_of
-from understudy.errors import ProtocolViolation, SpecChanged, UnderstudyError
+from understudy.errors import ProtocolViolation, SpecChanged, UnderstudyError, UnknownToken
 from understudy.models import ModelName
 from understudy.orchestration.port import Answer
 from understudy.outcomes import Approve, Decision, Outcome, Reject
@@ -204,6 +204,10 @@ def waiting_runner(arguments: argparse.Namespace, system: ActorSystem) -> str:
         )
     try:
         return system.runner_of(arguments.token)
+    except UnknownToken as error:
+        raise UsageMistake(
+            f"no paused run with this token in {arguments.store}. Check the token and the --store."
+        ) from error
     except ValueError as error:
         raise UsageMistake(str(error)) from error
 
