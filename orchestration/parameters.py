@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from typing import cast
 
 from understudy.messages import JsonValue
 
@@ -43,7 +44,7 @@ def checked_mapping(where: str, given: object) -> Mapping[str, JsonValue]:
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"{where}: parameters must be a mapping such as {{'topic': 'tides'}}, got {given!r}")
-    return given
+    return cast("Mapping[str, JsonValue]", given)
 
 
 def check_given(id: str, names: frozenset[str], given: Mapping[str, JsonValue]) -> None:

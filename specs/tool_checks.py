@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from understudy.asking import asks_user
 from understudy.orchestration.delegation import SubAgent, tool_name
@@ -89,7 +90,7 @@ def _check_changes(entry: Spot, found: ToolSource) -> Iterator[Problem]:
         return
     if not isinstance(found, Tool):
         yield entry.problem("a toolset takes no options here; its methods have them, by @tool(…)")
-    elif asks_user(found) or isinstance(found, SubAgent):
+    elif asks_user(cast("Tool[..., object]", found)) or isinstance(found, SubAgent):
         yield entry.problem("this takes no options: no call of it runs as a tool's do")
 
 
