@@ -229,15 +229,15 @@ class HttpModel(ABC):
         try:
             value = parse(reply.body, in_range=False)  # for a model may write such a number into its arguments
             hidden = embedded_failure(value, clean, provider=self.provider)
-            if hidden is None:
-                turn = self._decode(as_object(value, "the body"))
+            turn = self._decode(as_object(value, "the body")) if hidden is None else self._half(value)
         except WrongShape as error:
             raise not_json(outgoing, replace(reply, body=clean), str(error)) from None
         except ValueError as error:
             raise not_json(outgoing, replace(reply, body=clean), f"not JSON: {error}") from None
         if hidden is not None:
-            hidden.partial = self._half(value)
+            hidden.partial = turn
             raise hidden
+        assert turn is not None  # only beside an error may there be none
         if turn.finish_reason == "other":
             raise unfinished(turn, self.provider)
         return turn

@@ -377,16 +377,16 @@ def test_a_turn_that_did_not_come_to_a_good_end_is_an_error_with_what_came_of_it
     assert (error.partial.text, error.partial.usage) == (text or "", Usage(5 * sent, 2 * sent))
 
 
-@pytest.mark.parametrize(
-    ("provider", "body"),
-    [
-        ("gemini", {"candidates": [{"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL"}]}),
-        ("gemini", {"candidates": [{"content": {"parts": [{"text": "Half"}]}, "finishReason": "OTHER"}]}),
-        ("vertex", {"candidates": [{}]}),
-        ("anthropic", {"content": [], "stop_reason": None}),
-        ("openai", {"choices": [{"message": {"content": None}}]}),
-    ],
-)
+NO_TURNS: list[tuple[str, JsonValue]] = [
+    ("gemini", {"candidates": [{"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL"}]}),
+    ("gemini", {"candidates": [{"content": {"parts": [{"text": "Half"}]}, "finishReason": "OTHER"}]}),
+    ("vertex", {"candidates": [{}]}),
+    ("anthropic", {"content": [], "stop_reason": None}),
+    ("openai", {"choices": [{"message": {"content": None}}]}),
+]
+
+
+@pytest.mark.parametrize(("provider", "body"), NO_TURNS)
 def test_an_empty_or_misformed_turn_is_a_bad_reply_that_is_worth_a_retry(provider: str, body: JsonValue) -> None:
     with pytest.raises(BadReply) as caught:
         MAKERS[provider](Answers(ok(body)), "k").complete(HELLO)
