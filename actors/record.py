@@ -136,6 +136,7 @@ class Record(RunRecord):
         typed = self.agent.run_spec.output
         return RunContext(
             run_id=self.run_id,
+            parent_run_id=self.parent_run_id,
             agent_id=self.agent.id,
             input=self.input_text,
             session=session,

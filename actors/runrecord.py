@@ -157,7 +157,12 @@ class RunRecord(ABC):
         self.artifacts = Artifacts()
         """What tools returned that was too long for the model."""
         self.reply: Reply[Outcome[object]] = Reply()
-        self.story = Story(run_id, runner.id)
+        self.story = Story(run_id, runner.id, self.parent_run_id)
+
+    @property
+    def parent_run_id(self) -> str | None:
+        """Id of the run that this one was begun in; None outside of runs."""
+        return self.link.begun_in[-1] if self.link.begun_in else None
 
     # --- what each kind of runner has of its own
 

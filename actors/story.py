@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -87,17 +88,34 @@ class Listener(Protocol):
 class Story:
     """The facts of one run, in order. `note` from any thread; each listener reads at its own pace."""
 
-    __slots__ = ("_ended", "_listeners", "_lock", "facts", "first_seq", "run_id", "runner_id")
+    __slots__ = (
+        "_ended",
+        "_listeners",
+        "_lock",
+        "began",
+        "facts",
+        "first_seq",
+        "parent",
+        "run_id",
+        "runner_id",
+        "times",
+    )
 
-    def __init__(self, run_id: str, runner_id: str) -> None:
+    def __init__(self, run_id: str, runner_id: str, parent: str | None = None) -> None:
         self.run_id = run_id
         self.runner_id = runner_id
+        self.parent = parent
+        """Id of the run that this one was begun in; None outside of runs."""
+        self.began = time.monotonic()
+        """When the run began or went on, on the monotonic clock."""
         self.first_seq = 0
         """Number of the first event; above 0 if the run paused before. Set before the run goes on."""
         self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
         """Guards the order of the facts, the end, and the listeners."""
         self.facts: list[Fact] = []
         """Grows only; may be read without the lock. The last one of a run that is over is its ending."""
+        self.times: list[float] = []
+        """When each fact was noted, on the monotonic clock; it has the time before `facts` has the fact."""
         self._ended = False
         self._listeners: tuple[Listener, ...] = ()  # most runs have none
 
@@ -106,6 +124,7 @@ class Story:
         with self._lock:
             if self._ended:
                 return
+            self.times.append(time.monotonic())
             self.facts.append(fact)
             for listener in self._listeners:
                 listener.wake()
@@ -120,6 +139,7 @@ class Story:
         """Add the last fact; a second one is dropped."""
         with self._lock:
             if not self._ended:
+                self.times.append(time.monotonic())
                 self.facts.append(ending)
                 self._ended = True
                 for listener in self._listeners:

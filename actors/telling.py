@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 from understudy.events import (
     ChildFinished,
@@ -29,6 +29,8 @@ from .progress import Report
 from .reply import SLICE
 from .story import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Fact, Finished, Story
 
+TURN = ""
+"""Stands for the model's turn among run ids."""
 ENDINGS = (BaseException, Complete, Incomplete, NeedsApproval, NeedsInput)
 
 
@@ -58,8 +60,9 @@ def next_seq(story: Story, *, is_inner: bool) -> int:
     """
     under_way: set[str] = set()
     told = [fact for fact in tuple(story.facts) if not _is_late(fact, under_way)]
+    about: _About = {"run_id": story.run_id, "path": (), "parent_run_id": None}
     heard = [fact for fact in told if not (is_inner and isinstance(fact, ENDINGS))]
-    return story.first_seq + sum(1 for fact in heard for _ in _tell(fact, story.run_id, 0, ()))
+    return story.first_seq + sum(1 for fact in heard for _ in _tell(fact, 0, about))
 
 
 class _Reader:
@@ -72,7 +75,20 @@ class _Reader:
         inner: whether stories inside of this one are read too.
     """
 
-    __slots__ = ("_by_key", "_inner", "_inside", "_news", "_path", "_position", "_seq", "_story", "_under_way", "over")
+    __slots__ = (
+        "_about",
+        "_began",
+        "_by_key",
+        "_inner",
+        "_inside",
+        "_news",
+        "_path",
+        "_position",
+        "_seq",
+        "_story",
+        "_under_way",
+        "over",
+    )
 
     def __init__(self, story: Story, path: tuple[str, ...], news: _News, *, inner: bool) -> None:
         self._story = story
@@ -81,6 +97,9 @@ class _Reader:
         self._inner = inner
         self._position = 0
         self._seq = story.first_seq
+        self._about: _About = {"run_id": story.run_id, "path": path, "parent_run_id": story.parent}
+        self._began: dict[str, float] = {}
+        """Run id, or `TURN` -> when a run inside, or the model's turn, began."""
         self._under_way: set[str] = set()
         """Ids of the calls that have begun and not ended."""
         self._inside: dict[_Reader, None] = {}
@@ -107,16 +126,33 @@ class _Reader:
         """Tell what is there and was not told yet."""
         facts = self._story.facts
         while not self.over and self._position < len(facts):
-            fact = facts[self._position]
+            fact, at = facts[self._position], self._story.times[self._position]
             self._position += 1
             if _is_late(fact, self._under_way):
                 continue
             yield from self._before(fact)
             if not isinstance(fact, ENDINGS) or len(self._path) == 1:
-                for event in _tell(fact, self._story.run_id, self._seq, self._path):
+                for event in _tell(fact, self._seq, self._about, self._duration(fact, at)):
                     self._seq += 1
                     yield event
             yield from self._after(fact)
+
+    def _duration(self, fact: Fact, at: float) -> float:
+        """Return how long it took what ends with a fact; noted are the beginnings."""
+        match fact:
+            case ChildBegan(run_id=key):
+                self._began[key] = at
+            case ChildEnded(child=ChildBegan(run_id=key)):
+                return at - self._began.pop(key, at)
+            case (int(), ModelTurn()):
+                return at - self._began.pop(TURN, at)
+            case int():
+                self._began[TURN] = at
+            case _ if isinstance(fact, ENDINGS):
+                return at - self._story.began
+            case _:
+                pass
+        return 0.0
 
     def _before(self, fact: Fact) -> Iterator[Event]:
         """Tell to its end what ends with a fact: nothing of it comes later."""
@@ -186,27 +222,35 @@ def _is_late(fact: Fact, under_way: set[str]) -> bool:
     return False
 
 
-def _tell(fact: Fact, run_id: str, seq: int, path: tuple[str, ...]) -> Iterator[Event]:
+class _About(TypedDict):
+    """What all events of a run say."""
+
+    run_id: str
+    path: tuple[str, ...]
+    parent_run_id: str | None
+
+
+def _tell(fact: Fact, seq: int, about: _About, duration: float = 0.0) -> Iterator[Event]:
     match fact:
         case ChildBegan() | ChildEnded():
-            yield _of_child(fact, run_id, seq, path)
+            yield _of_child(fact, seq, about, duration)
         case Delegated():
             pass  # what it is the run of has been told
         case Conflict(keys):
-            yield SessionConflict(keys=keys, run_id=run_id, seq=seq, path=path)
+            yield SessionConflict(keys=keys, seq=seq, **about)
         case Diverged():
-            yield ConversationDiverged(messages=int(fact), run_id=run_id, seq=seq, path=path)
+            yield ConversationDiverged(messages=int(fact), seq=seq, **about)
         case int():
-            yield TurnStarted(turn=fact, run_id=run_id, seq=seq, path=path)
+            yield TurnStarted(turn=fact, seq=seq, **about)
         case ToolCall():
-            yield ToolStarted(call=fact, run_id=run_id, seq=seq, path=path)
+            yield ToolStarted(call=fact, seq=seq, **about)
         case Report(call, text, done, total):
-            yield ToolProgress(call=call, text=text, done=done, total=total, run_id=run_id, seq=seq, path=path)
+            yield ToolProgress(call=call, text=text, done=done, total=total, seq=seq, **about)
         case (int() as turn, ModelTurn() as response):
             if response.text:
-                yield TextDelta(text=response.text, run_id=run_id, seq=seq, path=path)
+                yield TextDelta(text=response.text, seq=seq, **about)
                 seq += 1
-            yield TurnFinished(turn=turn, response=response, run_id=run_id, seq=seq, path=path)
+            yield TurnFinished(turn=turn, response=response, duration=duration, seq=seq, **about)
         case Finished(call, result, error, duration, attempts):
             yield ToolFinished(
                 call=call,
@@ -214,17 +258,16 @@ def _tell(fact: Fact, run_id: str, seq: int, path: tuple[str, ...]) -> Iterator[
                 error=error,
                 duration=duration,
                 attempts=attempts,
-                run_id=run_id,
                 seq=seq,
-                path=path,
+                **about,
             )
         case BaseException():
-            yield RunFailed(error=fact, run_id=run_id, seq=seq, path=path)
+            yield RunFailed(error=fact, duration=duration, seq=seq, **about)
         case _:
-            yield RunFinished(outcome=fact, run_id=run_id, seq=seq, path=path)
+            yield RunFinished(outcome=fact, duration=duration, seq=seq, **about)
 
 
-def _of_child(fact: ChildBegan | ChildEnded, run_id: str, seq: int, path: tuple[str, ...]) -> Event:
+def _of_child(fact: ChildBegan | ChildEnded, seq: int, about: _About, duration: float) -> Event:
     child = fact if isinstance(fact, ChildBegan) else fact.child
     position, runner_id, child_run_id, task = child.position, child.runner_id, child.run_id, child.task
     if isinstance(fact, ChildBegan):
@@ -233,9 +276,8 @@ def _of_child(fact: ChildBegan | ChildEnded, run_id: str, seq: int, path: tuple[
             runner_id=runner_id,
             child_run_id=child_run_id,
             task=task,
-            run_id=run_id,
             seq=seq,
-            path=path,
+            **about,
         )
     return ChildFinished(
         position=position,
@@ -244,7 +286,7 @@ def _of_child(fact: ChildBegan | ChildEnded, run_id: str, seq: int, path: tuple[
         task=task,
         outcome=None if isinstance(fact.ending, BaseException) else fact.ending,
         error=fact.ending if isinstance(fact.ending, BaseException) else None,
-        run_id=run_id,
+        duration=duration,
         seq=seq,
-        path=path,
+        **about,
     )

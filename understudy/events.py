@@ -20,6 +20,8 @@ class _Event:
     """Position among the events of the run that `run_id` names, from 0, without gaps; it goes on after a pause."""
     path: tuple[str, ...] = ()
     """Ids of the runners from the one whose handle tells it to the one whose run it is of, both included."""
+    parent_run_id: str | None = None
+    """Id of the run that this one was begun in: the group's, the lead's, or that of a tool which began it; None outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class TurnFinished(_Event):
 
     turn: int
     response: ModelTurn
+    duration: float = field(default=0.0, compare=False)
+    """Seconds from the beginning of the call until its answer was taken, with what callbacks, criteria and validators did to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,8 @@ class ChildFinished(_Event):
     task: str = ""
     outcome: Outcome[object] | None = None
     error: BaseException | None = None
+    duration: float = field(default=0.0, compare=False)
+    """Seconds it ran, since it began or went on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +126,8 @@ class RunFinished(_Event):
     """The run ended, or paused, with an outcome. The last event."""
 
     outcome: Outcome[object]
+    duration: float = field(default=0.0, compare=False)
+    """Seconds the run took, since it began or went on, with its time in line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +135,8 @@ class RunFailed(_Event):
     """The run ended with an error. The last event."""
 
     error: BaseException
+    duration: float = field(default=0.0, compare=False)
+    """As of `RunFinished`."""
 
 
 Event: TypeAlias = (

@@ -188,6 +188,7 @@ class RunContext:
         "deps",
         "input",
         "iterations",
+        "parent_run_id",
         "run_id",
         "scope",
         "session",
@@ -210,8 +211,10 @@ class RunContext:
         iterations: int = 0,
         continues: int = 0,
         answer_tool: str = "",
+        parent_run_id: str | None = None,
     ) -> None:
         self.answer_tool = answer_tool
+        self.parent_run_id = parent_run_id
         self.turns = turns
         self.iterations = iterations
         self.continues = continues

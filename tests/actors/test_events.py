@@ -188,3 +188,57 @@ def test_an_interrupt_that_wakes_nobody_is_seen_by_who_waits_for_events() -> Non
         gate.set()
         interrupting.join(WAIT)
     handle.result(WAIT)
+
+
+def test_events_tell_how_long_turns_children_and_the_run_took() -> None:
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        scope = us.current_scope()
+        assert scope is not None
+        scope.sleep(0.05)
+        return says("ok")
+
+    line = us.SequentialAgent("line", [us.Agent("slow", model=FunctionModel(answer))])
+    handle = line.submit("go")
+
+    live, late = list(handle.events(inner=True)), list(handle.events(inner=True))
+
+    (turn,) = [event.duration for event in live if isinstance(event, us.TurnFinished)]
+    (child,) = [event.duration for event in live if isinstance(event, us.ChildFinished)]
+    (run,) = [event.duration for event in live if isinstance(event, us.RunFinished)]
+    assert 0.05 <= turn <= child <= run < WAIT
+    assert [getattr(event, "duration", None) for event in late] == [getattr(event, "duration", None) for event in live]
+
+
+def test_a_run_that_fails_tells_how_long_it_took() -> None:
+    *_, last = scripted(us.RateLimited("no")).submit("go").events()
+
+    assert isinstance(last, us.RunFailed) and 0.0 < last.duration < WAIT
+
+
+def test_events_name_the_run_that_theirs_was_begun_in() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    def prompt(context: us.RunContext) -> str:
+        seen.append((context.run_id, context.parent_run_id))
+        return "Be brief."
+
+    clerk = us.Agent("clerk", model=FunctionModel(lambda _: says("ok")), system_prompt=prompt)
+
+    @us.tool
+    def ask_clerk() -> str:
+        """Ask."""
+        inner = clerk.submit("go")
+        inner.result(WAIT)
+        own.extend(inner.events())
+        return ""
+
+    own: list[us.Event] = []
+    lead = scripted(calls("ask_clerk"), says("ok"), tools=[ask_clerk])
+    handle = us.SequentialAgent("line", [lead]).submit("go")
+    events = list(handle.events(inner=True))
+
+    lead_run = next(event.run_id for event in events if event.path == ("line", "clerk"))
+    assert {event.parent_run_id for event in events if event.run_id == handle.run_id} == {None}
+    assert {event.parent_run_id for event in events if event.run_id == lead_run} == {handle.run_id}
+    assert {event.parent_run_id for event in own} == {lead_run}
+    assert seen == [(own[0].run_id, lead_run)]
