@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol, cast
+from typing import Protocol
 
 from understudy.orchestration.supervision import DIRECTIVES, Directive, Restart, RestartBudget, Strategy, decide
 from understudy.system_events import ActorBackedOff, Escalated
@@ -131,8 +131,9 @@ class Family:
             return "restart"
         try:
             wanted: object = self._strategy.decider(error)
-            if isinstance(wanted, str) and wanted in DIRECTIVES:
-                return cast("Directive", wanted)
+            for directive in DIRECTIVES:
+                if isinstance(wanted, str) and wanted == directive:
+                    return directive
             expected = ", ".join(DIRECTIVES)
             log.error("%s: the failure escalates: its decider must return %s; got %r", self.name, expected, wanted)
         except BaseException:  # also SystemExit, which would end this actor's thread before anything is decided

@@ -20,7 +20,7 @@ JITTER = 0.2  # Share of a backoff that chance may take off, so that actors that
 
 Directive: TypeAlias = Literal["resume", "restart", "stop", "escalate"]
 Restart: TypeAlias = Literal["permanent", "transient", "temporary"]
-DIRECTIVES = get_args(Directive)
+DIRECTIVES: tuple[Directive, ...] = get_args(Directive)
 M = TypeVar("M")
 
 
