@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Union, cast, get_args, get_origin
 
 from understudy.isolation import asks_for_deps
 from understudy.messages import JsonObject, ToolSpec
@@ -133,13 +133,14 @@ def _parameters_of(function: Callable[..., object], name: str) -> list[inspect.P
     """Return what a caller may pass; what a partial has bound by name is not the model's to say."""
     if not isinstance(function, functools.partial):
         return list(inspect.signature(function).parameters.values())
+    given = cast("functools.partial[object]", function)
     try:
-        found = inspect.signature(function).parameters
+        found = inspect.signature(given).parameters
     except ValueError:
         raise TypeError(
             f"tool {name!r}: functools.partial has bound arguments that its function does not take"
         ) from None
-    return [parameter for parameter in found.values() if parameter.name not in function.keywords]
+    return [parameter for parameter in found.values() if parameter.name not in given.keywords]
 
 
 def without_partial(function: Callable[..., object]) -> Callable[..., object]:

@@ -106,7 +106,7 @@ class Tool(Generic[P, R_co]):
         inner = without_partial(function)
         self.name = _checked_name(_name_of(inner) if name is None else name)
         where = f"tool {self.name!r}"
-        if isinstance(inner, Tool) and inner is not function:
+        if inner is not function and _is_tool(inner):
             raise TypeError(
                 f"{where} is made of a functools.partial of a tool, whose options would be lost; list the partial by "
                 "itself, or make the tool of a partial of the plain function"
@@ -270,13 +270,27 @@ class Tool(Generic[P, R_co]):
     def __reduce__(self) -> str | tuple[object, ...]:
         if inspect.ismethod(self._function):
             return (getattr, (self._function.__self__, self._function.__name__))
-        if isinstance(self._function, functools.partial):
-            return (functools.partial(Tool, **self._options()), (self._function,))
+        function: object = self._function
+        if type(function) is functools.partial:
+            make: Callable[..., object] = functools.partial(Tool[..., object], **self._options())
+            return (make, (cast(object, function),))
         # By name, as functions are: the other process imports the module and finds the same tool.
         return (_find, (self.__module__, self.__qualname__))
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
+
+
+def _is_tool(given: object) -> bool:
+    return isinstance(given, Tool)
+
+
+def _of_partial(given: functools.partial[object]) -> ToolLike:
+    """Return the tool of a partial of a tool, with the options of that one; else the partial itself."""
+    inner: object = given.func
+    if not isinstance(inner, Tool):
+        return given
+    return cast("Tool[..., object]", inner).with_bound(*given.args, **given.keywords)
 
 
 def _name_of(function: Callable[..., object]) -> object:
@@ -319,9 +333,7 @@ def as_tool(given: ToolLike) -> Tool[..., object]:
             are to run in another process, which could not find it.
     """
     if isinstance(given, functools.partial):
-        inner = cast("functools.partial[object]", given)
-        if isinstance(inner.func, Tool):
-            given = cast("Tool[..., object]", inner.func).with_bound(*inner.args, **inner.keywords)
+        given = _of_partial(cast("functools.partial[object]", given))
     # narrowing loses the parameter
     made = cast("Tool[..., object]", given) if isinstance(given, Tool) else Tool(given)
     if made.signature.receiver is not None and not made.is_bound and made.toolset is None:

@@ -419,8 +419,8 @@ def _tool(*, caller: bool, timeout: float | None) -> Tool[..., object]:
 
 
 def test_each_call_in_line_has_its_own_time_after_that_of_those_before() -> None:
-    line = [(True, 1.0), (False, 5.0), (True, 2.0), (False, None)]
-    endless = [(True, None), (True, 1.0), (False, 1.0)]
+    line: list[tuple[bool, float | None]] = [(True, 1.0), (False, 5.0), (True, 2.0), (False, None)]
+    endless: list[tuple[bool, float | None]] = [(True, None), (True, 1.0), (False, 1.0)]
 
     def due(calls: list[tuple[bool, float | None]], *begun: float) -> list[float | None]:
         deadlines = Deadlines()
