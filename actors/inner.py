@@ -17,6 +17,7 @@ from understudy.outcomes import Complete, Incomplete, Outcome
 from understudy.scope import Scope
 from understudy.session import SessionOverlay
 
+from .errorfacts import describe
 from .reasons import named
 from .runrecord import RunRecord
 from .saving import saved_run
@@ -116,10 +117,12 @@ def saved_inner(child: RunRecord) -> str:
 
 def unfinished(child: RunRecord, outcome: Incomplete) -> UnfinishedRun:
     """Make the error of a child that stopped short of its end."""
-    return UnfinishedRun(
+    error = UnfinishedRun(
         f"{named(child.runner)} stopped, as {outcome.completion_reason}; it said last: {outcome.last_text}",
         run_id=child.run_id,
     )
+    describe(child, error)
+    return error
 
 
 def told_children(record: GroupRecord) -> tuple[Outcome[object] | BaseException, ...]:

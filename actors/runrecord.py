@@ -315,6 +315,10 @@ class RunRecord(ABC):
         given = self.options.session
         if given is not None and isinstance(given, SessionState):
             safely(self, self._hand_back, given)
+        if isinstance(ending, BaseException):
+            from .errorfacts import describe  # it knows the kinds of records, which are made of this one
+
+            safely(self, describe, self, ending)
         # First: whoever reads the token in the last event may go on with the run, under the same id.
         safely(self, self.runs.ended, self)
         safely(self, self.story.end, ending)

@@ -6,13 +6,25 @@ from understudy.messages import Message
 from understudy.outcomes import Complete, Incomplete
 from understudy.prices import in_dollars
 
+from .calls import error_result
 from .spec import RunSpec
 from .state import RunState
+
+RUN_ENDED = "Not run to its end: the run ended first."
 
 
 def new_messages(state: RunState) -> tuple[Message, ...]:
     """Return what the run added to the history, its input first."""
     return tuple(state.messages[state.start :])
+
+
+def messages_so_far(state: RunState) -> tuple[Message, ...]:
+    """Return what a run that ended here added to the history; calls without a result are answered as not run to their end."""
+    added, round_ = new_messages(state), state.round
+    if round_ is None:
+        return added
+    found = [round_.results.get(call.id) or error_result(call, "not_run", RUN_ENDED) for call in round_.calls]
+    return (*added, Message("user", tuple(found)))
 
 
 def outcome_of(spec: RunSpec, state: RunState) -> Complete[str] | Incomplete:

@@ -38,31 +38,72 @@ Every argument but the message has a default, so each error survives `copy` and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, TypeVar, cast
 
-if TYPE_CHECKING:
-    from understudy.messages import ModelTurn
+from understudy.messages import NO_USAGE, JsonValue, Message, ModelTurn, Usage
+
+E = TypeVar("E", bound="UnderstudyError")
+_NO_VALUES: Mapping[str, JsonValue] = MappingProxyType({})
 
 
 class UnderstudyError(Exception):
     """The root: catch it to catch everything that understudy raises on its own account.
 
+    The last four attributes are filled in when the error ends a run; they tell of the run that was called.
+
     Attributes:
         retries_used_up: whether what raised it has tried again as often as it may. A layer above tries it again only
             if it names the error.
+        path: ids of the runners from the outermost one to the one that failed, both included.
+        messages: what the run added to the history until then, as an outcome has it; calls that did not end have an error
+            as their result, so that it can be given as `history=`. Of a group: what the child that failed had.
+        usage: tokens of all model calls until then, those of runs inside included.
+        session: the session's values until then. Of a group: those that the child that failed had. A copy that goes to
+            another process is without the values that cannot be pickled.
     """
 
     retries_used_up: bool = False
+    path: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+    usage: Usage = NO_USAGE
+    session: Mapping[str, JsonValue] = _NO_VALUES
 
     def __reduce__(self) -> tuple[object, ...]:
         # `BaseException` pickles positional arguments only; the attributes travel as state.
-        return (_revive, (type(self), self.args, self.__dict__.copy()))
+        return (_revive, (type(self), self.args, _portable(self.__dict__)))
+
+    def __copy__(self) -> Self:
+        return _revive(type(self), self.args, self.__dict__)
 
 
-def _revive(cls: type[UnderstudyError], args: tuple[object, ...], state: dict[str, object]) -> UnderstudyError:
+def _portable(state: dict[str, object]) -> dict[str, object]:
+    """Return the attributes without values of users that cannot go to another process."""
+    session = state.get("session")
+    if session is None:
+        return state.copy()
+    values = cast("Mapping[str, JsonValue]", session)
+    return {**state, "session": {key: value for key, value in values.items() if _pickles(value)}}
+
+
+def _pickles(value: object) -> bool:
+    import pickle  # few errors go anywhere
+
+    try:
+        pickle.dumps(value)
+    except Exception:  # noqa: BLE001 (whatever a user's object raises)
+        return False
+    return True
+
+
+def _revive(cls: type[E], args: tuple[object, ...], state: dict[str, object]) -> E:
     error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(state)
+    notes = state.get("__notes__")
+    if isinstance(notes, list):
+        error.__notes__ = list(cast("list[str]", notes))  # else a note on the one would be one on the other
     return error
 
 
@@ -393,10 +434,30 @@ def had_its_retries(error: BaseException) -> bool:
     return any(isinstance(each, UnderstudyError) and each.retries_used_up for each in (error, cause_of(error)))
 
 
+class PlaceNote(str):
+    """The note on an error that says which runner failed, with which model, and where it stands.
+
+    Attributes:
+        path: ids of the runners from the outermost one to it.
+    """
+
+    path: tuple[str, ...] = ()
+
+
+def place_note(error: BaseException) -> PlaceNote | None:
+    """Return the note that says where an error comes from; None if its message does, or nobody has noted it."""
+    notes = getattr(error, "__notes__", None)
+    return next((note for note in notes if isinstance(note, PlaceNote)), None) if isinstance(notes, list) else None
+
+
 def in_words(error: BaseException) -> str:
-    """Return the error's type, message and notes; the message is made by code of a user's, and may fail in its turn."""
+    """Return the error's type, message and notes, but not where it comes from, which is told besides.
+
+    The message is made by code of a user's, and may fail in its turn.
+    """
     name = type(error).__name__
     try:
-        return "; ".join([f"{name}: {error}", *map(str, getattr(error, "__notes__", ()))])
+        notes = [str(note) for note in getattr(error, "__notes__", ()) if not isinstance(note, PlaceNote)]
+        return "; ".join([f"{name}: {error}", *notes])
     except BaseException:  # noqa: BLE001 (whatever a user's __str__ raises, and that may be an exit)
         return f"{name} (it has no message that can be shown)"

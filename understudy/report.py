@@ -17,6 +17,7 @@ from understudy.errors import (
     RunTimedOut,
     SpecError,
     UnderstudyError,
+    place_note,
 )
 from understudy.messages import JsonValue, ToolCall
 from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause
@@ -71,6 +72,8 @@ def _outcome_report(outcome: Outcome[object]) -> Report:
 def _error_report(error: BaseException, again: str) -> Report:
     kind = "cancelled" if status_of(error) == INTERRUPTED else "error"
     told: Report = {"type": type(error).__name__, "message": explain(error, again)}
+    if isinstance(error, UnderstudyError) and error.path:
+        told["path"] = list(error.path)
     report: Report = {"outcome": kind, "text": None, "error": told}
     if isinstance(error, RunError) and error.token:
         report["token"] = error.token
@@ -229,7 +232,8 @@ def explain(error: BaseException, again: str = SPEC) -> str:
     if isinstance(error, BaseExceptionGroup):
         causes = cast("BaseExceptionGroup[BaseException]", error).exceptions
         hints += [f"\n  {one_line(explain(one))}" for one in causes]
-    return f"{name}{error}{''.join(hints)}"
+    place = place_note(error)
+    return f"{name}{'' if place is None else f'{place}: '}{error}{''.join(hints)}"
 
 
 WIDEST = 100  # Characters of a line of progress; what is longer is cut, not wrapped.

@@ -365,9 +365,10 @@ def test_an_abort_ends_the_run_with_its_message_and_its_callbacks_name(moment: s
     watcher = Watcher("Curfew", **{moment: always(us.Abort("The shop is closed."))})
     agent = watched(calls("look", sku="A"), says("ok"), by=watcher)
 
-    with pytest.raises(us.CallbackAbort, match=r"^The shop is closed\.$") as caught:
+    with pytest.raises(us.CallbackAbort) as caught:
         agent.run("go")
 
+    assert str(caught.value) == "The shop is closed."
     assert caught.value.callback == "Curfew"
     assert caught.value.run_id
     assert ran == ([{"sku": "A"}] if moment == "after_tool_call" else [])

@@ -28,6 +28,7 @@ from understudy.actors.runs import Runs
 from understudy.actors.slots import Slots
 from understudy.actors.story import Story
 from understudy.actors.tokens import Tokens
+from understudy.actors.waiting import graph
 from understudy.actors.watchdog import Watchdog
 from understudy.artifacts import Artifacts
 from understudy.handles import RunHandle
@@ -170,7 +171,6 @@ REPLACED: list[tuple[Any, str]] = [
     (Runs, "_tell_crashed"),
     (Moments, "tell"),
     (Moments, "replaced"),
-    (GroupRecord, "_dismiss"),
     (GroupRecord, "lay_changes"),
     (GroupDriver, "_complete"),
     (GroupDriver, "_report"),
@@ -187,6 +187,7 @@ REPLACED: list[tuple[Any, str]] = [
 
 FOLLOWED: list[tuple[Any, str]] = [
     (Runs, "ended"),
+    (GroupRecord, "_dismiss"),
     (Watchdog, "unwatch"),
     (Conversations, "leave"),
     (Lease, "end"),
@@ -349,6 +350,7 @@ def _end_with(
                 eventually(lambda: was_told(log, error), f"{name}: somebody is told of {fault}")
         eventually(lambda: system.in_flight == 0, f"{name}: nothing is under way")
         assert system.health().runs == (), name
+        eventually(lambda: len(graph) == 0, f"{name}: no wait is left in the graph")
         after = us.Agent("after", model=FunctionModel(answers), memory=store)
         assert finished(after.submit("go", system=system, **IN_TALK).result(BOUND)).text == "ok", name
 

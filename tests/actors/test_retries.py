@@ -167,7 +167,7 @@ def test_an_error_that_is_named_stands_as_it_is_when_the_run_has_no_retries(syst
     with left(1), pytest.raises(us.RateLimited, match="attempt 2") as caught:
         ref.run("hi")
 
-    assert caught.value.__notes__ == [NO_RETRIES_LEFT]
+    assert caught.value.__notes__ == [NO_RETRIES_LEFT, "agent 'clerk' (FunctionModel)"]
     assert len(asked) == 2
 
 

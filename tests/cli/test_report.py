@@ -7,14 +7,19 @@ import json
 import pytest
 
 from understudy import (
+    Agent,
     Complete,
     Incomplete,
+    ModelRequest,
+    ModelTurn,
     NeedsApproval,
     NeedsInput,
     Outcome,
+    ProviderError,
     RateLimited,
     RunCancelled,
     RunTimedOut,
+    SequentialAgent,
     SpecError,
     ToolCall,
     ToolFinished,
@@ -35,6 +40,7 @@ from understudy.report import (
     shown_call,
     status_of,
 )
+from understudy.testing import FunctionModel
 
 LOOK = ToolCall("c1", "look", {"sku": "A-113"})
 
@@ -140,3 +146,21 @@ def test_the_closing_line_says_what_a_run_took() -> None:
 def test_a_line_that_ends_in_a_colon_is_shown_with_the_next() -> None:
     assert one_line("3 lines:\n\n  first\nsecond") == "3 lines: first"
     assert one_line("3 lines:") == "3 lines:"
+
+
+def test_an_error_says_which_agent_failed_with_which_model_and_where() -> None:
+    def no_such_model(request: ModelRequest) -> ModelTurn:
+        raise ProviderError("HTTP 404: The model 'gpt-99' does not exist", status=404)
+
+    class Hosted(FunctionModel):
+        provider = "openai"
+        model = "gpt-99"
+
+    agent = Agent("a", model=Hosted(no_such_model))
+    alone, inside = agent.submit("go").exception(10), SequentialAgent("seq", [agent]).submit("go").exception(10)
+
+    assert alone is not None and inside is not None
+    words = "HTTP 404: The model 'gpt-99' does not exist"
+    assert for_people(alone) == ("", f"understudy: ProviderError: agent 'a' (openai:gpt-99): {words}")
+    assert explain(inside) == f"ProviderError: agent 'a' (openai:gpt-99), path seq > a: {words}"
+    assert json.loads(as_json(inside, CallLog()))["error"]["path"] == ["seq", "a"]

@@ -1,0 +1,64 @@
+"""What an error tells of the run that it ended: where it comes from, and what the run had until then."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from understudy.errors import CircularAgentCall, DisallowedAgentCall, PlaceNote, UnderstudyError, place_note
+from understudy.models import name_of
+from understudy.orchestration.reports import messages_so_far
+from understudy.session import lasting
+
+from .actorcell import ActorCell
+from .record import Record
+
+if TYPE_CHECKING:
+    from .runrecord import RunRecord
+
+
+def describe(record: RunRecord, error: BaseException) -> None:
+    """Write on an error what it ended; when nobody drives the run any more, and before anybody hears of its end.
+
+    An error that came from a run inside of this one keeps what says where. One object may end several runs, so nothing is
+    added that stands there already.
+    """
+    own = tuple([link.runner.id for link in record.ancestry if not isinstance(link.runner, ActorCell)])
+    note = place_note(error)
+    came_from_inside = note is not None and len(note.path) > len(own) and note.path[: len(own)] == own
+    if isinstance(error, UnderstudyError):
+        _tell_what_there_was(record, error, came_from_inside)
+        if not came_from_inside and not isinstance(error, (CircularAgentCall, DisallowedAgentCall)):
+            error.path = own  # these two say by it who would wait for whom
+    if not came_from_inside:
+        _note_place(record, error, own, note)
+
+
+def _tell_what_there_was(record: RunRecord, error: UnderstudyError, came_from_inside: bool) -> None:
+    error.usage = record.account.spending.usage
+    if isinstance(record, Record):
+        error.messages = () if record.machine is None else messages_so_far(record.machine.state)
+        error.session = lasting(record.session)
+    elif not came_from_inside:  # a group says nothing itself
+        error.messages = ()
+        error.session = lasting(record.session)
+
+
+def _note_place(record: RunRecord, error: BaseException, path: tuple[str, ...], before: PlaceNote | None) -> None:
+    if before is not None:
+        error.__notes__.remove(before)
+    id = record.runner.id
+    who = f"agent {id!r} ({name_of(record.agent.current_model)})" if isinstance(record, Record) else repr(id)
+    if len(path) > 1:
+        who = f"{who}, path {' > '.join(path)}"
+    elif repr(id) in _message_of(error):
+        return
+    note = PlaceNote(who)
+    note.path = path
+    error.add_note(note)
+
+
+def _message_of(error: BaseException) -> str:
+    with contextlib.suppress(BaseException):  # it is made by code of a user's
+        return str(error)
+    return ""
