@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future as StandardFuture
 from typing import Literal, TypeVar, overload
 
+from understudy.errors import joined
 from understudy.handles import Future
 from understudy.outcomes import Incomplete, NeedsApproval, NeedsInput
 
@@ -69,7 +70,7 @@ def first(futures: Iterable[Member[V]], *, timeout: float | None = None) -> Futu
             `TimeoutError` has the errors so far as its cause.
 
     Returns:
-        A future whose error, when all fail, is an `ExceptionGroup` of all errors, in the order of `futures`.
+        A future whose error, when all fail, is a `SeveralErrors` of all errors, in the order of `futures`.
 
     Raises:
         TypeError: something in `futures` is no future.
@@ -178,12 +179,12 @@ class _FirstSuccess(_Endings[V, V]):
         if paused:
             return Value(paused[0])
         errors = self._errors()
-        return Failure(BaseExceptionGroup(f"none of {_futures(len(errors))} succeeded", errors))
+        return Failure(joined(f"none of {_futures(len(errors))} succeeded", errors))
 
     def lapse(self, error: TimeoutError) -> Ending[V]:
         errors = self._errors()
         if errors:
-            error.__cause__ = BaseExceptionGroup(f"{_futures(len(errors))} failed before", errors)
+            error.__cause__ = joined(f"{_futures(len(errors))} failed before", errors)
         return Failure(error)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from understudy.errors import SeveralErrors
 from understudy.messages import Part
 from understudy.outcomes import Complete
 
@@ -52,7 +53,7 @@ class ParallelRun(PlainRun):
         if len(self._failed) < len(self._state.children):
             return None
         what = "no child of {!r} succeeded" if self._spec.merge == "first" else "every child of {!r} failed"
-        return ExceptionGroup(what.format(self._spec.runner_id), self._failures())
+        return SeveralErrors(what.format(self._spec.runner_id), self._failures())
 
     def _outcome(self) -> Complete[str] | None:
         if self._spec.merge == "first":

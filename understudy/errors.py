@@ -20,6 +20,7 @@
     │   ├── DisallowedAgentCall         a sub-agent's lists forbid the run
     │   ├── RunCancelled
     │   ├── RunTimedOut
+    │   ├── SeveralErrors               all that could have succeeded failed; an ExceptionGroup too
     │   ├── UnfinishedRun               `.text` was read of a run that waits
     │   ├── ProtocolViolation           a machine was driven out of order
     │   ├── SpecChanged                 a saved run belongs to another definition
@@ -38,7 +39,7 @@ Every argument but the message has a default, so each error survives `copy` and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar, cast
 
@@ -61,7 +62,7 @@ class UnderstudyError(Exception):
             as their result, so that it can be given as `history=`. Of a group: what the child that failed had.
         usage: tokens of all model calls until then, those of runs inside included.
         session: the session's values until then. Of a group: those that the child that failed had. A copy that goes to
-            another process is without the values that cannot be pickled.
+            another process is without the values that are no JSON.
     """
 
     retries_used_up: bool = False
@@ -84,17 +85,15 @@ def _portable(state: dict[str, object]) -> dict[str, object]:
     if session is None:
         return state.copy()
     values = cast("Mapping[str, JsonValue]", session)
-    return {**state, "session": {key: value for key, value in values.items() if _pickles(value)}}
+    return {**state, "session": {key: value for key, value in values.items() if _is_plain(value)}}
 
 
-def _pickles(value: object) -> bool:
-    import pickle  # few errors go anywhere
-
-    try:
-        pickle.dumps(value)
-    except Exception:  # noqa: BLE001 (whatever a user's object raises)
-        return False
-    return True
+def _is_plain(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, cast("Sequence[object]", value)))
+    if isinstance(value, dict):
+        return all(map(_is_plain, cast("dict[str, object]", value).values()))
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def _revive(cls: type[E], args: tuple[object, ...], state: dict[str, object]) -> E:
@@ -351,6 +350,42 @@ class RunTimedOut(RunError):
 
 class UnfinishedRun(RunError):
     """`.text` or `.output` was read of an outcome that waits for something."""
+
+
+class SeveralErrors(RunError, ExceptionGroup[Exception]):
+    """All that could have succeeded failed: the children of a parallel group, or the futures given to `first`.
+
+    It is an `ExceptionGroup` too, so that `except*` finds what it holds.
+
+    Attributes:
+        exceptions: the errors, in order. After the group went on in another process, those from before have lost all but
+            their words.
+    """
+
+    def __new__(cls, message: str, errors: Sequence[Exception] = (), *, run_id: str = "", token: str = "") -> Self:
+        # A group is never empty: of what was saved as text, the words alone are left.
+        return super().__new__(cls, message, tuple(errors) or (RunError(message),))
+
+    def __init__(self, message: str, errors: Sequence[Exception] = (), *, run_id: str = "", token: str = "") -> None:
+        super().__init__(message, run_id=run_id, token=token)
+        self.args = (message, self.exceptions)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def derive(self, excs: Sequence[Any], /) -> Any:
+        """Return an error like this one that holds some of its errors; for `except*`, `split` and `subgroup`."""
+        made = SeveralErrors(self.message, excs)
+        made.__dict__.update({name: value for name, value in vars(self).items() if name != "__notes__"})
+        return made
+
+
+def joined(message: str, errors: Sequence[BaseException]) -> BaseException:
+    """Return one error that holds several: `SeveralErrors`, unless an exit or a Ctrl-C is among them."""
+    exceptions = [error for error in errors if isinstance(error, Exception)]
+    if len(exceptions) == len(errors):
+        return SeveralErrors(message, exceptions)
+    return BaseExceptionGroup(message, errors)
 
 
 class ProtocolViolation(RunError):

@@ -199,10 +199,13 @@ def test_if_all_fail_that_are_collected_the_group_fails_of_all_of_it(system: us.
     errors = [us.RateLimited("slow down", retry_after=7.0), us.BadReply("what?")]
     group = us.ParallelAgent("p", [failing(str(n), error) for n, error in enumerate(errors)], on_error="collect")
 
-    with pytest.raises(ExceptionGroup) as caught:
-        group.run("x", system=system)
+    with pytest.raises(us.SeveralErrors, match="every child of 'p' failed") as caught:
+        us.SequentialAgent("s", [group]).run("x", system=system)
 
     assert set(caught.value.exceptions) == set(errors)
+    assert caught.value.path == ("s", "p")
+    assert {error.path for error in errors} == {("s", "p", "0"), ("s", "p", "1")}
+    assert caught.value.run_id
 
 
 def test_the_first_to_succeed_is_the_answer_and_the_others_are_cancelled(system: us.ActorSystem) -> None:
@@ -219,7 +222,7 @@ def test_if_none_is_first_the_group_fails_of_all_errors(system: us.ActorSystem) 
     errors = [us.RateLimited("slow down", retry_after=7.0), us.BadReply("what?")]
     group = us.ParallelAgent("p", [failing(str(n), error) for n, error in enumerate(errors)], merge="first")
 
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(us.SeveralErrors) as caught:
         group.run("x", system=system)
 
     assert set(caught.value.exceptions) == set(errors)

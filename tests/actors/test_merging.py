@@ -232,7 +232,7 @@ def test_when_all_fail_all_errors_are_raised_in_order() -> None:
     assert winner.running()
     parts[0].fail(errors[0])
 
-    with pytest.raises(ExceptionGroup, match="none of 3 futures succeeded") as caught:
+    with pytest.raises(us.SeveralErrors, match="none of 3 futures succeeded") as caught:
         winner.result(WAIT)
     assert caught.value.exceptions[:2] == tuple(errors[:2])
     assert isinstance(caught.value.exceptions[2], CancelledError)

@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -17,6 +18,7 @@ from understudy.errors import (
     MaxIterationsExceeded,
     ProviderError,
     RunError,
+    SeveralErrors,
     SpecChanged,
     SpecError,
     TokenUsed,
@@ -25,6 +27,7 @@ from understudy.errors import (
     UnknownToken,
     had_its_retries,
     in_words,
+    joined,
 )
 
 CLASSES = [
@@ -74,7 +77,7 @@ def test_an_error_survives_with_its_message_and_attributes(
     assert again is not error
     assert str(again) == "what happened"
     assert vars(again) == vars(error)
-    assert again.args == error.args
+    assert repr(again.args) == repr(error.args)  # an error among them is another one then
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
@@ -129,3 +132,45 @@ def test_an_error_in_words_has_its_notes() -> None:
         "LookupError: no such order",
         "LookupError: no such order; in the second turn; of three",
     )
+
+
+def several() -> SeveralErrors:
+    error = SeveralErrors("none of 2 succeeded", [ProviderError("busy"), ValueError("wrong")], run_id="r-1")
+    error.path = ("panel",)
+    return error
+
+
+def test_several_errors_are_one_of_understudy_s_and_a_group() -> None:
+    with pytest.raises(UnderstudyError):
+        raise several()
+    with pytest.raises(ExceptionGroup, match="none of 2 succeeded"):
+        raise several()
+
+
+def test_except_star_finds_what_several_errors_hold() -> None:
+    found: list[BaseException] = []
+    try:
+        try:
+            raise several()
+        except* ProviderError as busy:
+            found.append(busy)
+    except SeveralErrors as left:
+        found.append(left)
+
+    assert [type(each) for each in found] == [SeveralErrors] * 2
+    assert [str(error) for each in found for error in cast(SeveralErrors, each).exceptions] == ["busy", "wrong"]
+    assert [cast(SeveralErrors, each).path for each in found] == [("panel",)] * 2
+
+
+@pytest.mark.parametrize("way", [copied, copied_deeply, pickled])
+def test_what_several_errors_hold_survives_a_copy(way: Callable[[UnderstudyError], object]) -> None:
+    again = way(several())
+
+    assert isinstance(again, SeveralErrors)
+    assert [(type(each), str(each)) for each in again.exceptions] == [(ProviderError, "busy"), (ValueError, "wrong")]
+    assert (again.path, again.run_id) == (("panel",), "r-1")
+
+
+def test_an_exit_among_several_errors_stays_an_exit() -> None:
+    assert type(joined("all failed", [SystemExit(3), ValueError()])) is BaseExceptionGroup
+    assert type(joined("all failed", [LookupError(), ValueError()])) is SeveralErrors
