@@ -28,6 +28,7 @@ from .orders import GRACE, RunTool
 from .outputs import check_answer, with_output
 from .reasons import checked_turn, model_failure, model_time, model_timeout, timed_out
 from .record import Record
+from .reply import log
 from .rounds import Round, deadline_of
 from .runrecord import Stale
 from .shell import hand_over, lend
@@ -79,7 +80,8 @@ class Driver:
 
     def _lost(self, error: ActorError, cause: BaseException) -> None:
         error.__cause__ = cause
-        self._runs.fail(self._record, error, self._epoch)
+        if not self._runs.fail(self._record, error, self._epoch):
+            log.warning("run %s: a driver failed that no longer had it", self._record.run_id, exc_info=cause)
 
     @property
     def _address(self) -> str:

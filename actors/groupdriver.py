@@ -124,7 +124,8 @@ class GroupDriver(Woken):
             try:
                 step = record.next_step(epoch, only_new=not all_of_them)
             except Exception as error:
-                return self._runs.fail(record, error, epoch)
+                self._runs.fail(record, error, epoch)
+                return None
             match step:
                 case RunChildren(children=orders):
                     due = [*record.due_again(epoch), *orders] if not all_of_them else orders

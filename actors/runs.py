@@ -260,10 +260,14 @@ class Runs:
         issue = self._tokens.issue_for_limit if isinstance(outcome, Incomplete) else self._tokens.issue
         return issue(record)
 
-    def fail(self, record: RunRecord, error: BaseException, epoch: int) -> None:
-        """End the run with an error, whatever else fails; a limit gets a token with which the run goes on."""
+    def fail(self, record: RunRecord, error: BaseException, epoch: int) -> bool:
+        """End the run with an error, whatever else fails; a limit gets a token with which the run goes on.
+
+        Returns:
+            False if the run was over or in other hands, so that nobody hears of the error.
+        """
         if not record.hold(epoch):
-            return
+            return False
         token = self._token_for(record, error)
         if not token and not record.is_inner:
             safely(record, self._tokens.over, record)
@@ -274,6 +278,7 @@ class Runs:
             safely(record, self._tokens.revoke, token)
         if ended:
             safely(record, _tell_of_error, record, error)
+        return True
 
     def _token_for(self, record: RunRecord, error: BaseException) -> str:
         """Return what a run that reached a limit is resumed with; empty for any other error, and if none can be had."""
@@ -289,13 +294,13 @@ class Runs:
         A function of the user's that returned something else than it should would do so again: it fails the run alone.
         """
         wrong = isinstance(cause, WrongReturn)
+        crashes, successor = 0, None
         with record.lock:
-            held = record.is_held_at(epoch)
-            if held:
+            if record.is_held_at(epoch):
                 record.crashes += (cause,)
                 crashes = len(record.crashes)
                 successor = record.take_over(epoch) if not wrong and _may_go_on(record, cause) else None
-        if not held:  # the run is over or in other hands, so nobody else hears of it
+        if not crashes:  # the run is over or in other hands, so nobody else hears of it
             return log.warning("run %s: a driver failed that no longer had it", record.run_id, exc_info=cause)
         safely(record, self._tell_crashed, record, cause, crashes, successor is None)
         if not wrong:
@@ -306,16 +311,8 @@ class Runs:
             return
         if crashes < POISON and isinstance(cause, UnderstudyError):
             self.fail(record, cause, epoch)  # it was named, but no retry is left: it ends the run as if it were not
-            return
-        times = "once" if crashes == 1 else f"{crashes} times"
-        error = AgentCrashed(
-            f"{named(record.runner)} failed {times} in run {record.run_id}, the last time of {in_words(cause)}",
-            actor=record.runner.id,
-            causes=record.crashes,
-        )
-        error.__cause__ = cause
-        error.retries_used_up = True
-        self.fail(record, error, epoch)
+        else:
+            self.fail(record, _poison(record, cause, crashes), epoch)
 
     def _tell_crashed(self, record: RunRecord, cause: BaseException, crashes: int, poison: bool) -> None:
         if self.events.wants(RunCrashed):
@@ -431,6 +428,19 @@ class Runs:
         safely(record, hooks.cancel, record.scope, self.hung.give_up)
         safely(record, _tell_of_error, record, error)
         return True
+
+
+def _poison(record: RunRecord, cause: BaseException, crashes: int) -> AgentCrashed:
+    """Make the error of a run that its drivers fail of."""
+    times = "once" if crashes == 1 else f"{crashes} times"
+    error = AgentCrashed(
+        f"{named(record.runner)} failed {times} in run {record.run_id}, the last time of {in_words(cause)}",
+        actor=record.runner.id,
+        causes=record.crashes,
+    )
+    error.__cause__ = cause
+    error.retries_used_up = True
+    return error
 
 
 def _words(failure: BaseException) -> str:

@@ -481,8 +481,9 @@ class PlaceNote(str):
 
 def place_note(error: BaseException) -> PlaceNote | None:
     """Return the note that says where an error comes from; None if its message does, or nobody has noted it."""
-    notes = getattr(error, "__notes__", None)
-    return next((note for note in notes if isinstance(note, PlaceNote)), None) if isinstance(notes, list) else None
+    found = getattr(error, "__notes__", None)
+    notes = cast("list[object]", found) if isinstance(found, list) else []  # a user's error may have anything there
+    return next((note for note in notes if isinstance(note, PlaceNote)), None)
 
 
 def in_words(error: BaseException) -> str:

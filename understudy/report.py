@@ -226,13 +226,13 @@ def explain(error: BaseException, again: str = SPEC) -> str:
     name = "" if isinstance(error, UsageMistake | SpecError) else f"{type(error).__name__}: "
     if not isinstance(error, UnderstudyError | UsageMistake):
         name = f"{type(error).__module__}.{name}".removeprefix("builtins.")
+    place = place_note(error)
     hints = [f"\n  {hint}" for kind, hint in HINTS if isinstance(error, kind)]
     if isinstance(error, RunError) and error.token and (option := _raised_by(error)):
         hints.append(f"\n  {go_on(error.token, again, option)}")
     if isinstance(error, BaseExceptionGroup):
         causes = cast("BaseExceptionGroup[BaseException]", error).exceptions
         hints += [f"\n  {one_line(explain(one))}" for one in causes]
-    place = place_note(error)
     return f"{name}{'' if place is None else f'{place}: '}{error}{''.join(hints)}"
 
 

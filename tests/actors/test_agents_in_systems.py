@@ -342,7 +342,8 @@ def test_a_function_of_the_user_s_that_fails_a_run_each_time_leaves_the_agent_to
     make: Callable[[], dict[str, Any]], system: us.ActorSystem
 ) -> None:
     model = FunctionModel(lambda request: says("ok"))
-    agent = us.Agent("clerk", **{"model": model, **make()})
+    given: dict[str, Any] = {"model": model, **make()}
+    agent = us.Agent("clerk", **given)
 
     for _ in range(5):
         error = agent.submit("hi", system=system, conversation_id="c").exception(WAIT)

@@ -49,8 +49,8 @@ async def later() -> us.ModelTurn:
 
 
 def turn(**fields: Any) -> us.ModelTurn:
-    made = says("hello")
-    return us.ModelTurn(**{"parts": made.parts, **fields})
+    given: dict[str, Any] = {"parts": says("hello").parts, **fields}
+    return us.ModelTurn(**given)
 
 
 NO_TURNS: dict[str, tuple[Callable[[], Any], str]] = {
@@ -157,6 +157,11 @@ REPLACED: list[tuple[Any, str]] = [
     (SessionOverlay, "lasting_changes"),
     (SessionState, "apply"),
     (Story, "end"),
+    (Record, "cut_off"),
+    (Runs, "complete"),
+    (Runs, "pause"),
+    (Runs, "park"),
+    (Runs, "crashed"),
     (Tokens, "issue"),
     (Tokens, "issue_for_limit"),
     (Tokens, "over"),

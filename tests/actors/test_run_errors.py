@@ -35,7 +35,8 @@ def busy() -> us.ProviderError:
 
 
 def clerk(*turns: us.ModelTurn | Exception, id: str = "clerk", **definition: Any) -> us.Agent:
-    return us.Agent(id, model=ScriptedModel(turns), **{"tools": [look], **definition})
+    given: dict[str, Any] = {"tools": [look], **definition}
+    return us.Agent(id, model=ScriptedModel(turns), **given)
 
 
 def error_of(runner: Any, **options: Any) -> us.UnderstudyError:
@@ -256,7 +257,20 @@ def test_a_circle_keeps_its_own_path() -> None:
 # --- in another process
 
 
-@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
+def copied(error: us.UnderstudyError) -> us.UnderstudyError:
+    return copy.copy(error)
+
+
+def copied_deeply(error: us.UnderstudyError) -> us.UnderstudyError:
+    return copy.deepcopy(error)
+
+
+def pickled(error: us.UnderstudyError) -> us.UnderstudyError:
+    again: us.UnderstudyError = pickle.loads(pickle.dumps(error))
+    return again
+
+
+@pytest.mark.parametrize("way", [copied, copied_deeply, pickled])
 def test_what_an_error_tells_survives_a_copy(way: Callable[[us.UnderstudyError], us.UnderstudyError]) -> None:
     error = error_of(us.SequentialAgent("seq", [clerk(spent(calls("look")), busy())]), session={"shop": "main"})
 

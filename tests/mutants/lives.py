@@ -136,6 +136,25 @@ MUTANTS = (
         "_one_by_one(iter(members), lambda member, gone",
         (f"{TEST_GROUPS}::test_an_escalation_stops_siblings_in_reverse_order_of_their_start",),
     ),
+    Mutant(
+        "each failure of one run counts",
+        RULES,
+        "if run and any(run == other for _, other in self._spent):",
+        "if False:",
+        (
+            "tests/orchestration/test_supervision.py::test_the_failures_of_one_run_in_a_period_take_one_restart",
+            "tests/actors/test_agents_in_systems.py::test_an_agent_that_fails_too_often_is_given_up_and_says_why",
+        ),
+    ),
+    Mutant(
+        "a run that ends well forgives nothing",
+        ACTORCELL,
+        "            self._life.worked()",
+        "            pass",
+        (
+            "tests/actors/test_agents_in_systems.py::test_callers_that_do_something_wrong_take_the_agent_from_nobody_else",
+        ),
+    ),
     # --- one actor
     Mutant(
         "a permanent actor that ends itself stays ended",

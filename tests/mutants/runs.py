@@ -64,6 +64,31 @@ MUTANTS = (
         (f"{TEST_RUNS}::test_a_run_that_keeps_failing_its_drivers_is_poison_and_ends_with_all_its_causes",),
     ),
     Mutant(
+        "a function that returned something wrong restarts its agent",
+        RUNS,
+        "wrong = isinstance(cause, WrongReturn)",
+        "wrong = False",
+        (
+            "tests/actors/test_agents_in_systems.py::test_a_function_of_the_user_s_that_returns_something_wrong_fails_its_run_and_restarts_nothing",
+        ),
+    ),
+    Mutant(
+        "what a model returned is taken for a turn",
+        DRIVER,
+        "return checked_turn(self._record, self._model().complete(request))",
+        "return self._model().complete(request)",
+        (
+            "tests/actors/test_endings.py::test_a_model_that_returns_no_turn_fails_its_run_and_the_error_says_what_it_returned",
+        ),
+    ),
+    Mutant(
+        "an error that ends a run says nothing of it",
+        RUN_RECORD,
+        "            safely(self, describe, self, ending)",
+        "            pass",
+        ("tests/actors/test_run_errors.py",),
+    ),
+    Mutant(
         "a turn that was paid for is asked for again",
         DRIVER,
         "if turn is None:",
