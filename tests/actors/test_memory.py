@@ -178,7 +178,8 @@ def test_nothing_is_told_of_a_run_that_says_what_it_remembers(
 def test_a_service_that_makes_agents_with_ids_of_their_own_is_told_of_a_hundred(
     memory: us.InMemoryMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_notice, "_told", set())
+    nobody: set[str] = set()
+    monkeypatch.setattr(memory_notice, "_told", nobody)
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
