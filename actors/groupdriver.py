@@ -259,7 +259,7 @@ class GroupDriver(Woken):
         machine = self._record.machine
         if not isinstance(error, LIMITS) or not child.is_at_limit():
             return False
-        if isinstance(machine, GraphRun) and machine.wants_retry(position):
+        if isinstance(machine, GraphRun) and machine.wants_retry(position) and self._may_pass(position, error):
             return False
         try:
             saved = saved_inner(child)
@@ -278,8 +278,14 @@ class GroupDriver(Woken):
             self._feed(position, lambda machine: machine.child_failed(position, failure, given))
             return
         final = not may_retry or not machine.wants_retry(position) or had_its_retries(error)
+        final = final or not self._may_pass(position, error)
         again = not final and self._record.scope.take_retry(error)
         self._feed(position, lambda machine: _graph(machine).child_failed(position, failure, given, may_retry=again))
+
+    def _may_pass(self, position: int, error: BaseException) -> bool:
+        """Whether the child's task holds an error to be one that another run may not meet."""
+        task = self._record.task_at(position)
+        return task is not None and task.may_retry(error)
 
     def _feed(self, position: int, do: Callable[[Machine], object], overlay: SessionOverlay | None = None) -> None:
         self._record.feed(self._epoch, position, do, overlay)

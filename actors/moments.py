@@ -24,7 +24,7 @@ from .failsafe import safely
 from .record import Record
 from .reply import log
 from .runrecord import Stale
-from .story import Finished
+from .story import Dropped, Finished
 from .verdicts import must_wait, with_named_calls
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class Moments:
         machine.turn_ruled(turn, ruling)
         self._record.unfed = None
         self._record.story.note((machine.state.turns, turn))
+        if turn.text:
+            self._record.story.note(Dropped(machine.state.turns, turn.text, ruling.by))
 
     # --- tool calls
 

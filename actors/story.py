@@ -22,6 +22,15 @@ class Diverged(int):
     """How many messages others stored in the conversation while the run was paused."""
 
 
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A callback rejected or replaced a turn whose text was told."""
+
+    turn: int
+    text: str
+    by: str
+
+
 @fast_init
 @dataclass(frozen=True, slots=True)
 class ChildBegan:
@@ -73,7 +82,7 @@ class Finished:
 
 
 OfChildren: TypeAlias = ChildBegan | ChildEnded | Conflict | Delegated
-Fact: TypeAlias = "TurnBegan | Diverged | tuple[int, ModelTurn] | ToolCall | Report | Finished | OfChildren | Outcome[object] | BaseException"
+Fact: TypeAlias = "TurnBegan | Diverged | Dropped | tuple[int, ModelTurn] | ToolCall | Report | Finished | OfChildren | Outcome[object] | BaseException"
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
 

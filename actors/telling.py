@@ -19,6 +19,7 @@ from understudy.events import (
     ToolFinished,
     ToolProgress,
     ToolStarted,
+    TurnDropped,
     TurnFinished,
     TurnStarted,
 )
@@ -27,7 +28,7 @@ from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
 
 from .progress import Report
 from .reply import SLICE
-from .story import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Fact, Finished, Story
+from .story import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Dropped, Fact, Finished, Story
 
 TURN = ""
 """Stands for the model's turn among run ids."""
@@ -238,6 +239,8 @@ def _tell(fact: Fact, seq: int, about: _About, duration: float = 0.0) -> Iterato
             pass  # what it is the run of has been told
         case Conflict(keys):
             yield SessionConflict(keys=keys, seq=seq, **about)
+        case Dropped(turn, text, by):
+            yield TurnDropped(turn=turn, text=text, by=by, seq=seq, **about)
         case Diverged():
             yield ConversationDiverged(messages=int(fact), seq=seq, **about)
         case int():

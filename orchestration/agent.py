@@ -56,6 +56,7 @@ from .spec import (
     DEFAULT_MAX_TURNS,
     RunSpec,
 )
+from .unknown_options import explained
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm, TypeVar, Unpack
@@ -201,6 +202,7 @@ class Agent(Runner[T_co]):
     def __init__(
         self: Agent[T], id: str, *, model: ModelLike, output_type: TypeForm[T], **options: Unpack[AgentOptions]
     ) -> None: ...
+    @explained
     def __init__(
         self,
         id: str,

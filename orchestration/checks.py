@@ -23,6 +23,8 @@ from understudy.session import RunContext
 from understudy.tools import Tool
 from understudy.toolsets import ToolSource, is_toolset, tools_in
 
+from .hooks import fault_of_memory
+
 SystemPrompt = str | Callable[[RunContext], str]
 OUTPUT_MODES: tuple[str, ...] = get_args(OutputMode)
 ID = re.compile(r"\S(.{0,126}\S)?")  # Ids stand in logs, addresses and specs: no edges of white space, one line.
@@ -111,8 +113,14 @@ def checked_model_timeout(id: str, timeout: float | Unset | None) -> float | Uns
 
 def checked_memory(id: str, memory: Memory | None) -> Memory | None:
     """Return what keeps conversations, or None."""
-    if memory is not None and (not isinstance(memory, Memory) or isinstance(memory, type)):
-        raise TypeError(f"agent {id!r}: memory must have load(), append() and clear(), got {memory!r}")
+    if memory is None or type(memory).__module__ == "understudy.memory":  # ours have what they must have
+        return memory
+    if isinstance(memory, type):
+        raise TypeError(
+            f"agent {id!r}: memory must have load(), append() and clear(), got {memory!r}; write {memory.__name__}()"
+        )
+    if fault := fault_of_memory(memory):
+        raise TypeError(f"agent {id!r}: memory must have load(), append() and clear(); {memory!r} {fault}")
     return memory
 
 

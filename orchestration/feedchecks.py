@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
 
 from understudy.given import checked_json, checked_mapping, checked_text, checked_whole
 from understudy.messages import Message, ModelTurn, Part, ToolResult, Usage
@@ -32,14 +31,15 @@ def checked_input(given: str | Sequence[Part]) -> str | tuple[Part, ...]:
     """
     if isinstance(given, str):
         return given
-    if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
-        raise TypeError(f"input must be text or a sequence of parts, got {kind_of(given)}")
+    found: object = given
+    if not isinstance(found, Sequence) or isinstance(found, (bytes, bytearray)):
+        raise TypeError(f"input must be text or a sequence of parts, got {kind_of(found)}")
     if not given:
         raise ValueError("input must hold at least one part, got none")
     for position, part in enumerate(given):
         if fault := fault_of_part(part):
             raise TypeError(f"input[{position}]{fault}")
-    return tuple(cast("Sequence[Part]", given))
+    return tuple(given)
 
 
 def checked_history(given: Iterable[Message]) -> list[Message]:

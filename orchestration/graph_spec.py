@@ -66,6 +66,12 @@ class GraphSpec(GroupSpec):
         parts = [self.runner_id, [astuple(task) for task in self.tasks]]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
+    def parts(self) -> dict[str, str]:
+        from .spec_changes import digests
+
+        tasks = {f"task {task.name!r}": astuple(task) for task in self.tasks}
+        return digests({"the id": self.runner_id, "the order of the tasks": list(tasks), **tasks})
+
 
 @dataclass(frozen=True, slots=True)
 class GraphProblem:

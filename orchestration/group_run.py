@@ -135,7 +135,7 @@ class GroupRun(ChildRuns[Spec, State]):
         """Return the run as text, with the runs of children that are paused; functions and classes stay in the spec."""
         from .group_snapshot import dump
 
-        return dump(self._state, self._spec.fingerprint())
+        return dump(self._state, self._spec)
 
     @classmethod
     def from_json(cls, text: str, spec: Spec, *, adopt: bool = False) -> Self:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
-
-from understudy.errors import SpecChanged
 
 from .contradictions import contradiction_of_group, not_finite
 from .graph_spec import GraphSpec
 from .group_spec import GroupSpec
 from .group_state import GraphState, GroupState
 from .misread import first_problem
+from .spec_changes import spec_changed
 
 FORMAT = 1
 
@@ -28,6 +27,8 @@ class GroupSnapshot:
     format: int
     fingerprint: str
     state: JsonValue
+    parts: dict[str, str] = field(default_factory=dict[str, str])
+    """Digests of the definition's parts; texts of older versions have none."""
 
 
 @lru_cache
@@ -35,10 +36,14 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def dump(state: GroupState, fingerprint: str) -> str:
+def dump(state: GroupState, spec: GroupSpec) -> str:
     """Return the state as JSON."""
     data = _adapter(cast(Any, type(state))).dump_python(state, mode="json", warnings=False)
-    return _adapter(GroupSnapshot).dump_json(GroupSnapshot(FORMAT, fingerprint, data), warnings=False).decode()
+    return (
+        _adapter(GroupSnapshot)
+        .dump_json(GroupSnapshot(FORMAT, spec.fingerprint(), data, spec.parts()), warnings=False)
+        .decode()
+    )
 
 
 def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S]) -> S:
@@ -61,10 +66,8 @@ def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S]) -> S:
     if saved is None or state is None:
         raise ValueError(f"not a saved run of a group: {problem}")
     if saved.fingerprint != spec.fingerprint() and not adopt:
-        raise SpecChanged(
-            f"the run was saved with another definition of {spec.runner_id!r} "
-            f"({saved.fingerprint}, now {spec.fingerprint()}); pass adopt=True to go on with the one at hand"
-        )
+        prints = (saved.fingerprint, spec.fingerprint())
+        raise spec_changed(repr(spec.runner_id), prints, saved.parts, spec.parts())
     _check_size(state, spec)
     wrong = not_finite(text) or contradiction_of_group(state)
     if wrong:

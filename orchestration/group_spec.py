@@ -32,3 +32,16 @@ class GroupSpec:
         """Return a short digest of the definition; equal specs have equal ones in every process."""
         parts = [self.runner_id, self.children, self.pass_output, self.merge, self.on_error]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    def parts(self) -> dict[str, str]:
+        """Return a short digest of each part of what the fingerprint is of, by what the part is called."""
+        from .spec_changes import digests
+
+        children = {f"child {position}": print_ for position, print_ in enumerate(self.children, 1)}
+        own = {
+            "the id": self.runner_id,
+            "pass_output": self.pass_output,
+            "merge": self.merge,
+            "on_error": self.on_error,
+        }
+        return digests({**own, **children})

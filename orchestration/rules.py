@@ -13,6 +13,7 @@ from understudy.criteria import Criterion, MaxIterationsCriteria
 from understudy.given import WrongReturn, found_instead
 from understudy.session import RunContext
 
+from .hooks import fault_of_callback
 from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, SkipCall, StopRun
 
 InvalidCallRule: TypeAlias = (
@@ -38,6 +39,8 @@ def checked_callbacks(id: str, callbacks: Iterable[AgentCallback]) -> tuple[Agen
             raise TypeError(f"agent {id!r}: callbacks must hold objects, got a class; write {callback.__name__}()")
         if not isinstance(callback, AgentCallback):
             raise TypeError(f"agent {id!r}: callbacks must hold AgentCallback objects, got {callback!r} in it")
+        if fault := fault_of_callback(callback):
+            raise TypeError(f"agent {id!r}: callback {callback.name!r} {fault}")
     return given
 
 

@@ -422,7 +422,7 @@ class AgentRun:
         from .snapshot import dump
 
         self._account.settle()
-        return dump(self._state, self._spec.fingerprint())
+        return dump(self._state, self._spec)
 
     @classmethod
     def from_json(cls, text: str, spec: RunSpec, *, adopt: bool = False) -> AgentRun:
@@ -441,6 +441,6 @@ class AgentRun:
 
         run = cls.__new__(cls)
         run._spec = spec
-        run._state = load(text, spec.fingerprint(), spec.agent_id, adopt)
+        run._state = load(text, spec, adopt)
         run._account = Account(spec.agent_id, spec.priced_as, run._state)
         return run

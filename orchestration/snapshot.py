@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from understudy.errors import SpecChanged
-
 from .contradictions import contradiction, not_finite
 from .misread import first_problem
+from .spec import RunSpec
+from .spec_changes import spec_changed
 from .state import RunState
 
 FORMAT = 1
@@ -27,6 +27,8 @@ class Snapshot:
     format: int
     fingerprint: str
     state: RunState
+    parts: dict[str, str] = field(default_factory=dict[str, str])
+    """Digests of the definition's parts; texts of older versions have none."""
 
 
 @cache
@@ -34,9 +36,9 @@ def _adapter() -> TypeAdapter[Snapshot]:
     return TypeAdapter(Snapshot)
 
 
-def dump(state: RunState, fingerprint: str) -> str:
+def dump(state: RunState, spec: RunSpec) -> str:
     """Return the state as JSON. Half a surrogate pair, which UTF-8 cannot carry, becomes a question mark."""
-    snapshot = Snapshot(FORMAT, fingerprint, state)
+    snapshot = Snapshot(FORMAT, spec.fingerprint(), state, spec.parts())
     try:
         return _adapter().dump_json(snapshot, warnings=False).decode()
     except PydanticSerializationError:
@@ -45,7 +47,7 @@ def dump(state: RunState, fingerprint: str) -> str:
         return json.dumps(data, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
-def load(text: str, fingerprint: str, agent_id: str, adopt: bool) -> RunState:
+def load(text: str, spec: RunSpec, adopt: bool) -> RunState:
     """Read what `dump` wrote.
 
     Raises:
@@ -64,11 +66,10 @@ def load(text: str, fingerprint: str, agent_id: str, adopt: bool) -> RunState:
     wrong = not_finite(text) or contradiction(saved.state)
     if wrong:
         raise ValueError(f"not a saved run: {wrong}")
+    fingerprint = spec.fingerprint()
     if saved.fingerprint != fingerprint and not adopt:
-        raise SpecChanged(
-            f"the run was saved with another definition of agent {agent_id!r} "
-            f"({saved.fingerprint}, now {fingerprint}); pass adopt=True to go on with the one at hand"
-        )
+        whose, prints = f"agent {spec.agent_id!r}", (saved.fingerprint, fingerprint)
+        raise spec_changed(whose, prints, saved.parts, spec.parts())
     if saved.state.all_turns < saved.state.turns:  # saved when turns were not counted for budgets, nor their cost
         saved.state.all_turns = saved.state.turns
         saved.state.cost = None

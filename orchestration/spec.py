@@ -140,3 +140,27 @@ class RunSpec:
             parts.append([self.output.name, self.output.schema])
         text = json.dumps(parts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def parts(self) -> dict[str, str]:
+        """Return a short digest of each part of what the fingerprint is of, by what the part is called."""
+        from .spec_changes import digests
+
+        usual = Settings()
+        settings = {name: getattr(self.settings, name) for name in usual.__slots__}
+        parts: dict[str, object] = {
+            "the id": self.agent_id,
+            "the model": self.model,
+            "the system prompt": self.system,
+            "the settings": {name: value for name, value in settings.items() if value != getattr(usual, name)},
+            "whether criteria decide": self.criteria,
+        }
+        for tool in self.tools:
+            if tool.name in self.sub_agents:
+                parts[f"sub-agent {tool.name!r}"] = [self.sub_agents[tool.name], tool.description, tool.schema]
+            else:
+                parts[f"tool {tool.name!r}"] = [tool.description, tool.schema]
+            if self.approvals.get(tool.name, False) is not False:
+                parts[f"the approval of {tool.name!r}"] = self.approvals[tool.name]
+        if self.output is not None:
+            parts["the output type"] = [self.output.name, self.output.schema]
+        return digests(parts)

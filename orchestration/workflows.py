@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, cast, overload
 
 from understudy.budget import Budget
-from understudy.errors import SpecError
+from understudy.errors import BadReply, ProviderTimeout, RateLimited, SpecError, ToolTimeout, ToolUnavailable
 from understudy.given import checked_number, checked_text
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Part
@@ -28,6 +28,8 @@ Until = str | Callable[[str], bool]
 Condition = TypeVar("Condition", When | None, Until | None)
 FIRST_RETRY, LONGEST_WAIT = 1.0, 60.0  # Seconds: the services that tasks lean on are back after some, or after minutes.
 DEFAULT_REPEATS = 3
+PASSING = (RateLimited, ProviderTimeout, BadReply, ToolTimeout, ToolUnavailable)
+"""Errors that another run may not meet, whether or not they say that they are `retryable`."""
 
 
 class Task:
@@ -40,7 +42,9 @@ class Task:
             stands there if that is JSON, `${input}` for the workflow's input, any other name for a parameter of the run.
             A prompt that names no task gets the texts of its dependencies before it.
         dependencies: names of tasks that must be done before; the task begins the moment they are.
-        retries: how often it is run again after a failure.
+        retries: how often it is run again after an error that may pass: one that is `retryable`, a `RateLimited`, a
+            `ProviderTimeout`, a `BadReply`, a `ToolTimeout` or a `ToolUnavailable`, or one that `retry_on` names.
+        retry_on: classes of other errors after which it is run again.
         backoff: seconds before the first retry, doubled each time, and the most.
         when: `"${check.label} == spam and ${check.n} > 3"`, or a function of the tasks' results by name; if it does not hold,
             the task is skipped, and what depends on it. Conditions have `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not`,
@@ -63,6 +67,7 @@ class Task:
         "name",
         "prompt",
         "retries",
+        "retry_on",
         "runner",
         "until",
         "when",
@@ -76,6 +81,7 @@ class Task:
         prompt: str = "${input}",
         dependencies: Iterable[str] = (),
         retries: int = 0,
+        retry_on: Iterable[type[Exception]] = (),
         backoff: tuple[float, float] = (FIRST_RETRY, LONGEST_WAIT),
         when: When | None = None,
         for_each: str | None = None,
@@ -96,6 +102,7 @@ class Task:
         self.prompt = checked_text(f"{where}: prompt", prompt)
         self.dependencies = tuple(dependencies)
         self.retries = checked_count(name, "retries", retries, 0, "task")
+        self.retry_on = _checked_errors(where, retry_on)
         self.backoff = _checked_backoff(where, backoff)
         self.when = _checked_condition(f"{where}: when", when)
         self.for_each = for_each
@@ -119,8 +126,22 @@ class Task:
             max_repeats=self.max_repeats,
         )
 
+    def may_retry(self, error: BaseException) -> bool:
+        """Whether an error may pass, so that a run of the task may be made again after it."""
+        return isinstance(error, (*self.retry_on, *PASSING)) or getattr(error, "retryable", False) is True
+
     def __repr__(self) -> str:
         return f"Task({self.name!r}, {self.runner!r})"
+
+
+def _checked_errors(where: str, errors: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
+    if isinstance(errors, (type, str)) or not isinstance(errors, Iterable):
+        raise TypeError(f"{where}: retry_on must be a list of exception classes, got {errors!r}")
+    given = tuple(errors)
+    for error in given:
+        if not isinstance(error, type) or not issubclass(error, Exception):
+            raise TypeError(f"{where}: retry_on must hold exception classes, got {error!r} in it")
+    return given
 
 
 def _checked_backoff(where: str, given: object) -> tuple[float, float]:

@@ -6,17 +6,17 @@ import threading
 from collections.abc import Callable, Iterable
 
 from understudy.errors import ProviderError
-from understudy.messages import ModelRequest, ModelTurn
+from understudy.messages import ModelRequest, ModelTurn, says
 
 
 class FunctionModel:
-    """A model that is a function of the request; `says` and `calls` make the turns it returns.
+    """A model that is a function of the request; `says` and `calls` make the turns it returns. A text is as good as `says`.
 
     The function runs on the run's own thread, for many runs at once. What it raises ends the run: a `ProviderError` as it
     is, anything else as the failure it is.
     """
 
-    def __init__(self, function: Callable[[ModelRequest], ModelTurn]) -> None:
+    def __init__(self, function: Callable[[ModelRequest], ModelTurn | str]) -> None:
         if not callable(function):
             raise TypeError(f"FunctionModel takes a function of the request, got {function!r}")
         self._function = function
@@ -24,8 +24,12 @@ class FunctionModel:
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return what the function makes of `request`."""
         turn = self._function(request)
+        if isinstance(turn, str):
+            return says(turn)
         if not isinstance(turn, ModelTurn):
-            raise TypeError(f"the function of a FunctionModel must return a ModelTurn (says, calls), got {turn!r}")
+            raise TypeError(
+                f"the function of a FunctionModel must return a ModelTurn (says, calls) or a text, got {turn!r}"
+            )
         return turn
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from .build_agent import AgentBuilder, given, value_of, with_parameters
 from .definitions import Definition
 from .grammar import SpecGrammar
 from .keys import Grammar
-from .objects import DECIDER, UNTIL, WHEN
+from .objects import DECIDER, ERROR, UNTIL, WHEN
 from .problems import Problem
 from .registered import Registered
 from .spots import Spot
@@ -115,6 +115,7 @@ class Builder:
         options = given(task, "prompt", "retries", "for_each", "max_repeats")
         options["when"] = value_of(task.when, WHEN, self._registered)
         options["until"] = value_of(task.until, UNTIL, self._registered)
+        options["retry_on"] = [self._registered.get(ERROR, name) for name in task.retry_on or ()]
         if "backoff" in task.model_fields_set:
             options["backoff"] = tuple(task.backoff)
         runner = with_parameters(self.runners[task.agent or task.ref or ""], task.parameters)

@@ -46,6 +46,7 @@ NAMED: Mapping[str, Ways] = {
     "workflow": (
         (("tasks", EACH, "when", "name"), WHEN),
         (("tasks", EACH, "until", "name"), UNTIL),
+        (("tasks", EACH, "retry_on", EACH), ERROR),
     ),
     "supervisor": ((("decider",), DECIDER),),
 }

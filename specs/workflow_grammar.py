@@ -89,7 +89,11 @@ class TaskGrammar(Grammar):
         "if it names no task, the texts of the dependencies stand before it",
     )
     dependencies: list[str] | None = Field(default=None, description="ids of the tasks that must be done before")
-    retries: int = Field(default=0, ge=0, description="how often it is run again after a failure")
+    retries: int = Field(default=0, ge=0, description="how often it is run again after an error that may pass")
+    retry_on: list[str] | None = Field(
+        default=None,
+        description="classes of other errors after which it is run again: Python's, understudy's, or registered ones",
+    )
     backoff: Backoff = Field(
         default=[FIRST_RETRY, LONGEST_WAIT],
         description="seconds before the first retry, doubled each time, and the most",

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         ToolFinished,
         ToolProgress,
         ToolStarted,
+        TurnDropped,
         TurnFinished,
         TurnStarted,
     )
@@ -340,6 +341,7 @@ else:
             "ToolFinished",
             "ToolProgress",
             "ToolStarted",
+            "TurnDropped",
             "TurnFinished",
             "TurnStarted",
         ),
@@ -703,6 +705,7 @@ __all__ = [
     "ToolTimeout",
     "ToolUnavailable",
     "Toolset",
+    "TurnDropped",
     "TurnFinished",
     "TurnStarted",
     "UnderstudyError",

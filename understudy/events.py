@@ -42,6 +42,17 @@ class TurnFinished(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDropped(_Event):
+    """A callback or guardrail rejected or replaced the turn that `TurnFinished` told before: take its text away again."""
+
+    turn: int
+    text: str
+    """What was told as `TextDelta`."""
+    by: str
+    """The callback's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta(_Event):
     """A piece of the model's text. A provider that does not stream gives one piece a turn."""
 
@@ -142,6 +153,7 @@ class RunFailed(_Event):
 Event: TypeAlias = (
     TurnStarted
     | TurnFinished
+    | TurnDropped
     | TextDelta
     | ToolStarted
     | ToolProgress

@@ -946,3 +946,69 @@ def test_one_callback_serves_many_runs_at_once(system: us.ActorSystem) -> None:
         finished(handle.result(WAIT))
 
     eventually(lambda: len(watcher.moments) == 60, "every run has told its three moments")
+
+
+class Misspelt(us.AgentCallback):
+    def before_tool(self, ctx: us.RunContext, call: us.ToolCall) -> None: ...
+
+
+class Short(us.AgentCallback):
+    def before_tool_call(self, call: us.ToolCall) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+
+
+class Later(us.AgentCallback):
+    async def on_finish(self, ctx: us.RunContext, outcome: us.Outcome[object]) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+
+
+@pytest.mark.parametrize(
+    ("callback", "message"),
+    [
+        (Misspelt(), r"callback 'Misspelt' has a method before_tool\(\), .* did you mean before_tool_call\(\)"),
+        (Short(), r"callback 'Short' has before_tool_call\(.*expected before_tool_call\(self, ctx, call\)"),
+        (Later(), r"callback 'Later' has on_finish\(\) as async def"),
+    ],
+)
+def test_hooks_that_would_never_be_called_are_refused_when_the_agent_is_made(
+    callback: us.AgentCallback, message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        us.Agent("clerk", model=ScriptedModel([]), callbacks=[callback])
+
+
+def test_a_callback_may_have_methods_of_its_own() -> None:
+    class Audit(us.AgentCallback):
+        def note(self, word: str) -> None: ...
+
+        def on_monday(self) -> None: ...
+
+    us.Agent("clerk", model=ScriptedModel([]), callbacks=[Audit()])
+
+
+@pytest.mark.parametrize(
+    "action", [us.OverrideResponse("No comment."), us.RetryWithFeedback("Politely."), us.Abort("No.")]
+)
+def test_text_that_was_told_and_is_rejected_is_told_to_be_dropped(
+    action: us.CallbackAction, system: us.ActorSystem
+) -> None:
+    def judge(ctx: us.RunContext, turn: us.ModelTurn) -> us.CallbackAction:
+        return action if turn.text == "Rude." else us.Continue()
+
+    handle = watched(says("Rude."), says("Kind."), by=Watcher("Manners", after_model_call=judge)).submit(
+        "go", system=system
+    )
+    handle.exception(WAIT)
+
+    events = list(handle.events())
+    (dropped,) = [event for event in events if isinstance(event, us.TurnDropped)]
+    assert (dropped.turn, dropped.text, dropped.by) == (1, "Rude.", "Manners")
+    before = events[events.index(dropped) - 1]
+    assert isinstance(before, us.TurnFinished)
+    assert [event.seq for event in events] == list(range(len(events)))
+
+
+def test_calls_that_are_rejected_without_a_text_have_nothing_to_drop(system: us.ActorSystem) -> None:
+    watcher = Watcher(after_model_call=always(us.Abort("No.")))
+    handle = watched(calls("look", sku="A"), by=watcher).submit("go", system=system)
+    handle.exception(WAIT)
+
+    assert not any(isinstance(event, us.TurnDropped) for event in handle.events())

@@ -739,3 +739,25 @@ def test_a_temporary_value_that_was_deleted_does_not_come_back_after_a_pause() -
 
     assert seen == [True, False]
     assert dict(session) == {"temp:given": 1}
+
+
+class TakesLess(us.InMemoryMemory):
+    def append(self, key: us.ConversationKey, messages: Sequence[us.Message]) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+
+
+class Appends(us.InMemoryMemory):
+    append = None  # type: ignore[assignment]  # pyright: ignore
+
+    def appends(self, key: us.ConversationKey, messages: Sequence[us.Message], run_id: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("memory", "message"),
+    [
+        (TakesLess(), r"has append\(key.*, messages.*expected append\(key, messages, run_id\)"),
+        (Appends(), r"has no append\(key, messages, run_id\); did you mean appends\(\) to be it"),
+    ],
+)
+def test_a_memory_of_the_wrong_shape_is_refused_when_the_agent_is_made(memory: us.Memory, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        us.Agent("clerk", model=ScriptedModel([]), memory=memory)

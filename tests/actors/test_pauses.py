@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -144,16 +145,19 @@ def fails(call: us.ToolCall, context: us.RunContext) -> bool:
     raise LookupError("no such shop")
 
 
+NO_VERDICTS: list[tuple[Callable[[us.ToolCall, us.RunContext], Any], str]] = [
+    (lambda call, context: None, "must return True or False, got None"),
+    (lambda call, context: 0, "must return True or False, got a value of type int"),
+    (lambda call, context: "no", "must return True or False, got a value of type str"),
+    (agrees, "must return True or False, got a coroutine; write a plain function, not async def"),
+    (fails, "raised LookupError: no such shop"),
+]
+
+
 @pytest.mark.filterwarnings("error")  # also that nobody awaited a coroutine
 @pytest.mark.parametrize(
     ("rule", "why"),
-    [
-        (lambda call, context: None, "must return True or False, got None"),
-        (lambda call, context: 0, "must return True or False, got a value of type int"),
-        (lambda call, context: "no", "must return True or False, got a value of type str"),
-        (agrees, "must return True or False, got a coroutine; write a plain function, not async def"),
-        (fails, "raised LookupError: no such shop"),
-    ],
+    NO_VERDICTS,
 )
 def test_an_approval_rule_that_says_neither_yes_nor_no_never_runs_the_tool(rule: Any, why: str) -> None:
     ran: list[int] = []

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,36 @@ def test_a_task_that_fails_is_run_again(system: us.ActorSystem) -> None:
     outcome = us.Workflow("w", [us.Task("a", flaky, retries=2, backoff=AT_ONCE)]).run("x", system=system)
 
     assert (outcome.text, outcome.tasks["a"].attempts) == ("ok", 3)
+
+
+@pytest.mark.parametrize(
+    ("error", "named", "attempts"),
+    [
+        (us.AuthenticationError("no key"), (), 1),
+        (us.ProviderError("no such model"), (), 1),
+        (us.BudgetExceeded("spent"), (), 1),
+        (us.CallbackAbort("no"), (), 1),
+        (us.ProviderError("overloaded", retryable=True), (), 2),
+        (us.RateLimited("slow down"), (), 2),
+        (us.ToolTimeout("too slow"), (), 2),
+        (us.ProviderError("no such model"), (us.ProviderError,), 2),
+    ],
+)
+def test_a_task_is_run_again_only_after_errors_that_may_pass_or_that_it_names(
+    error: Exception, named: tuple[type[Exception], ...], attempts: int, system: us.ActorSystem
+) -> None:
+    task = us.Task("a", scripted("flaky", error, says("ok")), retries=1, retry_on=named, backoff=AT_ONCE)
+
+    outcome = us.Workflow("w", [task]).run("x", system=system)
+
+    assert outcome.tasks["a"].attempts == attempts
+    assert states(outcome) == {"a": "done" if attempts == 2 else "failed"}
+
+
+@pytest.mark.parametrize("named", ["ConnectionError", ConnectionError, [3]])
+def test_what_is_no_list_of_errors_is_refused_when_the_task_is_made(named: Any) -> None:
+    with pytest.raises(TypeError, match="task 'a': retry_on must"):
+        us.Task("a", echo("a"), retry_on=named)
 
 
 def test_a_retry_that_waits_for_its_time_comes(system: us.ActorSystem) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -243,3 +243,17 @@ def test_a_prompt_made_by_a_function_is_not_in_the_spec() -> None:
     agent = us.Agent("clerk", model=Rehearsal(), system_prompt=lambda context: context.agent_id)
 
     assert (RunSpec.of(agent).system, RunSpec.of(agent).model) == (None, "Rehearsal")
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("instructions", "use system_prompt="),
+        ("name", "its first argument is the id"),
+        ("temperature", r"use settings=us.Settings\(temperature=…\)"),
+        ("tool", "did you mean tools="),
+    ],
+)
+def test_an_argument_that_an_agent_does_not_have_says_what_to_write(name: str, instead: str) -> None:
+    with pytest.raises(TypeError, match=f"an agent has no argument {name}=: {instead}"):
+        us.Agent("clerk", model="openai:gpt-4o", **cast(Any, {name: "x"}))

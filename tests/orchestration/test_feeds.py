@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.machines import asks, call, gives, make_spec, reloaded, run_of, saved
 from understudy.callbacks import RewriteArguments
+from understudy.errors import UnderstudyError
 from understudy.messages import ImagePart, Message, ModelTurn, TextPart, ToolCall, ToolResult, Usage, says
 from understudy.orchestration import AgentRun, ParallelRun, RepairCall, SequenceRun, SkipCall
 from understudy.orchestration.children import ChildFailure, ChildResult
@@ -70,38 +71,41 @@ def test_a_run_is_not_made_of_what_it_could_not_load(
         make()
 
 
+WRONG_FEEDS: list[tuple[Callable[[], AgentRun], Callable[[Any], object], str]] = [
+    (at_model, lambda run: run.model_response("hello"), "got a value of type str, expected a ModelTurn"),
+    (at_model, lambda run: run.model_response(ModelTurn(cast(Any, "hello"))), "its parts are a value of type str"),
+    (at_model, lambda run: run.model_response(ModelTurn((), Usage(-1))), "usage.input_tokens is -1"),
+    (at_model, lambda run: run.model_response(asks(ToolCall("a", "look", {"n": float("inf")}))), "n'] is inf"),
+    (at_model, lambda run: run.model_response(says("a"), met=True), "met must be a string or None"),
+    (at_model, lambda run: run.model_response(says("a"), output_problem=3), "output_problem must be a string"),
+    (at_model, lambda run: run.model_response(asks(call("a")), problems={0: 3}), r"problems\[0\] must be a string"),
+    (
+        at_model,
+        lambda run: run.model_response(asks(call("a", "lok")), resolutions={0: SkipCall(cast(Any, 3))}),
+        r"resolutions\[0\]: its text must be a string",
+    ),
+    (
+        at_model,
+        lambda run: run.model_response(asks(call("a", "lok")), resolutions={0: RepairCall(arguments=wrong)}),
+        r"resolutions\[0\]: arguments must be a mapping",
+    ),
+    (at_model, lambda run: run.turn_ruled("hello", None), "expected a ModelTurn"),
+    (at_model, lambda run: run.end_by("enough"), "a ruling must be a Ruling"),
+    (at_model, lambda run: run.charge(Usage(), turns="3"), "charge: turns must be a whole number"),
+    (at_model, lambda run: run.extend(max_turns=True), "max_turns must be a whole number"),
+    (at_tools, lambda run: run.tool_results([gives("b"), ToolResult("a", cast(Any, 3))]), r"\[1\]\.content is"),
+    (at_tools, lambda run: run.tool_results([ToolResult("a", "", error_kind=cast(Any, "odd"))]), "error_kind is"),
+    (at_tools, lambda run: run.tool_results([ToolResult("a", "", parts=wrong)]), r"\.parts are a value of type"),
+    (at_tools, lambda run: run.tool_results(["seven"]), r"tool results\[0\] is a value of type str"),
+    (at_tools, lambda run: run.guard({"a": "no"}), r"rulings\['a'\] must be a Ruling"),
+    (at_tools, lambda run: run.child_paused("a", b"x", [Pause(id="q", question="?")]), "must be a string"),
+    (at_tools, lambda run: run.child_paused("a", "x", ["q"]), r"pauses\[0\] must be a Pause"),
+]
+
+
 @pytest.mark.parametrize(
     ("at", "feed", "why"),
-    [
-        (at_model, lambda run: run.model_response("hello"), "got a value of type str, expected a ModelTurn"),
-        (at_model, lambda run: run.model_response(ModelTurn(cast(Any, "hello"))), "its parts are a value of type str"),
-        (at_model, lambda run: run.model_response(ModelTurn((), Usage(-1))), "usage.input_tokens is -1"),
-        (at_model, lambda run: run.model_response(asks(ToolCall("a", "look", {"n": float("inf")}))), "n'] is inf"),
-        (at_model, lambda run: run.model_response(says("a"), met=True), "met must be a string or None"),
-        (at_model, lambda run: run.model_response(says("a"), output_problem=3), "output_problem must be a string"),
-        (at_model, lambda run: run.model_response(asks(call("a")), problems={0: 3}), r"problems\[0\] must be a string"),
-        (
-            at_model,
-            lambda run: run.model_response(asks(call("a", "lok")), resolutions={0: SkipCall(cast(Any, 3))}),
-            r"resolutions\[0\]: its text must be a string",
-        ),
-        (
-            at_model,
-            lambda run: run.model_response(asks(call("a", "lok")), resolutions={0: RepairCall(arguments=wrong)}),
-            r"resolutions\[0\]: arguments must be a mapping",
-        ),
-        (at_model, lambda run: run.turn_ruled("hello", None), "expected a ModelTurn"),
-        (at_model, lambda run: run.end_by("enough"), "a ruling must be a Ruling"),
-        (at_model, lambda run: run.charge(Usage(), turns="3"), "charge: turns must be a whole number"),
-        (at_model, lambda run: run.extend(max_turns=True), "max_turns must be a whole number"),
-        (at_tools, lambda run: run.tool_results([gives("b"), ToolResult("a", cast(Any, 3))]), r"\[1\]\.content is"),
-        (at_tools, lambda run: run.tool_results([ToolResult("a", "", error_kind=cast(Any, "odd"))]), "error_kind is"),
-        (at_tools, lambda run: run.tool_results([ToolResult("a", "", parts=wrong)]), r"\.parts are a value of type"),
-        (at_tools, lambda run: run.tool_results(["seven"]), r"tool results\[0\] is a value of type str"),
-        (at_tools, lambda run: run.guard({"a": "no"}), r"rulings\['a'\] must be a Ruling"),
-        (at_tools, lambda run: run.child_paused("a", b"x", [Pause(id="q", question="?")]), "must be a string"),
-        (at_tools, lambda run: run.child_paused("a", "x", ["q"]), r"pauses\[0\] must be a Pause"),
-    ],
+    WRONG_FEEDS,
 )
 def test_a_feed_of_the_wrong_type_is_refused_and_changes_nothing(
     at: Callable[[], AgentRun], feed: Callable[[Any], object], why: str
@@ -115,17 +119,20 @@ def test_a_feed_of_the_wrong_type_is_refused_and_changes_nothing(
     assert run.to_json() == before
 
 
+WRONG_ENDS_OF_CHILDREN: list[Callable[[Any], object]] = [
+    lambda run: run.child_done(0, "text"),
+    lambda run: run.child_done(0, ChildResult(text=cast(Any, 3))),
+    lambda run: run.child_done(0, ChildResult(usage=cast(Any, {}))),
+    lambda run: run.child_failed(0, "it broke"),
+    lambda run: run.child_failed(0, ChildFailure("X", "it broke"), "it broke"),
+    lambda run: run.child_at_limit(0, None, ChildFailure("X", "it broke")),
+    lambda run: run.child_paused(0, "SAVED", ["q"]),
+]
+
+
 @pytest.mark.parametrize(
     "feed",
-    [
-        lambda run: run.child_done(0, "text"),
-        lambda run: run.child_done(0, ChildResult(text=cast(Any, 3))),
-        lambda run: run.child_done(0, ChildResult(usage=cast(Any, {}))),
-        lambda run: run.child_failed(0, "it broke"),
-        lambda run: run.child_failed(0, ChildFailure("X", "it broke"), "it broke"),
-        lambda run: run.child_at_limit(0, None, ChildFailure("X", "it broke")),
-        lambda run: run.child_paused(0, "SAVED", ["q"]),
-    ],
+    WRONG_ENDS_OF_CHILDREN,
 )
 def test_what_no_child_can_have_come_to_is_refused_and_changes_nothing(feed: Callable[[Any], object]) -> None:
     run = ParallelRun(GROUP, "Hi")
@@ -194,7 +201,12 @@ results = st.builds(
     mostly("look"),
     st.lists(parts, max_size=1).map(tuple) | anything,
 )
-FAST = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FAST = settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 
 
 def check_loads(run: AgentRun) -> None:
@@ -216,21 +228,18 @@ def test_whatever_a_run_is_made_of_its_text_loads_again(input: Any, history: Any
 def test_whatever_a_run_takes_its_text_loads_again_and_what_it_refuses_changes_nothing(
     turn: Any, problems: Any, approvals: Any, met: Any, given_results: Any, limit: Any, amount: Any
 ) -> None:
-    feeds: list[Callable[[AgentRun], object]] = [
-        lambda run: run.extend(max_turns=limit),
-        lambda run: run.charge(Usage(1, 1), amount, turns=limit, seconds=amount),
-        lambda run: run.model_response(turn, problems={0: problems}, approvals={0: approvals}, met=met),
-        lambda run: run.model_response(turn),
-    ]
-    for run, feed in [
-        *[(at_model(), feed) for feed in feeds],
+    feeds: list[tuple[AgentRun, Callable[[AgentRun], object]]] = [
+        (at_model(), lambda run: run.extend(max_turns=limit)),
+        (at_model(), lambda run: run.charge(Usage(1, 1), amount, turns=limit, seconds=amount)),
+        (at_model(), lambda run: run.model_response(turn, problems={0: problems}, approvals={0: approvals}, met=met)),
+        (at_model(), lambda run: run.model_response(turn)),
         (at_tools(), lambda run: run.tool_results(given_results)),
-    ]:
+    ]
+    for run, feed in feeds:
         before = run.to_json()
         try:
             feed(run)
-        except (TypeError, ValueError, Exception) as error:  # noqa: BLE001 (of whatever kind, nothing may have changed)
-            assert isinstance(error, (TypeError, ValueError)) or type(error).__module__.startswith("understudy")
+        except (TypeError, ValueError, UnderstudyError):
             assert run.to_json() == before
         else:
             check_loads(run)
@@ -253,29 +262,32 @@ def after_a_round() -> AgentRun:
     return run
 
 
+IMPOSSIBLE: list[tuple[Callable[[], AgentRun], Callable[[Any], object], str]] = [
+    (after_a_round, lambda s: s["messages"][2]["parts"].pop(), "with the results of"),
+    (after_a_round, lambda s: s["messages"][2]["parts"].reverse(), "with the results of"),
+    (after_a_round, lambda s: s["messages"][2]["parts"][0].update(call_id="z"), "with the results of"),
+    (after_a_round, lambda s: s["messages"].pop(1), "with the results of"),
+    (after_a_round, lambda s: s["messages"].pop(2), "calls"),
+    (after_a_round, lambda s: s["messages"][1]["parts"][0]["arguments"].update(n=1e999), "is not finite"),
+    (after_a_round, lambda s: s.update(turns=-5), "turns is -5"),
+    (after_a_round, lambda s: s.update(iterations=11), "iterations is 11, and max_iterations is 10"),
+    (after_a_round, lambda s: s.update(cost=-1), "cost is -1"),
+    (after_a_round, lambda s: s.update(seconds=float("nan")), "is not finite"),
+    (after_a_round, lambda s: s["usage"].update(input_tokens=-1), "input_tokens is -1"),
+    (at_tools, lambda s: s["round"]["calls"].pop(), "answers for|the last message calls"),
+    (at_tools, lambda s: s["round"].update(results={"a": {"call_id": "b", "content": ""}}), "says that it is of"),
+    (
+        at_tools,
+        lambda s: s["round"].update(results={"c": {"call_id": "c", "content": ""}}),
+        "has its result and waits",
+    ),
+    (at_tools, lambda s: s["round"].update(guarded=["z"]), "answers for"),
+]
+
+
 @pytest.mark.parametrize(
     ("at", "change", "why"),
-    [
-        (after_a_round, lambda s: s["messages"][2]["parts"].pop(), "with the results of"),
-        (after_a_round, lambda s: s["messages"][2]["parts"].reverse(), "with the results of"),
-        (after_a_round, lambda s: s["messages"][2]["parts"][0].update(call_id="z"), "with the results of"),
-        (after_a_round, lambda s: s["messages"].pop(1), "with the results of"),
-        (after_a_round, lambda s: s["messages"].pop(2), "calls"),
-        (after_a_round, lambda s: s["messages"][1]["parts"][0]["arguments"].update(n=1e999), "is not finite"),
-        (after_a_round, lambda s: s.update(turns=-5), "turns is -5"),
-        (after_a_round, lambda s: s.update(iterations=11), "iterations is 11, and max_iterations is 10"),
-        (after_a_round, lambda s: s.update(cost=-1), "cost is -1"),
-        (after_a_round, lambda s: s.update(seconds=float("nan")), "is not finite"),
-        (after_a_round, lambda s: s["usage"].update(input_tokens=-1), "input_tokens is -1"),
-        (at_tools, lambda s: s["round"]["calls"].pop(), "answers for|the last message calls"),
-        (at_tools, lambda s: s["round"].update(results={"a": {"call_id": "b", "content": ""}}), "says that it is of"),
-        (
-            at_tools,
-            lambda s: s["round"].update(results={"c": {"call_id": "c", "content": ""}}),
-            "has its result and waits",
-        ),
-        (at_tools, lambda s: s["round"].update(guarded=["z"]), "answers for"),
-    ],
+    IMPOSSIBLE,
 )
 def test_a_saved_run_that_cannot_have_been_is_refused(
     at: Callable[[], AgentRun], change: Callable[[Any], object], why: str
@@ -288,17 +300,20 @@ def test_words_that_look_like_infinite_numbers_are_no_fault() -> None:
     assert reloaded(AgentRun(SPEC, "NaN, Infinity and 1e999")).messages[0].text == "NaN, Infinity and 1e999"
 
 
+IMPOSSIBLE_IN_GROUPS: list[tuple[Callable[[Any], object], str]] = [
+    (lambda s: s.update(order=[0, 0]), "ended in the order"),
+    (lambda s: s.update(order=[]), "ended, in the order"),
+    (lambda s: s["children"][0].update(result=None), "without a result"),
+    (lambda s: s["children"][0].update(attempts=-1), "attempts is -1"),
+    (lambda s: s["children"][0]["result"].update(turns=-1), "turns is -1"),
+    (lambda s: s["spending"].update(seconds=float("inf")), "is not finite"),
+    (lambda s: s["children"][1].update(phase="limit"), "without its run"),
+]
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
-    [
-        (lambda s: s.update(order=[0, 0]), "ended in the order"),
-        (lambda s: s.update(order=[]), "ended, in the order"),
-        (lambda s: s["children"][0].update(result=None), "without a result"),
-        (lambda s: s["children"][0].update(attempts=-1), "attempts is -1"),
-        (lambda s: s["children"][0]["result"].update(turns=-1), "turns is -1"),
-        (lambda s: s["spending"].update(seconds=float("inf")), "is not finite"),
-        (lambda s: s["children"][1].update(phase="limit"), "without its run"),
-    ],
+    IMPOSSIBLE_IN_GROUPS,
 )
 def test_a_saved_run_of_a_group_that_cannot_have_been_is_refused(change: Callable[[Any], object], why: str) -> None:
     run = ParallelRun(GROUP, "Hi")

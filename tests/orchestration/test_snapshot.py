@@ -176,6 +176,41 @@ def test_a_run_of_another_definition_is_refused_unless_adopted(change: Callable[
     assert completed(AgentRun.from_json(text, other, adopt=True)).text == "Seven."
 
 
+WHAT_CHANGED: dict[Callable[[RunSpec], RunSpec], str] = {
+    changed_model: "the model changed",
+    changed_prompt: "the system prompt changed",
+    changed_tool: "tool 'look' changed",
+    changed_approval: "the approval of 'look' was added",
+    changed_settings: "the settings changed",
+}
+
+
+@pytest.mark.parametrize("change", WHAT_CHANGED, ids=lambda change: change.__name__)
+def test_a_run_of_another_definition_is_refused_with_what_changed(change: Callable[[RunSpec], RunSpec]) -> None:
+    text = run_of(PLAIN, [says("Seven.")]).to_json()
+
+    with pytest.raises(SpecChanged, match=rf"another definition of agent 'clerk' \({WHAT_CHANGED[change]}\)"):
+        AgentRun.from_json(text, change(PLAIN))
+
+
+def test_tools_that_come_and_go_are_named() -> None:
+    text = run_of(make_spec("look", "refund"), [says("Seven.")]).to_json()
+
+    with pytest.raises(SpecChanged, match=r"\(tool 'refund' was removed, tool 'pay' was added\)"):
+        AgentRun.from_json(text, make_spec("look", "pay"))
+
+
+def test_a_text_without_digests_of_the_parts_is_refused_with_the_whole_ones_and_adopted() -> None:
+    data = saved(run_of(PLAIN, [says("Seven.")]))
+    del data["parts"]
+    other = changed_model(PLAIN)
+
+    with pytest.raises(SpecChanged, match=f"{PLAIN.fingerprint()}, now {other.fingerprint()}"):
+        AgentRun.from_json(json.dumps(data), other)
+
+    assert completed(AgentRun.from_json(json.dumps(data), other, adopt=True)).text == "Seven."
+
+
 def test_an_adopted_run_is_saved_as_one_of_the_new_definition() -> None:
     text = run_of(PLAIN, [says("Seven.")]).to_json()
     other = changed_model(PLAIN)

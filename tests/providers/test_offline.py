@@ -305,10 +305,10 @@ def test_what_the_function_raises_goes_through() -> None:
 
 
 def test_a_function_that_returns_no_turn_is_told_what_to_return() -> None:
-    def words(request: ModelRequest) -> str:
-        return request.text
+    def length(request: ModelRequest) -> int:
+        return len(request.text)
 
-    model = FunctionModel(cast(Callable[[ModelRequest], ModelTurn], words))
+    model = FunctionModel(cast(Callable[[ModelRequest], ModelTurn], length))
 
     with pytest.raises(TypeError, match="must return a ModelTurn"):
         model.complete(ModelRequest(HI))
@@ -383,3 +383,7 @@ def test_threads_that_ask_at_once_get_each_line_once() -> None:
 
     assert sorted(said, key=int) == [str(i) for i in range(200)]
     assert len(model.requests) == 200
+
+
+def test_a_function_may_return_a_text_for_a_turn_that_says_it() -> None:
+    assert FunctionModel(lambda request: "Seven.").complete(ModelRequest(())) == says("Seven.")

@@ -453,6 +453,7 @@ ROWS: dict[str, Row] = {
     "TaskGrammar.dependencies": (lambda: task_with(dependencies=["u"]).dependencies, ("u",)),
     "TaskGrammar.retries": (lambda: task_with(retries=7).retries, 7),
     "TaskGrammar.backoff": (lambda: task_with(backoff=[0, 7]).backoff, (0, 7)),
+    "TaskGrammar.retry_on": (lambda: task_with(retry_on=["ConnectionError"]).retry_on, (ConnectionError,)),
     "TaskGrammar.when": (lambda: task_with(when="${u}", dependencies=["u"]).when, "${u}"),
     "TaskGrammar.for_each": (lambda: task_with(for_each="${list}").for_each, "${list}"),
     "TaskGrammar.until": (lambda: task_with(until="${t} == ok").until, "${t} == ok"),
