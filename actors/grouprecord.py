@@ -27,6 +27,7 @@ from .failsafe import safely
 from .runrecord import RunDriver, RunRecord, Stale
 from .story import ChildBegan, Finished
 from .telling import next_seq
+from .waiting import graph
 
 if TYPE_CHECKING:
     from understudy.orchestration.children import ChildOrder
@@ -292,6 +293,7 @@ class GroupRecord(RunRecord):
         ended = super().end(ending, phase, epoch=epoch, overdue=overdue, commit=commit)
         if ended:
             safely(self, self._dismiss)
+            safely(self, graph.end_all, self.link)
         return ended
 
     def _dismiss(self) -> None:

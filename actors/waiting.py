@@ -131,6 +131,12 @@ class WaitGraph:
         with self._lock:
             self._remove(wait)
 
+    def end_all(self, waiter: Link) -> None:
+        """End all waits of a run that is over, whatever became of those who were to end them."""
+        with self._lock:
+            for wait in list(self._by_waiter.get(waiter, ())):
+                self._remove(wait)
+
     def tightened(self, future: Expecting) -> None:
         """Refuse the waits for `future` that close a circle now that one more of its members cannot end it."""
         refused: list[tuple[Refuse, CircularAgentCall]] = []

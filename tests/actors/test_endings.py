@@ -340,6 +340,7 @@ def test_a_run_ends_whatever_fails_at_its_end_and_lets_go_of_all_it_has(
         caplog.clear()
         _end_with(fault, name, begin, monkeypatch, caplog)
     assert fault.hits, "nothing here calls it"
+    eventually(lambda: len(graph) == 0, "no wait is left in the graph of waits")
 
 
 def _end_with(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from copy import deepcopy
@@ -109,7 +109,14 @@ class Company:
                 said = said + calls("free" if call.slot is None else f"slot{call.slot}", run=run, turn=turn, call=place)
             return said
 
-        return us.Agent(f"a{number}", model=FunctionModel(say), tools=self._tools, memory=self._memory)
+        places = random.Random(f"{self._seed} {number}").choice((None, 1))  # fewer at once: no schedule that is new
+        return us.Agent(
+            f"a{number}",
+            model=FunctionModel(say),
+            tools=self._tools,
+            memory=self._memory,
+            max_parallel_calls=places,
+        )
 
     def submit_all(self, system: us.ActorSystem) -> None:
         """Begin the roots."""
@@ -160,7 +167,7 @@ class Company:
 
 
 @contextmanager
-def _watching(log: Log) -> Iterator[None]:
+def _watching(log: Log) -> Generator[None]:
     """Have the log know of each refusal in its very moment, for right after it others go on because of it."""
 
     def noted(*path: str) -> us.CircularAgentCall:
