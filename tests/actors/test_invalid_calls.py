@@ -268,20 +268,6 @@ def test_arguments_are_validated_once(others: int) -> None:
     assert "A" in ran
 
 
-def test_arguments_that_a_person_has_changed_are_validated() -> None:
-    @us.tool(approval=True)
-    def refund(cents: Annotated[int, pydantic.Field(le=100)]) -> str:
-        return f"paid {cents}"
-
-    agent = made(calls("refund", cents=5), says("ok"), tools=[refund])
-    waiting = agent.run("go")
-    assert isinstance(waiting, us.NeedsApproval)
-
-    outcome = finished(agent.resume(waiting.token, us.Approve(arguments={"cents": 500})))
-
-    assert [r.error_kind for r in results_of(outcome)] == ["bad_arguments"]
-
-
 def test_attempts_do_not_share_what_an_earlier_one_may_have_changed() -> None:
     gate = threading.Event()
     seen: list[list[str]] = []

@@ -109,7 +109,7 @@ def test_a_loop_that_was_put_on_a_tape_ends_the_same_without_the_server(
     replayed = agent(loop, us.Replay(tape)).run(said, timeout=30)
 
     assert recorder.calls == 2
-    assert replace(replayed, run_id=recorded.run_id) == recorded
+    assert replace(replayed, run_id=recorded.run_id, cost_usd=recorded.cost_usd) == recorded  # a tape costs nothing
     assert replayed.usage.total_tokens == recorded.usage.total_tokens is not None
 
 
@@ -125,7 +125,7 @@ def test_an_error_of_the_server_is_replayed_as_it_was(server: str, tmp_path: Pat
         agent(loop, us.Replay(tape)).replace(max_iterations=5).run(first.wants.text, timeout=30)
 
     assert (type(from_tape.value), str(from_tape.value)) == (type(from_server.value), str(from_server.value))
-    assert vars(from_tape.value) == vars(from_server.value)
+    assert {**vars(from_tape.value), "__notes__": []} == {**vars(from_server.value), "__notes__": []}  # of two models
     assert from_tape.value.status == 410
 
 
