@@ -1,10 +1,14 @@
-"""Every Python block of the README and of docs/ runs as a reader copies it, and prints what the page says."""
+"""Every Python block of the README and of docs/ runs as a reader copies it, and prints what the page says; links lead somewhere."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,6 +23,11 @@ PAGES = [
     if "```python" in path.read_text() and path.name not in ELSEWHERE
 ]
 RUNNER = ROOT / "tests" / "support" / "run_page.py"
+LINKING = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -49,3 +58,50 @@ def test_blocks_are_found_with_their_lines_and_what_they_print() -> None:
         Block(4, "print(1)\n", "1\n", None),
         Block(12, "# shop.yaml\nagents: []\n", None, "shop.yaml"),
     ]
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
+    assert list(dead_links(page)) == []
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_heading_of_a_page_stands_apart(page: Path) -> None:
+    lines = prose(page.read_text()).splitlines()
+
+    assert [line for before, line in pairwise(lines) if line.startswith("#") and before] == []
+
+
+def test_links_to_no_file_and_to_no_heading_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A b: `c`\n\n[1](#a-b-c) [2](#d) [3](page.md#a-b-c) [4](gone.md) [5](https://x.test/#e)\n")
+
+    assert list(dead_links(page)) == ["#d", "gone.md"]
+
+
+def prose(text: str) -> str:
+    """Return a page without its blocks of code."""
+    return re.sub(r"^(```+).*?^\1\s*$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def dead_links(page: Path) -> Iterator[str]:
+    """Yield the links of a page that lead to no file, or to no heading of it; links to other hosts are left out."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text())):
+        name, _, heading = link.partition("#")
+        target = page.parent / name if name else page
+        if re.match(r"[a-z]+:", link):
+            continue
+        if not target.exists() or (heading and heading not in headings(target)):
+            yield link
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes of a page's headings; of two alike, the second one ends with -1."""
+    titles = re.findall(r"^#{1,6} +(.+?) *$", prose(page.read_text()), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles]
+    seen: Counter[str] = Counter()
+    found: set[str] = set()
+    for anchor in [re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in plain]:
+        found.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
+        seen[anchor] += 1
+    return found
