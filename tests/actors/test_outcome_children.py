@@ -94,7 +94,7 @@ def test_the_children_of_a_workflow_come_in_the_order_of_its_tasks_and_items() -
 def test_a_task_that_failed_is_there_with_its_last_error() -> None:
     flow = us.Workflow(
         "flow",
-        [us.Task("a", answering("a", ValueError("once"), us.BadReply("twice")), retries=1, backoff=(0.0, 0.0))],
+        [us.Task("a", answering("a", us.RateLimited("once"), us.BadReply("twice")), retries=1, backoff=(0.0, 0.0))],
     )
 
     outcome = flow.run("go")

@@ -255,12 +255,6 @@ def test_a_tool_that_forks_and_comes_back_twice_has_one_result() -> None:
     assert (first.content, second.error_kind) == ("parent", "")
 
 
-def test_arguments_that_are_no_json_are_an_error_of_the_call() -> None:
-    turn = us.ModelTurn((us.ToolCall("c", "pid", {"x": object()}),))  # type: ignore[dict-item]  # a model of one's own may
-
-    assert "only JSON goes from process to process" in result_of(turn).content
-
-
 def test_the_traceback_of_a_tool_that_raised_is_logged_without_what_it_quotes(caplog: pytest.LogCaptureFixture) -> None:
     result_of(calls("quotes", word="canary"))
 
@@ -281,7 +275,7 @@ def test_a_call_whose_process_died_is_tried_again_as_often_as_the_tool_says(tmp_
 def test_a_worker_is_ended_whatever_fails_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[workers.Worker] = []
 
-    def fail(worker: workers.Worker, request: bytes, hear: object) -> None:
+    def fail(worker: workers.Worker, *_: object) -> None:
         asked.append(worker)
         raise MemoryError
 

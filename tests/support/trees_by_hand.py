@@ -345,7 +345,9 @@ class GroupHand(Run):
         assert isinstance(error, Exception)
         live = error if self.hand.live else None
         if isinstance(self.machine, GraphRun):
-            again = not had_its_retries(error)
+            assert isinstance(self.runner, Workflow)
+            task = self.runner.tasks[self.machine.task_at(position)]
+            again = task.may_retry(error) and not had_its_retries(error)
             self.machine.child_failed(position, ChildFailure.of(error), may_retry=again)
         else:
             self.machine.child_failed(position, ChildFailure.of(error), live)
