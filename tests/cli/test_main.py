@@ -214,7 +214,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", "link.yaml", "a", "x"], "link.yaml: this is a link to a file that is not there"),
     (["rum"], "there is no command 'rum'. Did you mean 'run'?"),
     (["run", "shop.yaml", "clerk", "x", "--rehears"], "unrecognized arguments: --rehears. Did you mean '--rehearse'?"),
-    (["run", "shop.yaml", "clerk", "x", "--model", "gpt-4o"], "expected 'PROVIDER:MODEL'"),
+    (["run", "shop.yaml", "clerk", "x", "--model", "gpt-4o"], "Did you mean 'openai:gpt-4o'?"),
     (
         ["run", "shop.yaml", "clerk", "x", "--tools", "tools.py", "--model", "clrk=openai:gpt-4o"],
         "there is no agent 'clrk'; there are clerk",
