@@ -7,6 +7,7 @@ import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import TextIO
 
 from understudy.report import COMPLETE, UsageMistake
@@ -18,8 +19,8 @@ from .printing import put, warn
 QUESTION = "What needs my attention this week?"
 
 ABOUT = f"""\
-Run an example: a bicycle shop's clerk, whose tools read real files. No key is needed: unless --model names a model, a stand-in calls
-each tool once and then says what they gave.
+Run an example: a bicycle shop's clerk, whose tools read real files. No key is needed: a stand-in calls each
+tool once and then says what they gave, unless --model names a model, or --record or --replay is given.
 
 INPUT is what the clerk is asked; else {QUESTION!r}.
 
@@ -75,10 +76,11 @@ def _copy(files: Path, into: Path, out: TextIO) -> int:
                 shutil.copyfile(files / name, into / name)
     except OSError as error:
         raise UsageMistake(f"--into {into}: the files cannot be copied: {error.strerror}") from error
+    spec, tools = into / "agent.yaml", into / "tools.py"
     put(
-        f"{into}/agent.yaml describes a clerk and a buyer, {into}/tools.py has their tools. Change them, and run:\n"
-        f'  understudy run {into}/agent.yaml clerk "{QUESTION}" --tools {into}/tools.py --rehearse\n'
-        f"With a key in the environment, leave --rehearse out, or name a model: --model openai:gpt-4o",
+        f"{spec} describes a clerk and a buyer, {tools} has their tools. Change them, and run:\n"
+        f'  understudy run {quote(str(spec))} clerk "{QUESTION}" --tools {quote(str(tools))} --rehearse\n'
+        "With a key in the environment, leave --rehearse out, or name a model: --model openai:gpt-4o",
         out,
     )
     return COMPLETE
