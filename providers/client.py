@@ -91,7 +91,7 @@ class HttpModel(ABC):
             ProviderTimeout: an attempt took longer than `timeout`.
             BadReply: the response breaks the API's format.
             ProviderError: any other error of the API, or no connection.
-                RunCancelled, RunTimedOut: the run that asks has ended.
+            RunCancelled, RunTimedOut: the run that asks has ended.
             BudgetExceeded: what the run may spend was spent while the call waited for others.
         """
         refuse_offline(self.provider)
@@ -165,10 +165,8 @@ class HttpModel(ABC):
         return self.base_url or (checked_url(found, variable) if found else otherwise)
 
     def _key_source(self) -> KeySource:
-        if self._given_key is None:
-            return (
-                self._find_keys()
-            )  # each time, as the address: the two belong together, and the environment may change
+        if self._given_key is None:  # found for each call, as the address: the environment may change both together
+            return self._find_keys()
         # Two threads may look at once; both find the same.
         if self._keys is None:
             self._keys = self._find_keys()

@@ -150,9 +150,8 @@ def _user(message: Message, calls: dict[str, ToolCall], echoed: set[str]) -> lis
         results.append(_result(result, words, calls, echoed))
         shown += (TextPart(introduced(result)), *parts) if parts else ()
     others = [_content(part, DIALECT) for part in shown] + [_content(part, message.dialect) for part in message.parts]
-    return results + [part for part in others if part] or [
-        {"text": ""}
-    ]  # a content must have a part, and this one may be empty
+    found = results + [part for part in others if part]
+    return found or [{"text": ""}]  # a content must have a part, and this one may be empty
 
 
 def _takes(part: Media) -> bool:

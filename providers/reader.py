@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import NoReturn, TypeGuard
 
+from understudy.given import DEEPEST, not_json
 from understudy.messages import JsonObject, JsonValue, ToolCall
 
 UNREADABLE = "INVALID_JSON"
@@ -108,8 +109,8 @@ def inner(source: JsonObject, key: str) -> JsonObject:
 
 def kept(source: JsonObject, where: str) -> JsonObject:
     """Return an object that is kept as it came, and perhaps sent back; `where` names it in the error."""
-    if not _is_in_range(source):
-        raise WrongShape(f"{where} must hold numbers in the range of a float")
+    if not_json(source, where):
+        raise WrongShape(f"{where} must hold numbers in the range of a float, at most {DEEPEST} levels deep")
     return source
 
 
@@ -137,27 +138,25 @@ def arguments(value: JsonValue) -> tuple[JsonObject, str | None]:
     OpenAI API, Chat completions: they are JSON in a string that the model wrote, so it may be empty or broken.
     """
     if is_object(value):
-        return (value, None) if _is_in_range(value) else ({}, json.dumps(value))
+        return ({}, _as_text(value)) if not_json(value, "arguments") else (value, None)
     if value is None:
         return {}, None
     if not isinstance(value, str):
-        return {}, json.dumps(value)
+        return {}, _as_text(value)
     if not value.strip():
         return {}, None
     try:
         parsed = parse(value)
     except ValueError:
         return {}, value
-    return (parsed, None) if is_object(parsed) else ({}, value)
+    return (parsed, None) if is_object(parsed) and not not_json(parsed, "arguments") else ({}, value)
 
 
-def _is_in_range(value: JsonValue) -> bool:
-    """Whether every number is finite: what was read leniently may hold others, which no API takes back."""
-    if isinstance(value, float):
-        return isfinite(value)
-    if is_object(value):
-        return all(map(_is_in_range, value.values()))
-    return not is_array(value) or all(map(_is_in_range, value))
+def _as_text(value: JsonValue) -> str:
+    try:
+        return json.dumps(value)
+    except RecursionError:
+        return "(nested too deeply)"
 
 
 def sendable(call: ToolCall) -> JsonObject:

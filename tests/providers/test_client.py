@@ -479,9 +479,16 @@ def calling(provider: str, arguments: str) -> httpx.Response:
     return httpx.Response(200, text=body)
 
 
-@pytest.mark.parametrize("arguments", ['{"x": 1e999}', '{"x": {"y": [1, -1e999]}}'])
+DEEP = "[" * 400 + "]" * 400
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"x": 1e999}', '{"x": {"y": [1, -1e999]}}', f'{{"x": {DEEP}}}'],
+    ids=["a number out of range", "one inside", "nested too deeply"],
+)
 @pytest.mark.parametrize("provider", sorted(MAKERS))
-def test_a_number_that_no_float_can_hold_is_no_argument(provider: str, arguments: str) -> None:
+def test_arguments_that_a_run_cannot_keep_are_bad_json(provider: str, arguments: str) -> None:
     ran: list[float] = []
 
     def look(x: float) -> str:
@@ -508,12 +515,13 @@ def test_openais_arguments_that_hold_nan_are_no_json() -> None:
     ("provider", "body"),
     [
         ("openai", '{"choices": [{"message": {"content": "Hi."}}], "usage": {"cost": 1e999}}'),
+        ("openai", f'{{"choices": [{{"message": {{"content": "Hi."}}}}], "usage": {{"cost": {DEEP}}}}}'),
         ("openai", '{"choices": [{"message": {"content": "Hi.", "reasoning_details": [1e999]}}]}'),
         ("anthropic", '{"content": [{"type": "odd", "n": 1e999}], "stop_reason": "end_turn"}'),
         ("gemini", '{"candidates": [{"content": {"parts": [{"odd": 1e999}]}, "finishReason": "STOP"}]}'),
     ],
 )
-def test_a_number_that_could_not_be_sent_back_is_a_bad_reply(provider: str, body: str) -> None:
+def test_what_could_not_be_sent_back_is_a_bad_reply(provider: str, body: str) -> None:
     with pytest.raises(BadReply, match="range"):
         MAKERS[provider](Answers(httpx.Response(200, text=body)), "k").complete(HELLO)
 
