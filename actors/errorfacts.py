@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from typing import TYPE_CHECKING
 
 from understudy.errors import CircularAgentCall, DisallowedAgentCall, PlaceNote, UnderstudyError, place_note
 from understudy.models import name_of
 from understudy.orchestration.reports import messages_so_far
+from understudy.outcomes import Outcome
 from understudy.session import lasting
 
 from .actorcell import ActorCell
+from .grouprecord import GroupRecord
 from .record import Record
 
 if TYPE_CHECKING:
@@ -36,12 +39,26 @@ def describe(record: RunRecord, error: BaseException) -> None:
 
 def _tell_what_there_was(record: RunRecord, error: UnderstudyError, came_from_inside: bool) -> None:
     error.usage = record.account.spending.usage
+    if isinstance(record, GroupRecord):
+        error.children = _children(record, error, came_from_inside)
+    elif not came_from_inside:
+        error.children = ()
     if isinstance(record, Record):
         error.messages = () if record.machine is None else messages_so_far(record.machine.state)
         error.session = lasting(record.session)
     elif not came_from_inside:  # a group says nothing itself
         error.messages = ()
         error.session = lasting(record.session)
+
+
+def _children(
+    record: GroupRecord, error: UnderstudyError, came_from_inside: bool
+) -> list[Outcome[object] | BaseException]:
+    """Return how the runs inside of a group ended; a copy of the error has those inside of the group that it came from."""
+    from .inner import children_so_far  # it describes the errors of runs inside
+
+    inner = copy.copy(error) if came_from_inside and error.children else error
+    return [inner if child is error else child for child in children_so_far(record)]
 
 
 def _note_place(record: RunRecord, error: BaseException, path: tuple[str, ...], before: PlaceNote | None) -> None:

@@ -243,6 +243,7 @@ class GroupDriver(Woken):
             self._record.endings[position] = outcome
             return
         try:
+            self._record.endings[position] = outcome  # first: whoever ends the run now tells how its children ended
             if isinstance(outcome, Complete):
                 result = ChildResult.of(outcome, *child.session.lasting_changes())
                 again = self._is_to_repeat(position, outcome.text)
@@ -250,7 +251,6 @@ class GroupDriver(Woken):
             else:
                 saved, pauses = saved_inner(child), outcome.pauses
                 self._feed(position, lambda machine: machine.child_paused(position, saved, pauses))
-            self._record.endings[position] = outcome
         except Exception as error:
             self._failed(position, error, may_retry=False)
 

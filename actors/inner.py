@@ -127,13 +127,34 @@ def unfinished(child: RunRecord, outcome: Incomplete) -> UnfinishedRun:
 
 def told_children(record: GroupRecord) -> tuple[Outcome[object] | BaseException, ...]:
     """Return how the runs inside of an orchestrator's run ended or paused, in the order of its children or tasks."""
+    return tuple([_told(record, position) for position in _positions(record)])
+
+
+def children_so_far(record: GroupRecord) -> tuple[Outcome[object] | BaseException, ...]:
+    """Return how the runs inside of an orchestrator's run ended that fails; what has not ended is told to be cancelled."""
+    return tuple([_told_so_far(record, position) for position in _positions(record)])
+
+
+def _positions(record: GroupRecord) -> Iterable[int]:
     state = record.machine.state
     positions: Iterable[int] = range(len(state.children))
     if isinstance(record.machine, GraphRun):
         positions = [position for task in record.machine.state.tasks for position in task.children]
     elif record.shares_session:  # a sequence
-        positions = [position for position in positions if state.children[position].phase != "pending"]
-    return tuple([_told(record, position) for position in positions])
+        begun = record.children
+        positions = [each for each in positions if state.children[each].phase != "pending" or each in begun]
+    return positions
+
+
+def _told_so_far(record: GroupRecord, position: int) -> Outcome[object] | BaseException:
+    if record.machine.state.children[position].phase != "pending":
+        return _told(record, position)
+    inside = record.children.get(position)
+    if inside is not None and inside.record.reply.done:  # its driver has not heard of it yet
+        error = inside.record.reply.error()
+        return inside.record.reply.get() if error is None else error
+    what = "did not begin" if inside is None else "was cancelled"
+    return RunCancelled(f"{named(record.runner_at(position))} {what}: the run of {record.group.id!r} is over")
 
 
 def _told(record: GroupRecord, position: int) -> Outcome[object] | BaseException:

@@ -39,11 +39,14 @@ Every argument but the message has a default, so each error survives `copy` and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from understudy.messages import NO_USAGE, JsonValue, Message, ModelTurn, Usage
+
+if TYPE_CHECKING:
+    from understudy.outcomes import Outcome
 
 E = TypeVar("E", bound="UnderstudyError")
 _NO_VALUES: Mapping[str, JsonValue] = MappingProxyType({})
@@ -52,7 +55,7 @@ _NO_VALUES: Mapping[str, JsonValue] = MappingProxyType({})
 class UnderstudyError(Exception):
     """The root: catch it to catch everything that understudy raises on its own account.
 
-    The last four attributes are filled in when the error ends a run; they tell of the run that was called.
+    The last five attributes are filled in when the error ends a run; they tell of the run that was called.
 
     Attributes:
         retries_used_up: whether what raised it has tried again as often as it may. A layer above tries it again only
@@ -63,6 +66,10 @@ class UnderstudyError(Exception):
         usage: tokens of all model calls until then, those of runs inside included.
         session: the session's values until then. Of a group: those that the child that failed had. A copy that goes to
             another process is without the values that are no JSON.
+        children: of a group or a workflow: how the runs inside of it ended until then, in order, as `outcome.children` has
+            them; what had not ended stands there as a `RunCancelled`. A child that failed with this error is the error
+            itself; a group that did is a copy of it, with the children of that group. In a copy that goes to another
+            process, an `UnderstudyError` stands for a child that cannot be pickled.
     """
 
     retries_used_up: bool = False
@@ -70,6 +77,16 @@ class UnderstudyError(Exception):
     messages: tuple[Message, ...] = ()
     usage: Usage = NO_USAGE
     session: Mapping[str, JsonValue] = _NO_VALUES
+    _children: tuple[Outcome[object] | BaseException | None, ...] = ()
+    """None stands for the error itself, which so does not hold itself."""
+
+    @property
+    def children(self) -> tuple[Outcome[object] | BaseException, ...]:
+        return tuple([self if child is None else child for child in self._children])
+
+    @children.setter
+    def children(self, children: Iterable[Outcome[object] | BaseException]) -> None:
+        self._children = tuple([None if child is self else child for child in children])
 
     def __reduce__(self) -> tuple[object, ...]:
         # `BaseException` pickles positional arguments only; the attributes travel as state.
@@ -81,11 +98,32 @@ class UnderstudyError(Exception):
 
 def _portable(state: dict[str, object]) -> dict[str, object]:
     """Return the attributes without values of users that cannot go to another process."""
+    state = state.copy()
     session = state.get("session")
-    if session is None:
-        return state.copy()
-    values = cast("Mapping[str, JsonValue]", session)
-    return {**state, "session": {key: value for key, value in values.items() if _is_plain(value)}}
+    if session is not None:
+        values = cast("Mapping[str, JsonValue]", session)
+        state["session"] = {key: value for key, value in values.items() if _is_plain(value)}
+    if "_children" in state:
+        children = cast("tuple[object, ...]", state.pop("_children"))
+        state[_PICKLED] = [None if child is None else _pickled(child) for child in children]
+    return state
+
+
+_PICKLED = "_pickled_children"
+"""Children as bytes: whether one can be pickled shows only once it is, and pickled twice a tree takes very long."""
+
+
+def _pickled(child: object) -> bytes:
+    import pickle  # loaded late: few errors are copied to other processes
+
+    try:
+        found = pickle.dumps(child)
+        pickle.loads(found)  # an exception of a user's may refuse only this
+    except Exception as error:  # noqa: BLE001 (whatever a user's value raises)
+        who = getattr(child, "agent_id", "") or type(child).__name__
+        lost = UnderstudyError(f"how {who!r} ended could not be pickled: {type(error).__name__}: {error}")
+        return pickle.dumps(lost)
+    return found
 
 
 def _is_plain(value: object) -> bool:
@@ -100,6 +138,11 @@ def _revive(cls: type[E], args: tuple[object, ...], state: dict[str, object]) ->
     error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(state)
+    pickled = error.__dict__.pop(_PICKLED, None)
+    if pickled is not None:
+        import pickle
+
+        error._children = tuple([None if child is None else pickle.loads(child) for child in pickled])
     notes = state.get("__notes__")
     if isinstance(notes, list):
         error.__notes__ = list(cast("list[str]", notes))  # else a note on the one would be one on the other

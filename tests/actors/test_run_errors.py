@@ -254,6 +254,88 @@ def test_a_circle_keeps_its_own_path() -> None:
     assert circle.path == ("a", "a")
 
 
+# --- how the runs inside ended
+
+
+def told(error: us.UnderstudyError) -> list[str]:
+    return [child.text if isinstance(child, us.Complete) else type(child).__name__ for child in error.children]
+
+
+def each_of(answer: Callable[[str], us.ModelTurn]) -> us.Workflow:
+    """Make a workflow that runs an agent for each item of its input."""
+    agent = us.Agent("echo", model=FunctionModel(lambda request: answer(request.text)))
+    return us.Workflow("each", [us.Task("echo", agent, prompt="${item}", for_each="${input}")], max_parallel=1)
+
+
+def test_an_error_of_a_group_has_the_outcomes_of_the_children_that_ended_and_itself() -> None:
+    error = error_of(us.SequentialAgent("desk", [clerk(says("one"), id="a"), clerk(busy(), id="b"), clerk(id="c")]))
+
+    assert told(error) == ["one", "RateLimited"]
+    first, second = error.children
+    assert isinstance(first, us.Complete)
+    assert (first.agent_id, len(first.messages)) == ("a", 2)
+    assert second is error
+
+
+def test_an_error_from_a_group_inside_has_the_children_of_both() -> None:
+    inner = us.SequentialAgent("inner", [clerk(says("two"), id="b"), clerk(busy(), id="c")])
+
+    error = error_of(us.SequentialAgent("outer", [clerk(says("one"), id="a"), inner]))
+
+    assert told(error) == ["one", "RateLimited"]
+    inside = error.children[1]
+    assert isinstance(inside, us.RateLimited)
+    assert told(inside) == ["two", "RateLimited"]
+
+
+def test_items_that_ended_before_one_failed_are_told() -> None:
+    def answer(item: str) -> us.ModelTurn:
+        if item == "2":
+            raise us.BadReply("half a turn")
+        return says(f"item {item}")
+
+    error = us.SequentialAgent("desk", [each_of(answer)]).submit("[1, 2]").exception(WAIT)
+
+    assert isinstance(error, us.UnfinishedRun)
+    (flow,) = error.children
+    assert isinstance(flow, us.Incomplete)
+    done, failed = flow.children
+    assert isinstance(done, us.Complete)
+    assert done.text == "item 1"
+    assert isinstance(failed, us.BadReply)
+
+
+def test_items_that_ended_before_a_cancellation_are_told() -> None:
+    gate = threading.Event()
+
+    def answer(item: str) -> us.ModelTurn:
+        if item == "3":
+            gate.wait(WAIT)
+        return says(f"item {item}")
+
+    handle = each_of(answer).submit("[1, 2, 3, 4]")
+    begun = 0
+    for event in handle.events():
+        begun += isinstance(event, us.ChildStarted)
+        if begun == 3:
+            break
+    handle.cancel()
+    gate.set()
+
+    error = handle.exception(WAIT)
+    assert isinstance(error, us.RunCancelled)
+    assert told(error) == ["item 1", "item 2", "RunCancelled", "RunCancelled"]
+    assert ["did not begin" in str(child) for child in error.children[2:]] == [False, True]
+
+
+def test_an_agent_s_error_has_no_children_of_an_earlier_run() -> None:
+    same = busy()
+    agent = us.Agent("a", model=ScriptedModel([same, same]))
+
+    assert error_of(us.SequentialAgent("desk", [agent])).children == (same,)
+    assert error_of(agent).children == ()
+
+
 # --- in another process
 
 
@@ -272,7 +354,8 @@ def pickled(error: us.UnderstudyError) -> us.UnderstudyError:
 
 @pytest.mark.parametrize("way", [copied, copied_deeply, pickled])
 def test_what_an_error_tells_survives_a_copy(way: Callable[[us.UnderstudyError], us.UnderstudyError]) -> None:
-    error = error_of(us.SequentialAgent("seq", [clerk(spent(calls("look")), busy())]), session={"shop": "main"})
+    first = clerk(says("one"), id="first")
+    error = error_of(us.SequentialAgent("seq", [first, clerk(spent(calls("look")), busy())]), session={"shop": "main"})
 
     again = way(error)
 
@@ -282,6 +365,9 @@ def test_what_an_error_tells_survives_a_copy(way: Callable[[us.UnderstudyError],
         error.usage,
         error.session,
     )
+    assert [type(child) for child in again.children] == [us.Complete, us.RateLimited]
+    assert again.children[0] == error.children[0]
+    assert again.children[1] is again
     assert place_note(again) == place_note(error)
     again.add_note("of the copy alone")
     assert len(error.__notes__) == 1
@@ -294,3 +380,15 @@ def test_values_that_are_no_json_stay_behind() -> None:
     assert set(error.session) == {"lock", "n"}
     assert pickle.loads(pickle.dumps(error)).session == {"n": 1}
     assert set(copy.copy(error).session) == {"lock", "n"}
+
+
+def test_an_error_stands_for_a_child_that_cannot_be_pickled() -> None:
+    session: Any = {"lock": threading.Lock()}
+    error = error_of(us.SequentialAgent("seq", [clerk(says("one"), id="first"), clerk(busy())]), session=session)
+
+    lost, itself = pickle.loads(pickle.dumps(error)).children
+
+    assert isinstance(error.children[0], us.Complete)
+    assert isinstance(lost, us.UnderstudyError)
+    assert "'first'" in str(lost)
+    assert isinstance(itself, us.RateLimited)

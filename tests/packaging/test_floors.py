@@ -44,8 +44,9 @@ PURE = {
 }
 """What needs no thread, clock, randomness, file or network."""
 
-SHARED = PURE | {"contextvars", "importlib", "threading"}
-"""Values that are shared between threads have locks, scopes travel in context variables, tools are found by name."""
+SHARED = PURE | {"contextvars", "importlib", "pickle", "threading"}
+"""Values that are shared between threads have locks, scopes travel in context variables, tools are found by name, and errors
+see what of them can be pickled."""
 
 SCHEMAS = {"docstring_parser", "jsonschema", "pydantic", "pydantic_core", "referencing"}
 LOADED_LATE = {
