@@ -25,9 +25,7 @@ from typing import Any, cast
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENTS = ROOT / ".cache" / "peers-bench"
 THINKING = 0.25  # Seconds before the server answers: a short answer of a fast model.
-PATIENCE = (
-    60  # Seconds for all answers, which take three if nothing is in the way; what waits longer counts as unanswered.
-)
+PATIENCE = 60  # Seconds for all answers, which take three if nothing is in the way.
 ANSWER = {"label": "spam", "score": 0.9}
 
 

@@ -43,7 +43,7 @@ REASONS: dict[str, FinishReason] = {
 }
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 PDF = "application/pdf"
-UNKNOWN = "application/octet-stream"  # What a file is whose maker does not say; an address may be a PDF's.
+UNKNOWN = "application/octet-stream"  # The type of a file that was given without one; a URL of it may be a PDF's.
 NOTHING_SAID = "(empty message)"
 """Stands for a user's message without text: the API refuses an empty text, one of whitespace alone, and no messages at all."""
 MAX_IMAGE = 5 * 2**20  # Characters of base64; a longer image makes the API refuse the request.

@@ -23,7 +23,9 @@ from understudy.tools import DEFAULT_TOOL_TIMEOUT
 from .keys import TEXT, Grammar, form, forms
 from .named_grammar import NAME_FORM, Approval, CallbackEntry, CallRule, ModelEntry, NamedGrammar, Prompt
 
-PARAMETERS = "of a workflow: what the names in its prompts stand for; `${input}` in a text is what it is told"
+PARAMETERS = (
+    "of a workflow: values for the names in its prompts; in a text, `${input}` stands for the workflow's input here"
+)
 RUNNER_ID = r"^\S(.{0,126}\S)?$"
 
 

@@ -85,7 +85,7 @@ class TaskGrammar(Grammar):
     parameters: dict[str, JsonValue] = Field(default={}, description=PARAMETERS)
     prompt: str = Field(
         default="${input}",
-        description="what it is told: `${task}`, `${task.key}`, `${input}`, or any other name for a parameter of the run; "
+        description="its input: `${task}`, `${task.key}`, `${input}`, or any other name for a parameter of the run; "
         "if it names no task, the texts of the dependencies stand before it",
     )
     dependencies: list[str] | None = Field(default=None, description="ids of the tasks that must be done before")

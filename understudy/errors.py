@@ -530,7 +530,7 @@ def place_note(error: BaseException) -> PlaceNote | None:
 
 
 def in_words(error: BaseException) -> str:
-    """Return the error's type, message and notes, but not where it comes from, which is told besides.
+    """Return the error's type, message and notes, without the note on where it comes from.
 
     The message is made by code of a user's, and may fail in its turn.
     """

@@ -38,7 +38,7 @@ def found_instead(given: object) -> str:
 
 
 class Unset(Enum):
-    """What a parameter is that nobody gave, where None is a value of its own."""
+    """The default of a parameter for which None is a value of its own."""
 
     UNSET = "not given"
 

@@ -76,8 +76,8 @@ class Ending:
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the outcome as plain data for JSON: status, text, output, usage, cost, tasks, children, pauses and token.
 
-        Messages, session and artifacts are left out. What waits for a person has the arguments of its tool calls, and
-        whoever has the `token` can go on with the run: leave it out of logs. An `output` that is no JSON is dumped by
+        Messages, session and artifacts are left out. A run that waits for a person has the arguments of its tool calls, and
+        the `token`, with which anybody can go on with the run: leave it out of logs. An `output` that is no JSON is dumped by
         pydantic; what that does not know either stands there as text.
         """
         from understudy.outcome_data import plain_outcome

@@ -224,7 +224,7 @@ class _Hook:
 
     def __init__(self, callback: Callable[[], object]) -> None:
         self.callback = callback
-        self._first = threading.Lock()  # never released: whoever gets it calls
+        self._first = threading.Lock()  # never released: the caller that gets it calls the function
 
     def take(self) -> bool:
         """Whether the caller is the one who calls the function."""
@@ -237,7 +237,7 @@ class _Hook:
 
 def _once(callback: Callable[[], object]) -> Callable[[], object]:
     """Return a function that calls `callback` the first time only: a scope and its parent may both be cancelled."""
-    first = threading.Lock()  # never released: whoever gets it calls
+    first = threading.Lock()  # never released: the caller that gets it calls the function
 
     def call() -> None:
         if first.acquire(blocking=False):
