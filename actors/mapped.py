@@ -26,7 +26,7 @@ from understudy.session import SessionState
 
 from .aside import aside
 from .childwaits import FirstChild
-from .reply import SLICE
+from .reply import taken
 
 if TYPE_CHECKING:
     from understudy.messages import JsonValue
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from .runrecord import RunRecord
     from .system import ActorSystem
 
-DROPPED = (
-    0.1  # Seconds that a thread which drops the generator waits for the runs to be cancelled; that takes far less.
-)
+DROPPED = 0.1  # Seconds a thread that drops the generator waits until its runs are cancelled; it takes far less.
 
 Prepare = Callable[[object, RunOptions], "RunRecord"]
 """Makes the record of the run of one input; raises what is wrong with it."""
@@ -47,7 +45,7 @@ Prepare = Callable[[object, RunOptions], "RunRecord"]
 class Answers(Generator[Answered, None, None]):
     """What `map` returns. One thread at a time iterates, and any may close it.
 
-    It is no generator function: the garbage collection closes such a one on whatever thread it comes over, which may
+    It is no generator function, because the garbage collection closes a generator on any thread, and that thread may
     hold a lock that the end of a run needs.
 
     Args:
@@ -147,7 +145,7 @@ class Answers(Generator[Answered, None, None]):
         # Mostly a loop was left early. But this may also be a garbage collection, on a thread that holds any lock.
         if self._under_way:
             cancelled = threading.Event()
-            aside(partial(_cancel, self._system, list(self._under_way.values()), self._waits, cancelled.set))
+            aside(partial(_cancel, list(self._under_way.values()), self._waits, cancelled.set))
             cancelled.wait(DROPPED)
 
     # --- one answer
@@ -224,7 +222,7 @@ class Answers(Generator[Answered, None, None]):
             self._system.tell_refused(self._runner, error)
             raise error
         try:
-            self._hear(_news(self._news))
+            self._hear(taken(self._news))
         finally:
             if self._waits is not None:
                 self._waits.look()
@@ -249,7 +247,7 @@ class Answers(Generator[Answered, None, None]):
         while self._under_way:
             with contextlib.suppress(KeyError):  # another thread cancels too, or has heard of the end
                 records.append(self._under_way.popitem()[1])
-        _cancel(self._system, records, self._waits)
+        _cancel(records, self._waits)
 
 
 def _as_parameters(given: object) -> Mapping[str, JsonValue] | None:
@@ -260,25 +258,10 @@ def _copied(session: Mapping[str, JsonValue] | None) -> Mapping[str, JsonValue] 
     return session.snapshot() if isinstance(session, SessionState) else session
 
 
-def _cancel(
-    system: ActorSystem,
-    records: Iterable[RunRecord],
-    waits: FirstChild | None,
-    then: Callable[[], object] | None = None,
-) -> None:
+def _cancel(records: Iterable[RunRecord], waits: FirstChild | None, then: Callable[[], object] | None = None) -> None:
     for record in records:
         if waits is not None:
             waits.leave(record.link)
         record.runs.cancel(record, "the map that it was a part of is over")
     if then is not None:
         then()
-
-
-def _news(news: queue.SimpleQueue[int | None]) -> int | None:
-    """Wait for news; the main thread in slices, as it waits for a reply, for the same reason."""
-    longest = SLICE if threading.current_thread() is threading.main_thread() else None
-    while True:
-        try:
-            return news.get(timeout=longest)
-        except queue.Empty:
-            pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -115,6 +116,16 @@ class Reply(Generic[T]):
         with self._lock:
             if self._callbacks is not None and callback in self._callbacks:
                 self._callbacks.remove(callback)
+
+
+def taken(news: queue.SimpleQueue[T]) -> T:
+    """Wait for an entry of a queue and take it; the main thread in slices, as it waits for a reply, for the same reason."""
+    longest = SLICE if threading.current_thread() is threading.main_thread() else None
+    while True:
+        try:
+            return news.get(timeout=longest)
+        except queue.Empty:
+            pass
 
 
 def _acquire(gate: threading.Lock, longest: float) -> bool:

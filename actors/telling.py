@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Iterator
 from typing import TypeAlias, TypedDict
 
@@ -27,7 +26,7 @@ from understudy.messages import ModelTurn, ToolCall
 from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
 
 from .progress import Report
-from .reply import SLICE
+from .reply import taken
 from .story import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Dropped, Fact, Finished, Story
 
 TURN = ""
@@ -47,7 +46,7 @@ def events_of(story: Story, *, inner: bool) -> Iterator[Event]:
     try:
         yield from outermost.read()
         while not outermost.over:
-            yield from _next(news).read()
+            yield from taken(news).read()
     finally:
         outermost.close()
 
@@ -192,16 +191,6 @@ class _Reader:
 
 
 _News: TypeAlias = "queue.SimpleQueue[_Reader]"
-
-
-def _next(news: _News) -> _Reader:
-    """Wait for a reader with something to read; the main thread in slices, as it waits for a reply, for the same reason."""
-    longest = SLICE if threading.current_thread() is threading.main_thread() else None
-    while True:
-        try:
-            return news.get(timeout=longest)
-        except queue.Empty:
-            pass
 
 
 def _is_late(fact: Fact, under_way: set[str]) -> bool:

@@ -13,6 +13,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, scripted
 from understudy.actors import telling
+from understudy.actors.reply import taken
 from understudy.actors.story import Fact, Story
 from understudy.testing import FunctionModel, calls, says
 
@@ -169,7 +170,7 @@ def test_an_interrupt_that_wakes_nobody_is_seen_by_who_waits_for_events() -> Non
         return says("late")
 
     def waits() -> bool:
-        return sys._current_frames()[main].f_code.co_filename == telling.__file__  # pyright: ignore[reportPrivateUsage] (documented all the same)
+        return sys._current_frames()[main].f_code is taken.__code__  # pyright: ignore[reportPrivateUsage] (documented all the same)
 
     def interrupt() -> None:
         assert asked.wait(WAIT)
