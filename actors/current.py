@@ -7,11 +7,10 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from understudy.ancestry import DEFAULT_MAX_HOPS
-from understudy.given import checked_flag, checked_whole
+from understudy.given import UNSET, Unset, checked_flag, checked_whole
 
 from .stores import MEMORY, open_store
 
@@ -35,15 +34,9 @@ _default_lock = threading.Lock()
 """Guards all five."""
 
 
-class _Unset(Enum):
-    """For an argument that was not given, where None is a mistake: of a variable that is not set, mostly."""
-
-    UNSET = auto()
-
-
 def configure(
     *,
-    store: str | PauseStore | Literal[_Unset.UNSET] = _Unset.UNSET,
+    store: str | PauseStore | Unset = UNSET,
     max_hops: int | None = None,
     require_user: bool | None = None,
 ) -> None:
@@ -63,21 +56,21 @@ def configure(
         StoreError: the store cannot be opened.
     """
     global _store, _inherited, _max_hops, _require_user
-    if store is None:
+    if store is None:  # mostly a variable of the environment that is not set
         raise TypeError('store must be a URL, such as "sqlite:///shop.db" or "memory:", or a store; got None')
-    if store is _Unset.UNSET and max_hops is None and require_user is None:
+    if store is UNSET and max_hops is None and require_user is None:
         raise TypeError("configure needs store=…, max_hops=… or require_user=…")
     if max_hops is not None:
         checked_whole("max_hops", max_hops, 1)
     if require_user is not None:
         checked_flag("require_user", require_user)
-    opened = None if store is _Unset.UNSET else open_store(store)
+    opened = None if isinstance(store, Unset) else open_store(store)
     with _default_lock:
         if _default is not None:
             raise RuntimeError(
                 "the default system of this process is in use already; call us.configure(…) before the first run"
             )
-        if store is not _Unset.UNSET:
+        if store is not UNSET:
             _store = MEMORY if opened is None else opened
         if max_hops is not None:
             _max_hops = max_hops
