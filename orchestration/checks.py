@@ -124,14 +124,20 @@ def checked_memory(id: str, memory: Memory | None) -> Memory | None:
     return memory
 
 
-def checked_errors(id: str, errors: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
-    """Return the classes of errors after which an agent is restarted."""
+def checked_errors(where: str, errors: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
+    """Return classes of errors."""
     if isinstance(errors, (type, str)) or not isinstance(errors, Iterable):
-        raise TypeError(f"agent {id!r}: restart_on must be a list of exception classes, got {errors!r}")
+        raise TypeError(f"{where} must be a list of exception classes, got {errors!r}")
     given = tuple(errors)
     for error in given:
         if not isinstance(error, type) or not issubclass(error, Exception):
-            raise TypeError(f"agent {id!r}: restart_on must hold exception classes, got {error!r} in it")
+            raise TypeError(f"{where} must hold exception classes, got {error!r} in it")
+    return given
+
+
+def checked_restarts(id: str, errors: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
+    """Return the classes of errors after which an agent is restarted."""
+    given = checked_errors(f"agent {id!r}: restart_on", errors)
     endings = [error.__name__ for error in given if issubclass(error, RunError)]
     if endings:
         raise ValueError(f"agent {id!r}: restart_on cannot hold {endings[0]}, which says how a run ended")

@@ -26,8 +26,8 @@ def check_parameters(spec: GraphSpec, given: object) -> Mapping[str, JsonValue]:
     for name in sorted(names & (tasks | RESERVED.keys())):
         what = "a task" if name in tasks else RESERVED[name]
         raise ValueError(f"{where}: parameter {name!r} is named like {what}; rename one of them")
-    for name in sorted(names & spec.given.keys()):
-        raise ValueError(f"{where}: parameter {name!r} has a value already, by with_parameters")
+    for name in sorted(names):
+        _check_free(where, name, spec.given)
     for name in sorted(spec.parameters - names):
         raise ValueError(f"{where}: missing parameter {name!r}{_instead(name, sorted(names - spec.parameters))}")
     for name in sorted(names - spec.parameters):
@@ -47,15 +47,18 @@ def checked_mapping(where: str, given: object) -> Mapping[str, JsonValue]:
     return cast("Mapping[str, JsonValue]", given)
 
 
-def check_given(id: str, names: frozenset[str], given: Mapping[str, JsonValue]) -> None:
-    """Refuse values that a workflow is given beforehand and that do not fit.
+def check_given(
+    id: str, names: frozenset[str], given: Mapping[str, JsonValue], before: Mapping[str, JsonValue]
+) -> None:
+    """Refuse values that a workflow is given beforehand and that do not fit; it has those of `before`.
 
     Raises:
-        ValueError: a name is unknown, or a text refers to what is not the input.
+        ValueError: a name is unknown or has a value, or a text refers to something else than the input.
         TypeError: a value is no JSON.
     """
     where = f"workflow {id!r}"
     for name, value in given.items():
+        _check_free(where, name, before)
         if name not in names:
             near = get_close_matches(str(name), sorted(names), 1)
             hint = f". Did you mean {near[0]!r}?" if near else f"; {_needed(names)}"
@@ -64,6 +67,11 @@ def check_given(id: str, names: frozenset[str], given: Mapping[str, JsonValue]) 
             if found.name != INPUT or found.keys:
                 raise ValueError(f"{where}: parameter {name!r} refers to {found}; expected ${{input}} or plain text")
     _check_json(where, given)
+
+
+def _check_free(where: str, name: str, before: Mapping[str, JsonValue]) -> None:
+    if name in before:
+        raise ValueError(f"{where}: parameter {name!r} has a value already, by with_parameters")
 
 
 def filled(given: Mapping[str, JsonValue], input: str) -> dict[str, JsonValue]:

@@ -14,7 +14,7 @@ from understudy.messages import JsonValue, Part
 from understudy.outcomes import MapAnswer, MapFailure, Outcome, TaskResult
 from understudy.tools import NAME
 
-from .checks import checked_count, checked_description, checked_id
+from .checks import checked_count, checked_description, checked_errors, checked_id
 from .graph_spec import GraphSpec, TaskSpec, parameters_of, problems_of
 from .parameters import check_given, checked_mapping
 from .port import DEFAULT_MAP_PARALLEL, MapOptions, MapSystemKeywords, RunKeywords, RunOptions, runtime
@@ -102,7 +102,7 @@ class Task:
         self.prompt = checked_text(f"{where}: prompt", prompt)
         self.dependencies = tuple(dependencies)
         self.retries = checked_count(name, "retries", retries, 0, "task")
-        self.retry_on = _checked_errors(where, retry_on)
+        self.retry_on = checked_errors(f"{where}: retry_on", retry_on)
         self.backoff = _checked_backoff(where, backoff)
         self.when = _checked_condition(f"{where}: when", when)
         self.for_each = for_each
@@ -132,16 +132,6 @@ class Task:
 
     def __repr__(self) -> str:
         return f"Task({self.name!r}, {self.runner!r})"
-
-
-def _checked_errors(where: str, errors: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
-    if isinstance(errors, (type, str)) or not isinstance(errors, Iterable):
-        raise TypeError(f"{where}: retry_on must be a list of exception classes, got {errors!r}")
-    given = tuple(errors)
-    for error in given:
-        if not isinstance(error, type) or not issubclass(error, Exception):
-            raise TypeError(f"{where}: retry_on must hold exception classes, got {error!r} in it")
-    return given
 
 
 def _checked_backoff(where: str, given: object) -> tuple[float, float]:
@@ -235,7 +225,7 @@ class Workflow(Runner[object]):
             TypeError: the parameters are no mapping, or no JSON.
         """
         given = checked_mapping(f"workflow {self.id!r}", parameters)
-        check_given(self.id, self.parameters, given)
+        check_given(self.id, self.parameters, given, self.given)
         made = Workflow(self.id, self.tasks, max_parallel=self.max_parallel, description=self.description)
         object.__setattr__(made, "given", MappingProxyType({**self.given, **given}))
         object.__setattr__(made, "parameters", self.parameters - given.keys())

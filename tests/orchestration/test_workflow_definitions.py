@@ -51,6 +51,7 @@ def test_a_workflow_with_parameters_needs_the_rest_and_is_the_same_definition() 
         ({"topik": "x"}, ValueError, "no prompt refers to parameter 'topik'. Did you mean 'topic'?"),
         ({"input": "x"}, ValueError, "no prompt refers to parameter 'input'; they need: topic"),
         ({"topic": "${a}"}, ValueError, "parameter 'topic' refers to ${a}; expected ${input} or plain text"),
+        ({"words": 5}, ValueError, "parameter 'words' has a value already, by with_parameters"),
         ({"topic": math.inf}, TypeError, "parameter 'topic' is not JSON"),
         ({"topic": {1}}, TypeError, "parameter 'topic' is not JSON"),
     ],
@@ -58,7 +59,7 @@ def test_a_workflow_with_parameters_needs_the_rest_and_is_the_same_definition() 
 def test_parameters_that_a_workflow_cannot_have_are_refused_at_once(
     parameters: object, error: type[Exception], says: str
 ) -> None:
-    brief = Workflow("brief", [Task("a", ONE, prompt="${topic}")])
+    brief = Workflow("brief", [Task("a", ONE, prompt="${topic} in ${words}")]).with_parameters({"words": 9})
 
     with pytest.raises(error, match=re.escape(says)):
         brief.with_parameters(parameters)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
