@@ -11,7 +11,7 @@ from understudy.budget import Budget
 from understudy.errors import CircularAgentCall
 from understudy.given import checked_flag, checked_seconds, checked_whole
 from understudy.messages import Part
-from understudy.orchestration.feedchecks import checked_history
+from understudy.orchestration.feedchecks import checked_history, checked_input
 from understudy.orchestration.port import Answer, MapOptions, ResumeOptions, RunOptions
 from understudy.orchestration.runner import Runner
 from understudy.orchestration.transcript import check_answered
@@ -80,7 +80,7 @@ def _prepare(runner: Runner[object], input: str | Sequence[Part], options: RunOp
 
 
 def _prepare_one(system: ActorSystem, runner: Runner[object], input: object, options: RunOptions) -> RunRecord:
-    given = _checked_input(input)
+    given = checked_input(input)
     _refuse_forbidden(runner, system)
     return system.prepare(runner, given, options)
 
@@ -170,7 +170,7 @@ def _system(given: object) -> ActorSystem:
 
 def _check(input: object, options: RunOptions) -> None:
     """Find a caller's mistakes before anything starts."""
-    _checked_input(input)
+    checked_input(input)
     if options.session is not None and not isinstance(options.session, Mapping):
         raise TypeError(f"session must be a SessionState or a mapping, got {type(options.session).__name__}")
     for key in options.session or ():
@@ -192,22 +192,6 @@ def _check(input: object, options: RunOptions) -> None:
     if given == "":  # a form field that was left empty would put strangers into one conversation
         raise ValueError("conversation_id must not be empty; None is for a run that stands alone")
     checked_seconds("timeout", options.timeout)
-
-
-def _checked_input(given: object) -> str | Sequence[Part]:
-    if isinstance(given, str):
-        return given
-    if not isinstance(given, Sequence):
-        raise TypeError(f"input must be text or a sequence of parts, got {type(given).__name__}")
-    parts = cast("Sequence[Part]", given)
-    if not parts:
-        raise ValueError("input must hold at least one part, got none")
-    for part in parts:
-        if not isinstance(part, Part):
-            raise TypeError(
-                f"input must be text or a sequence of parts, such as us.TextPart(…); got {type(part).__name__} in it"
-            )
-    return parts
 
 
 def _check_map(inputs: Iterable[object], options: MapOptions) -> None:

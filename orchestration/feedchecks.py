@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from understudy.given import checked_json, checked_mapping, checked_text, checked_whole
 from understudy.messages import Message, ModelTurn, Part, ToolResult, Usage
@@ -22,7 +23,7 @@ from .turnchecks import (
 )
 
 
-def checked_input(given: str | Sequence[Part]) -> str | tuple[Part, ...]:
+def checked_input(given: object) -> str | tuple[Part, ...]:
     """Return what the user says: text, or parts.
 
     Raises:
@@ -31,15 +32,15 @@ def checked_input(given: str | Sequence[Part]) -> str | tuple[Part, ...]:
     """
     if isinstance(given, str):
         return given
-    found: object = given
-    if not isinstance(found, Sequence) or isinstance(found, (bytes, bytearray)):
-        raise TypeError(f"input must be text or a sequence of parts, got {kind_of(found)}")
-    if not given:
+    if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
+        raise TypeError(f"input must be text or a sequence of parts, got {kind_of(given)}")
+    parts = tuple(cast("Sequence[Part]", given))
+    if not parts:
         raise ValueError("input must hold at least one part, got none")
-    for position, part in enumerate(given):
+    for position, part in enumerate(parts):
         if fault := fault_of_part(part):
             raise TypeError(f"input[{position}]{fault}")
-    return tuple(given)
+    return parts
 
 
 def checked_history(given: Iterable[Message]) -> list[Message]:

@@ -37,8 +37,9 @@ def takes_a_thing(thing: Thing) -> str:
         (lambda: us.Agent("a", model="rehearsal", tools=[look, look]), ValueError, "two tools are named 'look'"),
         (lambda: us.Agent("a", model="rehearsal", tools=[len]), TypeError, "tool 'len': parameter 'obj' is positional"),
         (lambda: agent().run(7), TypeError, "input must be text"),  # type: ignore[arg-type]  # the mistake under test
-        (lambda: agent().run(["hi"]), TypeError, "sequence of parts, such as .*; got str in it"),  # type: ignore[list-item]  # the mistake under test
+        (lambda: agent().run(["hi"]), TypeError, r"input\[0\] is a value of type str, expected a part"),  # type: ignore[list-item]  # the mistake under test
         (lambda: agent().run(b"hi"), TypeError, "input must be text"),  # type: ignore[arg-type]  # the mistake under test
+        (lambda: agent().run([us.TextPart(7)]), TypeError, r"input\[0\].text is a value of type int"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         (lambda: agent().run("x", timeout="3"), TypeError, "a number of seconds"),  # type: ignore[arg-type]  # the mistake under test
         (lambda: agent().run("x", session={"__mine": 1}), ValueError, "'__mine'"),
         (lambda: agent().resume("t", "x", timeout="3"), TypeError, "a number of seconds"),  # type: ignore[arg-type]  # the mistake under test

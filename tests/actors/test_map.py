@@ -139,7 +139,7 @@ def test_an_input_of_the_wrong_type_is_a_failure_of_that_input(desk: Desk) -> No
 
     answers = [told(answer) for answer in desk.agent.map(inputs, keep_errors=True, ordered=True)]
 
-    assert answers == ["A", "TypeError: input must be text or a sequence of parts, got int", "C"]
+    assert answers == ["A", "TypeError: input must be text or a sequence of parts, got a value of type int", "C"]
 
 
 @pytest.mark.parametrize("inputs", ["text", b"bytes", None, 7, {"topic": "tides"}])
