@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import ge, gt, le, lt
 from typing import TypeAlias
 
 from understudy.messages import JsonValue
 
 from .binding import Reference, as_text
-from .conditions import FLAGS, Condition, Fixed, Joined, Listed, Operand, number_in, parsed, read
+from .conditions import FLAGS, ORDERS, Condition, Fixed, Joined, Listed, Operand, number_in, parsed, read
 
-ORDERS: Mapping[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 ValueOf: TypeAlias = "Callable[[Reference], JsonValue]"
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import ge, gt, le, lt
 from typing import TypeAlias
 
 from understudy.messages import JsonValue
@@ -31,8 +32,8 @@ TOKEN = re.compile(
 SYMBOLS = re.compile(r"[=!&|]+")
 KEYWORDS = ("and", "or", "not", "in")
 FLAGS: Mapping[str, JsonValue] = {"true": True, "false": False, "null": None}
-ORDERS = ("<", "<=", ">", ">=")
-"""Signs that compare numbers."""
+ORDERS: Mapping[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+"""Signs that compare numbers -> how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> Condition:
-        found = self._joined("or", lambda: self._joined("and", self._negated))
+        found = self._either()
         if self._here.kind != "end":
             raise self._error("expected 'and', 'or' or the end")
         return found
@@ -164,6 +165,9 @@ class _Parser:
             "put text with other signs or words such as 'and' in quotes"
         )
 
+    def _either(self) -> Condition:
+        return self._joined("or", lambda: self._joined("and", self._negated))
+
     def _joined(self, by: str, part: Callable[[], Condition]) -> Condition:
         parts = [part()]
         while self._take(by):
@@ -181,7 +185,7 @@ class _Parser:
         self._depth += 1
         if self._depth > DEEPEST:
             raise self._error(f"expected at most {DEEPEST} brackets in one another")
-        found = self._joined("or", lambda: self._joined("and", self._negated))
+        found = self._either()
         if not self._take(")"):
             raise self._error("expected 'and', 'or' or ')'")
         self._depth -= 1
