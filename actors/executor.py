@@ -142,7 +142,10 @@ def _failed(order: RunTool, error: BaseException) -> ToolResult:
         words = in_words(error)
         if isinstance(error, CallFailed):
             words = words.removeprefix("CallFailed: ")  # the name of the error there follows
-    except Exception:  # what the error's own class has under a name that was asked for raised
+    except Exception as failure:  # of a property of the error's own class, mostly; its text may quote arguments
+        log.error(
+            "tool %s (run %s): its error was not told: %s", call.name, order.record.run_id, type(failure).__name__
+        )
         words = words or in_words(error)
     return error_result(call, kind, f"{call.name} failed: {words}")
 
