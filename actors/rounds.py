@@ -1,7 +1,7 @@
 """The calls of one turn that run at the same time, each in an executor of its own; one thread waits for all of them.
 
-At most as many run as the agent's `max_parallel_calls` says. A call that waits for its place has no thread, no slot of its tool's and
-no time that runs, so nobody waits for it but its own run, and a place closes no circle that the calls under way do not.
+At most `max_parallel_calls` of the agent run at once. A call that waits for its place has no thread and no slot of its tool, and its
+time has not begun. Only its own run waits for it, so a place closes no circle that the calls under way do not close.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Round:
         Raises:
             CircularAgentCall: the slots that a call wants are held by calls that wait for this run.
         """
-        self._fill()
         forget = self._record.scope.on_cancel_at_once(self._give_up)
         executed: list[Executed] = []
         try:
+            self._fill()
             for call in self._calls:
                 self._await(call)
                 executed.append(self._over(call))  # its thread may not have come to it yet, and the run goes on
