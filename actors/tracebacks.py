@@ -11,7 +11,7 @@ from understudy.errors import cause_of
 
 HEADING = "Traceback (most recent call last):\n"
 BETWEEN = "\n\nfrom which came:\n\n"
-MAX_WORDS = 100_000  # Characters; more says no more.
+MAX_WORDS = 100_000  # Characters of a traceback, or of an error's message; more says no more.
 MAX_CAUSES = 10
 _TRACEBACK: Any = vars(BaseException)["__traceback__"]  # Its class may have a property of that name.
 MAY_GO_ON = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR

@@ -33,9 +33,7 @@ from .condition import Condition
 from .executor import awaited
 from .progress import Reporter
 from .rendering import TooLarge, rendered
-from .tracebacks import where
-
-MAX_WORDS = 100_000  # Characters of an error's message and traceback; more says no more.
+from .tracebacks import MAX_WORDS, where
 
 
 def main() -> None:
