@@ -181,7 +181,7 @@ class ActorCell(Cell):
         return put
 
     def expire(self, now: float) -> float:
-        """Answer the asks whose time is over: those that wait are not handled any more, and the one in hand goes on unheard.
+        """Answer the asks whose time is over: waiting ones are not handled any more, and nobody hears the reply of the one in hand.
 
         Returns:
             The next deadline among those that are left; infinite if there is none.
@@ -199,7 +199,7 @@ class ActorCell(Cell):
         return earliest
 
     def lose_waiting(self) -> None:
-        """Answer what waits, and who asked for what is in hand: the system has ended, and nobody waits for this actor.
+        """Answer the messages that wait and the one in hand: the system has ended without waiting for this actor.
 
         It ends itself when it comes back from what it hangs in.
         """
@@ -350,7 +350,7 @@ class ActorCell(Cell):
             self._break_off(envelope, error)
 
     def _break_off(self, envelope: Envelope, cause: BaseException) -> None:
-        """End at an error that nothing else has caught: nobody is to wait for an actor that is in no state to go on."""
+        """End at an error that nothing else has caught: the actor cannot go on, and nobody may wait for it."""
         error = AgentDown(f"{self.address} ended at an error of the runtime's: {in_words(cause)}", actor=self.address)
         error.__cause__ = cause
         if envelope.reply is not None:

@@ -90,10 +90,10 @@ def _go_on(record: GroupRecord, given: Mapping[str, PauseAnswer], options: Resum
 
 
 def _check_goes_on(run_id: str, state: RunState, wanted: int | None) -> None:
-    """Refuse to resume a run that is incomplete and would stay so: it would only use the token up.
+    """Refuse to resume an incomplete run that would stay incomplete: it would only use the token up.
 
     Raises:
-        ValueError: `max_continues`, which is what is wanted, is not above what the run had.
+        ValueError: the `max_continues` that is wanted is not above the number that the run has used.
     """
     if state.phase == "incomplete" and (wanted is None or state.max_continues <= wanted <= state.continues):
         raise ValueError(

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 
 def describe(record: RunRecord, error: BaseException) -> None:
-    """Write on an error what it ended; when nobody drives the run any more, and before anybody hears of its end.
+    """Write on an error which run it ended; call it when nobody drives the run any more, before its end is told.
 
-    An error that came from a run inside of this one keeps what says where. One object may end several runs, so nothing is
-    added that stands there already.
+    An error of a run inside of this one keeps its place. One object may end several runs, so nothing is added twice.
     """
     own = tuple([link.runner.id for link in record.ancestry if not isinstance(link.runner, ActorCell)])
     note = place_note(error)

@@ -15,9 +15,9 @@ log = logging.getLogger("understudy")
 
 
 def answer_by(cell: ActorCell, deadline: float) -> None:
-    """See to it that an ask of an actor is answered at its deadline.
+    """Have an ask of an actor answered at its deadline.
 
-    Who comes later mostly has a later deadline, and finds an alarm set.
+    Most asks come with a later deadline than the one before them, and find an alarm set.
     """
     if deadline >= cell.look_at or deadline == inf:
         return
@@ -31,7 +31,7 @@ def answer_by(cell: ActorCell, deadline: float) -> None:
 
 def expire(cell: ActorCell) -> None:
     """Answer the asks of an actor whose time is over."""
-    cell.look_at = inf  # before it is looked: who comes from here on sets an alarm of its own
+    cell.look_at = inf  # before the search: an ask that comes from here on sets an alarm of its own
     answer_by(cell, cell.expire(time.monotonic()))
 
 

@@ -72,7 +72,7 @@ class Family:
         parent: who is told when this family has failed too often; None for a family of the system's own.
         events: where what happens to it is told; None for the family of an actor that stands alone, which tells it itself.
         restart: what the parent does about it.
-        budget: how many failures are borne; None for what the strategy says.
+        budget: how many failures give the family up; None for the strategy's number.
     """
 
     def __init__(
@@ -319,7 +319,7 @@ class Family:
 
 
 def _never() -> bool:
-    """Be what a beginning is that must not come."""
+    """Say, as an `undisturbed` does, that the beginning is not wanted any more."""
     return False
 
 

@@ -283,7 +283,7 @@ class GroupDriver(Woken):
         self._feed(position, lambda machine: _graph(machine).child_failed(position, failure, given, may_retry=again))
 
     def _may_pass(self, position: int, error: BaseException) -> bool:
-        """Whether the child's task holds an error to be one that another run may not meet."""
+        """Whether another run of the child's task may succeed after this error, as the task says."""
         task = self._record.task_at(position)
         return task is not None and task.may_retry(error)
 

@@ -32,7 +32,7 @@ class ActorFigures:
     handled: int
     failed: int
     expired: int
-    """Messages that were reached after their deadline."""
+    """Messages whose deadline passed before they were handled."""
     dead: int
     """Messages that found no room, or no actor any more."""
     restarts: int

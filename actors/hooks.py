@@ -1,4 +1,4 @@
-"""What users gave to `Scope.on_cancel`: called aside, one after another, so that no cancellation waits for it for long."""
+"""Functions that users gave to `Scope.on_cancel`, called on a lent thread one after another: a cancellation does not wait long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .reply import Reply
 from .shell import lend
 
 PATIENCE = 5.0  # Seconds for one function; it should only set a flag or close something.
-AT_HAND = 0.25  # Seconds that who cancels waits for all of them: enough for those that do only that.
+AT_HAND = 0.25  # Seconds that the thread which cancels waits for all of them: enough to set flags and close files.
 
 log = logging.getLogger("understudy")
 
@@ -43,9 +43,9 @@ def cancel(scope: Scope, give_up: Callable[[Work], object]) -> None:
 
 @contextmanager
 def settling(seconds: float) -> Generator[None]:
-    """Wait, after the block, for the functions that are called because of what was cancelled in it; at most so long in all.
+    """Wait, after the block, for the functions called by the cancellations in it; at most `seconds` for all of them.
 
-    A block inside of another one waits for nothing: the outer one does.
+    A block inside of another one does not wait: the outer one does.
     """
     if _here.started is not None:
         yield
@@ -62,7 +62,7 @@ def settling(seconds: float) -> Generator[None]:
 
 class _Here(threading.local):
     started: list[_Hooks] | None = None
-    """Where this thread notes what it has called, for who waits for it."""
+    """The calls that this thread has begun, for `settling` to wait for; None outside of it."""
 
 
 _here = _Here()

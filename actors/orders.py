@@ -108,7 +108,7 @@ class RunTool:
         )
 
     def follow(self, since: float, attempts: int) -> None:
-        """Be another attempt at a call that began at `since`, on the monotonic clock."""
+        """Count as another attempt at a call that began at `since`, on the monotonic clock."""
         self.since = since
         self.attempts = attempts
 

@@ -24,5 +24,5 @@ def preload() -> None:
 
 
 def _probe(number: int = 0) -> int:
-    """Be a tool with a schema."""
+    """Stand in for a tool; only its schema is made."""
     return number

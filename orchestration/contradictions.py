@@ -1,4 +1,4 @@
-"""What cannot be in the state of a saved run, whoever changed its text: functions of the state, which say it in words."""
+"""Finds in the state of a saved run what no run can have reached, as after an edit of its text; each function says it in words."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def not_finite(text: str) -> str:
 
     try:
         json.loads(text, parse_float=checked, parse_constant=checked)
-    except (ValueError, RecursionError):  # whoever reads the text says what is wrong with it
+    except (ValueError, RecursionError):  # `load` says what is wrong with the text
         return ""
     return f"the number {found[0][:40]} is not finite" if found else ""
 

@@ -65,7 +65,7 @@ class MapRun:
         self._early: dict[int, Answered] = {}
         """Index -> an answer that waits for those before it; empty unless answers are ordered."""
         self.failure: MapFailure | None = None
-        """What the map ends with; whoever drives it cancels the other runs."""
+        """The failure that ends the map; the driver cancels the other runs."""
 
     def next_step(self) -> MapStep:
         """Return what to do now; asked again, the same."""

@@ -91,9 +91,9 @@ class Runner(ABC, Generic[T_co]):
             session: values shared with the tools; a `SessionState` gets the changed keys when the run ends or pauses.
             conversation_id: which conversation this belongs to; handed to tools and prompts. An agent with a memory
                 knows what was said in it, and takes part in it once this run is complete.
-            user_id: whose run it is; handed to tools and prompts. Conversations are told apart by it: whoever does not
-                say it is one and the same user, so runs without it share a conversation of one id. Say it wherever
-                several people are served; `ActorSystem(require_user=True)` holds you to it.
+            user_id: whose run it is; handed to tools and prompts. Each user has conversations of their own; all runs
+                without a `user_id` count as one user's, and share the conversation of an id. Give it wherever you serve
+                several people; `ActorSystem(require_user=True)` refuses runs that forget it.
             deps: anything the tools need, handed to them as `ctx.deps`; never saved.
             timeout: seconds the whole run may take; None for no limit.
             system: the `ActorSystem` to run in; the one this is called inside of, else the default one.

@@ -133,10 +133,10 @@ class RestartBudget:
 
 
 class RunsInARow(RestartBudget):
-    """What is borne of an agent that nobody gave a strategy: failed runs in a row, however far apart, with no success between.
+    """The budget of an agent without a strategy: it counts failed runs in a row, however far apart they are.
 
     Args:
-        limit: so many runs give the agent up.
+        limit: this many failed runs without a success between them give the agent up.
     """
 
     def __init__(self, limit: int = DEFAULT_FAILED_RUNS) -> None:

@@ -1,7 +1,7 @@
-"""Whether what a model object, a tool or a caller gave is what a run takes: nothing else may come near a run's state.
+"""Checks of turns, messages, results and usage, before they become part of a run's state.
 
-Each function says what is wrong: what was found, and what was expected; empty if nothing is. Values are not quoted, for
-they may hold what users say. What passes can be saved as text, and loads again.
+Each function says what was found and what was expected; empty if nothing is wrong. Values are not quoted, for they may
+hold what users say. What passes can be saved as text, and loads again.
 """
 
 from __future__ import annotations
