@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from understudy.errors import AuthenticationError, ProviderError
 from understudy.given import Unset, checked_seconds
-from understudy.messages import JsonObject, JsonValue, ModelRequest, ModelTurn
+from understudy.messages import JsonObject, ModelRequest, ModelTurn
 from understudy.models import DEFAULT_MODEL_TIMEOUT
 from understudy.scope import account_of_turn, current_scope
 
@@ -227,24 +227,24 @@ class HttpModel(ABC):
         try:
             value = parse(reply.body, in_range=False)  # for a model may write such a number into its arguments
             hidden = embedded_failure(value, clean, provider=self.provider)
-            turn = self._decode(as_object(value, "the body")) if hidden is None else self._half(value)
+            turn = self._decode(as_object(value, "the body")) if hidden is None else None
         except WrongShape as error:
             raise not_json(outgoing, replace(reply, body=clean), str(error)) from None
         except ValueError as error:
             raise not_json(outgoing, replace(reply, body=clean), f"not JSON: {error}") from None
+        if turn is not None and turn.finish_reason != "other":
+            return turn
+        half = self._half(clean)
         if hidden is not None:
-            hidden.partial = turn
+            hidden.partial = half
             raise hidden
-        assert turn is not None  # only beside an error may there be none
-        if turn.finish_reason == "other":
-            raise unfinished(turn, self.provider)
-        return turn
+        raise unfinished(half or ModelTurn(()), self.provider)
 
-    def _half(self, value: JsonValue) -> ModelTurn | None:
-        """Return what came of a turn beside its error, if anything did."""
+    def _half(self, clean: bytes) -> ModelTurn | None:
+        """Return the part of a turn that came with its error, from the body without the key; None if there is no turn."""
         try:
-            return self._decode(as_object(value, "the body"))
-        except WrongShape:
+            return self._decode(as_object(parse(clean, in_range=False), "the body"))
+        except ValueError:
             return None
 
 

@@ -442,6 +442,19 @@ def test_an_error_inside_of_a_choice_is_an_error_with_what_came_before_it() -> N
     assert (caught.value.partial.text, caught.value.partial.usage) == ("Half", Usage(5, 2))
 
 
+@pytest.mark.parametrize("beside", [{"finish_reason": "error KEY"}, {"error": {"message": "no KEY", "code": "KEY"}}])
+def test_an_error_of_a_turn_quotes_the_key_nowhere(beside: dict[str, JsonValue]) -> None:
+    key = "key-that-nobody-sees"
+    body = json.dumps({"choices": [{"message": {"content": "Half KEY"}, **beside}]}).replace("KEY", key)
+
+    with pytest.raises(ProviderError) as caught:
+        OpenAI("m", api_key=key, transport=Answers(httpx.Response(200, text=body)), attempts=1).complete(HELLO)
+
+    assert key not in repr((caught.value.args, vars(caught.value)))
+    assert caught.value.partial is not None
+    assert caught.value.partial.text == "Half ***"
+
+
 @pytest.mark.parametrize(
     ("provider", "error", "code", "type_"),
     [
