@@ -211,7 +211,7 @@ def action_of(callback: AgentCallback, moment: Moment, answer: object) -> tuple[
     if answer is None:
         return _CONTINUE, ""
     if isinstance(answer, (Continue, *accepted)):
-        return cast(CallbackAction, answer), ""
+        return cast(CallbackAction, answer), ""  # pyright: ignore[reportUnnecessaryCast]  # mypy does not narrow it
     names = ", ".join(["Continue", *[kind.__name__ for kind in accepted]])
     said = repr(answer) if isinstance(answer, ACTIONS) else found_instead(answer)
     fault = f"callback {callback.name!r}: {moment} takes {names}; it answered {said}"

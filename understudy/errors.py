@@ -142,7 +142,7 @@ def _revive(cls: type[E], args: tuple[object, ...], state: dict[str, object]) ->
     if pickled is not None:
         import pickle
 
-        error._children = tuple([None if child is None else pickle.loads(child) for child in pickled])
+        error.__dict__["_children"] = tuple([None if child is None else pickle.loads(child) for child in pickled])
     notes = state.get("__notes__")
     if isinstance(notes, list):
         error.__notes__ = list(cast("list[str]", notes))  # else a note on the one would be one on the other

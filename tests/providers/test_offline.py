@@ -91,6 +91,10 @@ def test_without_tools_a_rehearsal_answers_at_once(request_: ModelRequest) -> No
     assert Rehearsal().complete(request_).parts == (TextPart("(rehearsal) You said: Hi"),)
 
 
+def never_met(ctx: object, text: str) -> bool:
+    return False
+
+
 @pytest.mark.parametrize(
     ("criteria", "text"),
     [
@@ -98,7 +102,7 @@ def test_without_tools_a_rehearsal_answers_at_once(request_: ModelRequest) -> No
         ([KeywordCriteria("said")], "(rehearsal) You said: Hi"),
         ([StructuredOutputCriteria()], '{"text": "(rehearsal) You said: Hi"}'),
         ([MaxIterationsCriteria(3), StructuredOutputCriteria({"enum": [7]}), KeywordCriteria("DONE")], "7"),
-        ([lambda ctx, text: False], "(rehearsal) You said: Hi"),
+        ([never_met], "(rehearsal) You said: Hi"),
     ],
 )
 def test_an_answer_meets_the_first_criterion_that_says_what_it_demands(criteria: list[object], text: str) -> None:
