@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, Literal, Never, NoReturn, cast, overload
 
-from understudy.budget import Budget
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Part
 from understudy.messaging import DEFAULT_ASK_TIMEOUT
-from understudy.orchestration.port import DEFAULT_MAP_PARALLEL, Answer, MapOptions, RunOptions, runtime
+from understudy.orchestration.port import Answer, MapOptions, RunOptions, runtime
 from understudy.outcomes import MapAnswer, MapFailure, Outcome
 
 from .ref import ActorRef
@@ -102,27 +101,11 @@ class AgentRef(ActorRef[Never], Generic[T_co]):
         self,
         inputs: Iterable[str | Sequence[Part] | Mapping[str, JsonValue]],
         *,
-        max_parallel: int = DEFAULT_MAP_PARALLEL,
-        budget: Budget | None = None,
         keep_errors: bool = False,
-        ordered: bool = False,
-        session: Mapping[str, JsonValue] | None = None,
-        user_id: str | None = None,
-        deps: object = None,
-        timeout: float | None = None,
+        **options: Unpack[MapKeywords],
     ) -> Generator[MapAnswer[T_co] | MapFailure]:
         """Run each of many inputs in the reference's system and yield the answers as they come; like `Agent.map`."""
-        given = MapOptions(
-            max_parallel=max_parallel,
-            budget=budget,
-            keep_errors=keep_errors,
-            ordered=ordered,
-            session=session,
-            user_id=user_id,
-            deps=deps,
-            timeout=timeout,
-            system=self._system,
-        )
+        given = MapOptions(keep_errors=keep_errors, system=self._system, **options)
         return cast("Generator[MapAnswer[T_co] | MapFailure]", runtime().map(self._agent, inputs, given))
 
     def resume(self, token: str, answer: Answer = None, **options: Unpack[ResumeKeywords]) -> Outcome[T_co]:

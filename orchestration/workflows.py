@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, cast, overload
 
-from understudy.budget import Budget
 from understudy.errors import BadReply, ProviderTimeout, RateLimited, SpecError, ToolTimeout, ToolUnavailable
 from understudy.given import checked_number, checked_text
 from understudy.handles import RunHandle
@@ -17,7 +16,7 @@ from understudy.tools import NAME
 from .checks import checked_count, checked_description, checked_errors, checked_id
 from .graph_spec import GraphSpec, TaskSpec, parameters_of, problems_of
 from .parameters import check_given, checked_mapping
-from .port import DEFAULT_MAP_PARALLEL, MapOptions, MapSystemKeywords, RunKeywords, RunOptions, runtime
+from .port import MapOptions, MapSystemKeywords, RunKeywords, RunOptions, runtime
 from .runner import Runner
 
 if TYPE_CHECKING:
@@ -308,15 +307,8 @@ class Workflow(Runner[object]):
         self,
         inputs: Iterable[Mapping[str, JsonValue] | str | Sequence[Part]],
         *,
-        max_parallel: int = DEFAULT_MAP_PARALLEL,
-        budget: Budget | None = None,
         keep_errors: bool = False,
-        ordered: bool = False,
-        session: Mapping[str, JsonValue] | None = None,
-        user_id: str | None = None,
-        deps: object = None,
-        timeout: float | None = None,
-        system: object = None,
+        **options: Unpack[MapSystemKeywords],
     ) -> Generator[MapAnswer[object] | MapFailure]:
         """Run the workflow for each of many inputs and yield the answers as they come; like `Agent.map`.
 
@@ -332,17 +324,7 @@ class Workflow(Runner[object]):
             timeout: seconds that each run may take.
             system: as for `run`.
         """
-        given = MapOptions(
-            max_parallel=max_parallel,
-            budget=budget,
-            keep_errors=keep_errors,
-            ordered=ordered,
-            session=session,
-            user_id=user_id,
-            deps=deps,
-            timeout=timeout,
-            system=system,
-        )
+        given = MapOptions(keep_errors=keep_errors, **options)
         return runtime().map(self, inputs, given)
 
     _graph_spec: GraphSpec | None
