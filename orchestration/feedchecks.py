@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from understudy.given import checked_json, checked_mapping, checked_text, checked_whole
+from understudy.given import checked_json, checked_mapping, checked_number, checked_text, checked_whole
 from understudy.messages import Message, ModelTurn, Part, ToolResult, Usage
 from understudy.outcomes import Pause
 
@@ -150,15 +150,9 @@ def check_spent(usage: Usage | None, cost_usd: float | None, turns: int, tool_ca
     if usage is not None and (fault := fault_of_usage(usage)):
         raise TypeError(f"charge: {fault}")
     for name, number in {"turns": turns, "tool_calls": tool_calls}.items():
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise TypeError(f"charge: {name} must be a whole number, got {kind_of(number)}")
-        _check_amount(name, number)
-    for name, amount in {"cost_usd": cost_usd, "seconds": seconds}.items():
-        if amount is None and name == "cost_usd":
-            continue
-        if not isinstance(amount, (int, float)) or isinstance(amount, bool):
-            raise TypeError(f"charge: {name} must be a number, got {kind_of(amount)}")
-        _check_amount(name, amount)
+        _check_amount(name, checked_whole(f"charge: {name}", number, 0))
+    for name, amount in {"cost_usd": 0 if cost_usd is None else cost_usd, "seconds": seconds}.items():
+        _check_amount(name, checked_number(f"charge: {name}", amount))
 
 
 def check_child_result(given: ChildResult) -> None:
@@ -192,5 +186,5 @@ def check_child_failure(given: ChildFailure, error: Exception | None) -> None:
 
 
 def _check_amount(name: str, amount: float) -> None:
-    if not 0 <= amount < MOST:  # also of nan
+    if not 0 <= amount < MOST:
         raise ValueError(f"charge: {name} must be at least 0 and below 2**63")
