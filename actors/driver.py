@@ -32,12 +32,33 @@ from .reply import log
 from .rounds import Round, deadline_of
 from .runrecord import Stale
 from .shell import hand_over, lend
+from .story import Retried, Story
+from .tracebacks import let_go
 from .verdicts import about_turn
 
 if TYPE_CHECKING:
     from understudy.outputs import CheckedOutput
 
     from .runs import Runs
+
+
+class TurnScope(Scope):
+    """The scope of a model call of the run's own; what the model's client tries again in it is told.
+
+    Attributes:
+        story: of the run.
+        turn: which call it is.
+    """
+
+    __slots__ = ("story", "turn")  # filled by the driver: an `__init__` would cost every turn a call more
+
+    story: Story
+    turn: int
+
+    def tell_retry(self, attempt: int, wait: float, error: BaseException) -> None:
+        if not self.cancelled:  # else the call was given up, and another one may be under way
+            let_go(error)
+            self.story.note(Retried(what="model", attempt=attempt, wait=wait, error=error, turn=self.turn))
 
 
 class Driver:
@@ -150,8 +171,8 @@ class Driver:
         if self._moments is not None and record.unfed is None and self._moments.before_model_call(request):
             return
         limit = model_time(record.agent)
-        scope = Scope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
-        scope.is_turn = True
+        scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
+        scope.is_turn, scope.story, scope.turn = True, record.story, request.turn
         deadline = inf if scope.deadline is None else scope.deadline + GRACE
         record.begin_step(epoch, f"waiting for the model, turn {request.turn}", deadline)
         record.story.note(request.turn)

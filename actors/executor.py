@@ -21,6 +21,7 @@ from understudy.errors import (
     Retry,
     RunError,
     RunTimedOut,
+    ToolTimeout,
     cause_of,
     had_its_retries,
     in_words,
@@ -224,6 +225,7 @@ def _attempts(order: RunTool, attempt: Callable[[], Executed]) -> Executed:
                 raise  # no time for another: the model should read of this failure, not of the time
             if not scope.take_retry(error):
                 raise
+            order.tell_retry(pause, error)
             scope.sleep(pause)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -334,5 +336,15 @@ def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResul
 
 def timeout_result(call: ToolCall, timeout: float | None) -> ToolResult:
     """Make the result of a call that did not return in time."""
+    return error_result(call, "timed_out", _timed_out(call, timeout))
+
+
+def tell_repeated(order: RunTool) -> None:
+    """Tell those who watch the run that a call which timed out is made again at once."""
+    call = order.call
+    order.tell_retry(0.0, ToolTimeout(_timed_out(call, order.tool.timeout), tool=call.name, call_id=call.id))
+
+
+def _timed_out(call: ToolCall, timeout: float | None) -> str:
     within = "in time" if timeout is None else f"within {timeout:g} s"  # without one, the run's own time was over
-    return error_result(call, "timed_out", f"{call.name} did not return {within}; it was given up")
+    return f"{call.name} did not return {within}; it was given up"

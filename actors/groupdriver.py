@@ -30,7 +30,7 @@ from .grouprecord import GroupRecord, Inside, Woken
 from .inner import begun, changes_of, continued, refuse_call, saved_inner, told_children, unfinished
 from .reasons import LIMITS, timed_out
 from .runrecord import RunRecord, Stale
-from .story import ChildEnded, Conflict
+from .story import ChildEnded, Conflict, Retried
 
 if TYPE_CHECKING:
     from .runs import Runs
@@ -190,7 +190,7 @@ class GroupDriver(Woken):
             inside.record.reply.when_done(inside.ended)
             current_system().launch(inside.record)
         except Exception as error:
-            self._failed(position, error)
+            self._tell_retry(position, self._failed(position, error))
             return True
         record.story.note(inside.fact)
         record.launched(self._epoch, inside)
@@ -228,20 +228,22 @@ class GroupDriver(Woken):
         inside = self._record.children.get(position)
         if inside is None or not inside.record.reply.done:
             return False
-        error = inside.record.reply.error()
+        error, again = inside.record.reply.error(), None
         if error is None:
-            self._ended(position, inside, inside.record.reply.get())
+            again = self._ended(position, inside, inside.record.reply.get())
         elif not self._stopped(position, inside.record, error):
-            self._failed(position, error)
+            again = self._failed(position, error)
         self._record.story.note(ChildEnded(inside.fact, inside.record.reply.get() if error is None else error))
+        self._tell_retry(position, again)
         return True
 
-    def _ended(self, position: int, inside: Inside, outcome: Outcome[object]) -> None:
+    def _ended(self, position: int, inside: Inside, outcome: Outcome[object]) -> BaseException | None:
+        """Tell the machine of a child that did not fail; returns after which error the child is run again, if it is."""
         child = inside.record
         if isinstance(outcome, Incomplete):
-            self._failed(position, unfinished(child, outcome))
+            retried = self._failed(position, unfinished(child, outcome))
             self._record.endings[position] = outcome
-            return
+            return retried
         try:
             self._record.endings[position] = outcome  # first: whoever ends the run now tells how its children ended
             if isinstance(outcome, Complete):
@@ -253,6 +255,7 @@ class GroupDriver(Woken):
                 self._feed(position, lambda machine: machine.child_paused(position, saved, pauses))
         except Exception as error:
             self._failed(position, error, may_retry=False)
+        return None
 
     def _stopped(self, position: int, child: RunRecord, error: BaseException) -> bool:
         """Keep a child that reached a limit, so that it can go on; False if it is to fail instead."""
@@ -270,17 +273,30 @@ class GroupDriver(Woken):
         self._record.endings[position] = error
         return True
 
-    def _failed(self, position: int, error: BaseException, *, may_retry: bool = True) -> None:
+    def _failed(self, position: int, error: BaseException, *, may_retry: bool = True) -> BaseException | None:
+        """Tell the machine that a child failed; returns the error if the child is run again."""
         failure = ChildFailure.of(error)
         machine, given = self._record.machine, error if isinstance(error, Exception) else None
         self._record.endings[position] = error  # counts once the machine holds the child to have failed
         if not isinstance(machine, GraphRun):
             self._feed(position, lambda machine: machine.child_failed(position, failure, given))
-            return
+            return None
         final = not may_retry or not machine.wants_retry(position) or had_its_retries(error)
         final = final or not self._may_pass(position, error)
         again = not final and self._record.scope.take_retry(error)
         self._feed(position, lambda machine: _graph(machine).child_failed(position, failure, given, may_retry=again))
+        return error if again else None
+
+    def _tell_retry(self, position: int, error: BaseException | None) -> None:
+        """Tell those who watch that a task's run is begun once more, if it is."""
+        machine, task = self._record.machine, self._record.task_at(position)
+        if error is None or task is None or not isinstance(machine, GraphRun) or not machine.expects(position):
+            return  # expected no more: the others decided meanwhile
+        failed, wait, runner = machine.state.children[position].attempts, machine.delay_of(position), task.runner.id
+        fact = Retried(
+            what="task", attempt=failed, wait=wait, error=error, task=task.name, position=position, runner_id=runner
+        )
+        self._record.story.note(fact)
 
     def _may_pass(self, position: int, error: BaseException) -> bool:
         """Whether another run of the child's task may succeed after this error, as the task says."""

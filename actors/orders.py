@@ -20,7 +20,8 @@ from .awaited import CallLink, CallScope
 from .progress import Report
 from .reply import Reply
 from .slots import Slots
-from .story import Finished
+from .story import Finished, Retried
+from .tracebacks import let_go
 
 if TYPE_CHECKING:
     from .record import Record
@@ -124,6 +125,11 @@ class RunTool:
     def report(self, text: str, done: float | None, total: float | None) -> None:
         """Tell those who watch the run how far the call is."""
         self.record.story.note(Report(self.call, text, done, total))
+
+    def tell_retry(self, wait: float, error: BaseException) -> None:
+        """Tell those who watch the run that another attempt follows after so many seconds."""
+        let_go(error)
+        self.record.story.note(Retried(what="tool", attempt=self.attempts, wait=wait, error=error, call=self.call))
 
     def cancel(self) -> None:
         """Tell the tool that it should stop: its scope is cancelled, and an async tool's task with it."""

@@ -23,7 +23,7 @@ from .aside import aside
 from .awaited import Place, Wait
 from .clockwork import ring_at
 from .errands import Deadlines, refuse
-from .executor import ToolExecutor, error_result, may_repeat, timeout_result
+from .executor import ToolExecutor, error_result, may_repeat, tell_repeated, timeout_result
 from .orders import GRACE, Attempt, Executed, RunTool
 from .reasons import cancelled
 from .record import Record
@@ -310,6 +310,7 @@ class Call:
 
     def _repeat(self, order: RunTool) -> None:
         """Make another attempt. Whichever succeeds first is taken: the tool is one that may run twice."""
+        tell_repeated(order)
         self._runs.hung.abandon(order, order.record, order.doing, order.begun)
         order.abandon()
         self._context = self._context.copy()  # the attempt that hangs is inside of the other one

@@ -37,7 +37,7 @@ from .answers import feed_answer
 from .aside import aside
 from .conversations import Conversations
 from .eventstream import EventStream
-from .executor import fails_agent, may_repeat, timeout_result
+from .executor import fails_agent, may_repeat, tell_repeated, timeout_result
 from .failsafe import safely
 from .homes import SlotsOfTools
 from .hung import Hung
@@ -408,6 +408,8 @@ class Runs:
             epoch = record.take_over(record.epoch)
             if epoch is None:
                 return
+            if again:
+                safely(record, tell_repeated, order)
             failure = None if again else safely(record, _feed_timeout, record, order)
         if hanging is not None:
             safely(record, self.hung.abandon, hanging, record, order.doing, since)

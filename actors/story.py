@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from understudy.fastinit import fast_init
 from understudy.messages import ModelTurn, ToolCall, ToolResult
@@ -81,8 +81,23 @@ class Finished:
     attempts: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried:
+    """An attempt at a model call, a tool call or a task failed, and there will be another one."""
+
+    what: Literal["model", "tool", "task"]
+    attempt: int
+    wait: float
+    error: BaseException
+    turn: int | None = None
+    call: ToolCall | None = None
+    task: str = ""
+    position: int | None = None
+    runner_id: str = ""
+
+
 OfChildren: TypeAlias = ChildBegan | ChildEnded | Conflict | Delegated
-Fact: TypeAlias = "TurnBegan | Diverged | Dropped | tuple[int, ModelTurn] | ToolCall | Report | Finished | OfChildren | Outcome[object] | BaseException"
+Fact: TypeAlias = "TurnBegan | Diverged | Dropped | tuple[int, ModelTurn] | ToolCall | Report | Finished | Retried | OfChildren | Outcome[object] | BaseException"
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
 

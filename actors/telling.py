@@ -11,6 +11,7 @@ from understudy.events import (
     ChildStarted,
     ConversationDiverged,
     Event,
+    RetryScheduled,
     RunFailed,
     RunFinished,
     SessionConflict,
@@ -27,7 +28,7 @@ from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
 
 from .progress import Report
 from .reply import taken
-from .story import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Dropped, Fact, Finished, Story
+from .story import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Dropped, Fact, Finished, Retried, Story
 
 TURN = ""
 """Stands for the model's turn among run ids."""
@@ -77,6 +78,7 @@ class _Reader:
 
     __slots__ = (
         "_about",
+        "_attempts",
         "_began",
         "_by_key",
         "_inner",
@@ -100,6 +102,8 @@ class _Reader:
         self._about: _About = {"run_id": story.run_id, "path": path, "parent_run_id": story.parent}
         self._began: dict[str, float] = {}
         """Run id, or `TURN` -> when a run inside, or the model's turn, began."""
+        self._attempts = 1
+        """How many there were at the model call that is under way, or was the last."""
         self._under_way: set[str] = set()
         """Ids of the calls that have begun and not ended."""
         self._inside: dict[_Reader, None] = {}
@@ -132,7 +136,7 @@ class _Reader:
                 continue
             yield from self._before(fact)
             if not isinstance(fact, ENDINGS) or len(self._path) == 1:
-                for event in _tell(fact, self._seq, self._about, self._duration(fact, at)):
+                for event in _tell(fact, self._seq, self._about, self._duration(fact, at), self._attempts):
                     self._seq += 1
                     yield event
             yield from self._after(fact)
@@ -148,6 +152,9 @@ class _Reader:
                 return at - self._began.pop(TURN, at)
             case int():
                 self._began[TURN] = at
+                self._attempts = 1
+            case Retried(what="model", attempt=failed):
+                self._attempts = failed + 1
             case _ if isinstance(fact, ENDINGS):
                 return at - self._story.began
             case _:
@@ -205,7 +212,7 @@ def _is_late(fact: Fact, under_way: set[str]) -> bool:
             under_way.add(call_id)
         case Finished(call=ToolCall(id=call_id)):
             under_way.discard(call_id)
-        case Report(call=ToolCall(id=call_id)) | Delegated(call_id=call_id):
+        case Report(call=ToolCall(id=call_id)) | Delegated(call_id=call_id) | Retried(call=ToolCall(id=call_id)):
             return call_id not in under_way
         case _:
             pass
@@ -220,7 +227,7 @@ class _About(TypedDict):
     parent_run_id: str | None
 
 
-def _tell(fact: Fact, seq: int, about: _About, duration: float = 0.0) -> Iterator[Event]:
+def _tell(fact: Fact, seq: int, about: _About, duration: float = 0.0, attempts: int = 1) -> Iterator[Event]:
     match fact:
         case ChildBegan() | ChildEnded():
             yield _of_child(fact, seq, about, duration)
@@ -242,7 +249,9 @@ def _tell(fact: Fact, seq: int, about: _About, duration: float = 0.0) -> Iterato
             if response.text:
                 yield TextDelta(text=response.text, seq=seq, **about)
                 seq += 1
-            yield TurnFinished(turn=turn, response=response, duration=duration, seq=seq, **about)
+            yield TurnFinished(turn=turn, response=response, duration=duration, attempts=attempts, seq=seq, **about)
+        case Retried():
+            yield _retry(fact, seq, about)
         case Finished(call, result, error, duration, attempts):
             yield ToolFinished(
                 call=call,
@@ -257,6 +266,22 @@ def _tell(fact: Fact, seq: int, about: _About, duration: float = 0.0) -> Iterato
             yield RunFailed(error=fact, duration=duration, seq=seq, **about)
         case _:
             yield RunFinished(outcome=fact, duration=duration, seq=seq, **about)
+
+
+def _retry(fact: Retried, seq: int, about: _About) -> Event:
+    return RetryScheduled(
+        what=fact.what,
+        attempt=fact.attempt,
+        wait=fact.wait,
+        error=fact.error,
+        turn=fact.turn,
+        call=fact.call,
+        task=fact.task,
+        position=fact.position,
+        runner_id=fact.runner_id,
+        seq=seq,
+        **about,
+    )
 
 
 def _of_child(fact: ChildBegan | ChildEnded, seq: int, about: _About, duration: float) -> Event:

@@ -119,10 +119,14 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         number = self.task_at(position)
         spec, task, child = self._spec.tasks[number], self._state.tasks[number], self._state.children[position]
         order = super().order_of(position)
-        first, most = spec.backoff
-        delay = min(most, first * 2 ** min(child.attempts - 1, 60)) if child.attempts else 0.0
         asks = spec.asks_when and not child.attempts and not task.repeats and child.paused is None
-        return ChildOrder(position, order.input, order.paused, delay, asks)
+        return ChildOrder(position, order.input, order.paused, self.delay_of(position), asks)
+
+    def delay_of(self, position: int) -> float:
+        """Return how many seconds a child that is due is to wait, after those attempts of it that failed."""
+        first, most = self._spec.tasks[self.task_at(position)].backoff
+        failed = self._state.children[position].attempts
+        return min(most, first * 2 ** min(failed - 1, 60)) if failed else 0.0
 
     # --- what came of a child
 

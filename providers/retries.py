@@ -82,10 +82,18 @@ def _again(first: ProviderError, attempt: Callable[[], T], attempts: int, timing
         error = None if state.outcome is None else state.outcome.exception()
         return wait_before(state.attempt_number + 1, error, timing.random)
 
+    def tell(state: RetryCallState) -> None:
+        scope = current_scope()
+        error = None if state.outcome is None else state.outcome.exception()
+        left = None if scope is None else scope.remaining()
+        if scope is not None and error is not None and (left is None or state.upcoming_sleep <= left):
+            scope.tell_retry(state.attempt_number, state.upcoming_sleep, error)
+
     retrying = tenacity.Retrying(
         stop=is_last,
         wait=pause,
         retry=tenacity.retry_if_exception(is_worth_it),
+        before_sleep=tell,
         sleep=lambda seconds: _sleep(seconds, timing),
         reraise=True,
     )

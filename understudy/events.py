@@ -7,7 +7,7 @@ run's on their own, and go on in number when a run goes on after a pause.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from understudy.messages import ModelTurn, ToolCall, ToolResult
 from understudy.outcomes import Outcome
@@ -39,6 +39,8 @@ class TurnFinished(_Event):
     response: ModelTurn
     duration: float = field(default=0.0, compare=False)
     """Seconds from the beginning of the call until its answer was taken, with what callbacks, criteria and validators did to it."""
+    attempts: int = 1
+    """How many requests the model's client sent for it, so far as it told of them with `RetryScheduled`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,30 @@ class ToolFinished(_Event):
     """Seconds from the beginning of its first attempt; 0 for a call that never ran."""
     attempts: int = 0
     """How often the tool was called; 0 for a call that never ran."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled(_Event):
+    """An attempt failed, and another one follows after `wait`, unless the run ends before."""
+
+    what: Literal["model", "tool", "task"]
+    """What is tried again: a model call by its client, a tool call, or a run for a task of a workflow."""
+    attempt: int
+    """Which attempt failed, from 1. Those of a task are counted anew for each item of its list and each repetition."""
+    wait: float
+    """Seconds until the next attempt."""
+    error: BaseException = field(compare=False, repr=False)
+    """What the attempt failed of; of a call that timed out, a `ToolTimeout`. Its frames are empty."""
+    turn: int | None = None
+    """Of a model call: the turn."""
+    call: ToolCall | None = None
+    """Of a tool."""
+    task: str = ""
+    """Of a task: its name."""
+    position: int | None = None
+    """Of a task: which of the children, as `ChildStarted` has it."""
+    runner_id: str = ""
+    """Of a task: whose run failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +184,7 @@ Event: TypeAlias = (
     | ToolStarted
     | ToolProgress
     | ToolFinished
+    | RetryScheduled
     | ConversationDiverged
     | ChildStarted
     | ChildFinished

@@ -11,6 +11,7 @@ from understudy.events import (
     ChildFinished,
     ChildStarted,
     Event,
+    RetryScheduled,
     SessionConflict,
     ToolFinished,
     ToolProgress,
@@ -21,12 +22,12 @@ from understudy.events import (
 from understudy.messages import ToolCall
 
 from .report import one_line, shown_call
-from .watching import Names, Stopwatch, child_of, ending_of, shown_conflict, shown_progress
+from .watching import Names, Stopwatch, child_of, ending_of, retried, shown_conflict, shown_progress, shown_retry
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-MARKS = {"gave": ("✓", "green"), "stopped": ("‖", "yellow"), "failed": ("✗", "red")}
+MARKS = {"gave": ("✓", "green"), "stopped": ("‖", "yellow"), "failed": ("✗", "red"), "again": ("↻", "yellow")}
 """What is said of how something ended -> its mark and colour. What stopped may go on later."""
 
 MOST = 8  # Lines of runs at work: more of them would push away what ended.
@@ -78,6 +79,9 @@ class Live:
                 self._ended(
                     "failed" if result.is_error else "gave", name, shown_call(call), taken, one_line(result.content)
                 )
+            case RetryScheduled():
+                who = retried(event)
+                self._ended("again", name, who, None, f"{': ' if who else ''}{shown_retry(event)}")
             case ChildStarted():
                 self._watch.start(event.child_run_id)
             case ChildFinished():

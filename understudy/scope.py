@@ -168,6 +168,17 @@ class Scope:
                 error.add_note(NO_RETRIES_LEFT)
         return taken
 
+    def tell_retry(self, attempt: int, wait: float, error: BaseException) -> None:
+        """Say that a model call is tried again, after `take_retry`: the run's events have a `RetryScheduled` for it.
+
+        Outside of a model call of a run's own it does nothing.
+
+        Args:
+            attempt: which attempt failed, from 1.
+            wait: seconds until the next one.
+            error: what the attempt failed of.
+        """
+
     def _counting(self) -> Scope:
         """Return the scope whose number holds here; one that has none when nobody counts."""
         found, scope = self, self._parent

@@ -13,6 +13,7 @@ from understudy.events import (
     ChildFinished,
     ChildStarted,
     Event,
+    RetryScheduled,
     SessionConflict,
     ToolFinished,
     ToolProgress,
@@ -22,7 +23,17 @@ from understudy.events import (
 
 from .livelines import Live
 from .report import one_line, shown_call
-from .watching import Names, Progress, Stopwatch, child_of, ending_of, shown_conflict, shown_progress
+from .watching import (
+    Names,
+    Progress,
+    Stopwatch,
+    child_of,
+    ending_of,
+    retried,
+    shown_conflict,
+    shown_progress,
+    shown_retry,
+)
 
 
 def progress_on(stream: TextIO, *, live: bool | None = None) -> Progress:
@@ -69,6 +80,9 @@ class Plain:
                 verb = "failed" if result.is_error else "gave"
                 taken = self._watch.stop(event.run_id, call.id)
                 return f"{indent}{call.name} {verb}, after {taken:.2f} s: {one_line(result.content)}"
+            case RetryScheduled(what=what):
+                who = retried(event)
+                return f"{'' if what == 'task' else indent}{f'{who}: ' if who else ''}{shown_retry(event)}"
             case ChildStarted():
                 self._watch.start(event.child_run_id)
                 return f"{child_of(event)} begins"

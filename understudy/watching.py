@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from understudy.events import ChildFinished, ChildStarted, Event, SessionConflict, ToolProgress
+from understudy.events import ChildFinished, ChildStarted, Event, RetryScheduled, SessionConflict, ToolProgress
 from understudy.outcomes import Complete
 
 from .report import one_line
+
+ABOUT_NOW = 0.05  # Seconds; a shorter wait would be shown as 0.0 s.
 
 
 class Progress(Protocol):
@@ -53,7 +55,7 @@ class Names:
         name = self._name(event.run_id, " > ".join(event.path))
         if isinstance(event, ChildStarted):
             self._name(event.child_run_id, f"{name} > {event.runner_id}")
-        elif len(event.path) < 2 and not isinstance(event, (ChildFinished, SessionConflict)):
+        elif len(event.path) < 2 and not _is_of_a_group(event):
             return ""
         return name
 
@@ -63,6 +65,12 @@ class Names:
             runs.append(run_id)
             self._names[run_id] = unnumbered + (f" #{len(runs)}" if len(runs) > 1 else "")
         return self._names[run_id]
+
+
+def _is_of_a_group(event: Event) -> bool:
+    return isinstance(event, (ChildFinished, SessionConflict)) or (
+        isinstance(event, RetryScheduled) and event.what == "task"
+    )
 
 
 def shown_progress(event: ToolProgress) -> str:
@@ -80,6 +88,19 @@ def _number(number: float) -> str:
 def child_of(event: ChildStarted | ChildFinished) -> str:
     """Return who a child is: its runner, and its task in a workflow."""
     return f"task {event.task} ({event.runner_id})" if event.task else event.runner_id
+
+
+def retried(event: RetryScheduled) -> str:
+    """Return what is tried again: a tool, or a task and its runner; empty for a model call."""
+    if event.what == "task":
+        return f"task {event.task} ({event.runner_id})"
+    return "" if event.call is None else event.call.name
+
+
+def shown_retry(event: RetryScheduled) -> str:
+    """Return on one line when there is another attempt, and after what."""
+    when = "at once" if event.wait < ABOUT_NOW else f"in {event.wait:.1f} s"
+    return one_line(f"trying again {when}: {type(event.error).__name__}: {event.error}")
 
 
 def ending_of(event: ChildFinished) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from tests.support.http import Answers
 from tests.support.scripts import WAIT, finished, results_of, scripted
 from understudy.actors import executor
 from understudy.scope import NO_RETRIES_LEFT, Scope, enter_scope, leave_scope
-from understudy.testing import FunctionModel, calls, says
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 DOWN = httpx.Response(503, headers={"retry-after-ms": "0"}, json={"error": {"message": "overloaded"}})
 
@@ -288,3 +288,120 @@ def test_a_run_that_goes_on_has_all_its_retries_again() -> None:
     agent.resume(outcome.token, "Ada")
 
     assert seen == [49, 49]
+
+
+# --- what is told of a retry
+
+
+def reply(text: str, *called: str) -> httpx.Response:
+    """Make a model's answer, with calls of tools that take nothing."""
+    made = [{"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}} for name in called]
+    message = {"content": text, **({"tool_calls": made} if made else {})}
+    return httpx.Response(200, json={"choices": [{"message": message, "finish_reason": "stop"}]})
+
+
+def retries_in(handle: us.RunHandle[object]) -> list[us.RetryScheduled]:
+    return [event for event in handle.events(inner=True) if isinstance(event, us.RetryScheduled)]
+
+
+def test_a_retry_of_the_model_s_client_is_told_with_its_wait_and_error() -> None:
+    busy = httpx.Response(429, headers={"retry-after-ms": "20"}, json={"error": {"message": "slow down"}})
+    answers = Answers(busy, reply("There."))
+    agent = us.Agent("clerk", model=us.OpenAI("m", api_key="k", transport=answers))
+
+    handle = agent.submit("go")
+    events = list(handle.events())
+
+    assert [type(event).__name__ for event in events[:4]] == [
+        "TurnStarted",
+        "RetryScheduled",
+        "TextDelta",
+        "TurnFinished",
+    ]
+    retry, turn = events[1], events[3]
+    assert isinstance(retry, us.RetryScheduled)
+    assert (retry.what, retry.turn, retry.attempt, retry.wait) == ("model", 1, 1, 0.02)
+    assert isinstance(retry.error, us.RateLimited)
+    assert isinstance(turn, us.TurnFinished)
+    assert turn.attempts == 2
+
+
+def test_a_turn_that_was_not_tried_again_has_one_attempt() -> None:
+    answers = Answers(DOWN, reply("Wait.", "fine"), reply("There."))
+    agent = us.Agent("clerk", model=us.OpenAI("m", api_key="k", transport=answers), tools=[tool(Flaky(0), "fine", 0)])
+
+    turns = [event for event in agent.submit("go").events() if isinstance(event, us.TurnFinished)]
+
+    assert [turn.attempts for turn in turns] == [2, 1]
+
+
+def test_a_retry_that_the_run_has_no_time_for_is_not_told() -> None:
+    down = httpx.Response(503, json={"error": {"message": "overloaded"}})
+    agent = us.Agent("clerk", model=us.OpenAI("m", api_key="k", transport=Answers(down)), model_timeout=0.2)
+
+    handle = agent.submit("go")
+
+    assert retries_in(handle) == []
+    assert handle.exception(WAIT) is not None
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+def test_each_attempt_of_a_tool_that_failed_is_told_if_another_one_follows(beside: bool) -> None:
+    flaky = tool(Flaky(2), "flaky", 9)
+    turn = calls("flaky") + calls("fine") if beside else calls("flaky")
+
+    handle = scripted(turn, says("ok"), tools=[flaky, tool(Flaky(0), "fine", 9)]).submit("go")
+
+    told = retries_in(handle)
+    assert [(one.what, one.attempt, one.call and one.call.name, str(one.error)) for one in told] == [
+        ("tool", 1, "flaky", "busy 1"),
+        ("tool", 2, "flaky", "busy 2"),
+    ]
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+def test_a_call_that_timed_out_and_is_made_again_is_told(beside: bool) -> None:
+    gate, attempts = threading.Event(), list[int]()
+
+    @us.tool(timeout=0.05, retries=1, idempotent=True)
+    def slow() -> str:
+        attempts.append(1)
+        if len(attempts) == 1:
+            gate.wait(WAIT)
+        return "there"
+
+    turn = calls("slow") + calls("fine") if beside else calls("slow")
+    handle = scripted(turn, says("ok"), tools=[slow, tool(Flaky(0), "fine", 0)]).submit("go")
+    (retry,) = retries_in(handle)
+    gate.set()
+
+    assert (retry.what, retry.attempt, retry.wait) == ("tool", 1, 0.0)
+    assert isinstance(retry.error, us.ToolTimeout)
+    assert retry.error.tool == "slow"
+
+
+def test_a_retry_of_a_task_is_told_after_the_run_that_failed() -> None:
+    agent = us.Agent("a", model=ScriptedModel([us.BadReply("half a turn"), says("there")]))
+    flow = us.Workflow("flow", [us.Task("find", agent, retries=1, backoff=(0.01, 0.01))])
+
+    events = list(flow.submit("go").events())
+
+    assert [type(event).__name__ for event in events] == [
+        "ChildStarted",
+        "ChildFinished",
+        "RetryScheduled",
+        "ChildStarted",
+        "ChildFinished",
+        "RunFinished",
+    ]
+    retry = events[2]
+    assert isinstance(retry, us.RetryScheduled)
+    assert (retry.what, retry.task, retry.position, retry.runner_id) == ("task", "find", 0, "a")
+    assert (retry.attempt, retry.wait, str(retry.error)) == (1, 0.01, "half a turn")
+
+
+def test_the_last_failure_of_a_task_is_no_retry() -> None:
+    agent = us.Agent("a", model=ScriptedModel([us.BadReply("once"), us.BadReply("twice")]))
+    flow = us.Workflow("flow", [us.Task("find", agent, retries=1, backoff=(0.0, 0.0))])
+
+    assert [str(one.error) for one in retries_in(flow.submit("go"))] == ["once"]

@@ -273,3 +273,49 @@ def test_in_a_pipe_an_answer_is_printed_as_it_is() -> None:
     put(ANSWER, pipe, markdown=True)
 
     assert pipe.getvalue() == f"{ANSWER}\n"
+
+
+RETRIES: list[Event] = [
+    us.RetryScheduled(what="model", turn=1, attempt=1, wait=1.24, error=us.RateLimited("slow\x1b[2J down")),
+    us.RetryScheduled(what="tool", call=LOOK, attempt=1, wait=0.0, error=us.ToolTimeout("too slow")),
+    us.RetryScheduled(
+        path=("flow",),
+        run_id="r1",
+        what="task",
+        task="find",
+        runner_id="clerk",
+        attempt=2,
+        wait=60.0,
+        error=us.BadReply("half"),
+    ),
+]
+
+
+def test_a_retry_has_a_line_with_its_wait_and_what_went_wrong() -> None:
+    stream = io.StringIO()
+    progress = Plain(stream)
+
+    for event in RETRIES:
+        progress.see(event)
+
+    assert stream.getvalue().splitlines() == [
+        "  trying again in 1.2 s: RateLimited: slow�[2J down",
+        "  look: trying again at once: ToolTimeout: too slow",
+        "flow: task find (clerk): trying again in 60.0 s: BadReply: half",
+    ]
+
+
+def test_live_lines_show_retries_too() -> None:
+    pytest.importorskip("rich")
+    stream = io.StringIO()
+    progress = Live(stream)
+
+    for event in RETRIES:
+        progress.see(event)
+    progress.close()
+
+    assert [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()] == [
+        "↻ trying again in 1.2 s: RateLimited: slow�[2J down",
+        "↻ look: trying again at once: ToolTimeout: too slow",
+        "↻ flow: task find (clerk): trying again in 60.0 s: BadReply: half",
+    ]
