@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from understudy.ancestry import circular
 from understudy.errors import UnderstudyError, had_its_retries
+from understudy.given import WrongReturn, found_instead
 from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
 from understudy.orchestration.graph_run import GraphRun
 from understudy.orchestration.group_run import GroupDone
@@ -211,7 +212,7 @@ class GroupDriver(Woken):
         if not callable(task.when):
             return True
         self._record.begin_step(self._epoch, f"asking when of task {task.name}")
-        return bool(task.when(_graph(self._record.machine).tasks))
+        return _answered(f"when of task {task.name!r}", task.when(_graph(self._record.machine).tasks))
 
     def _is_to_repeat(self, position: int, text: str) -> bool:
         """Ask the task's own function whether it is to run once more."""
@@ -219,7 +220,7 @@ class GroupDriver(Woken):
         if task is None or not callable(task.until):
             return False
         self._record.begin_step(self._epoch, f"asking until of task {task.name}")
-        return not task.until(text)
+        return not _answered(f"until of task {task.name!r}", task.until(text))
 
     # --- what came of a child
 
@@ -312,6 +313,13 @@ def _done(position: int, result: ChildResult, again: bool, machine: Machine) -> 
         machine.child_done(position, result, again=again)
     else:
         machine.child_done(position, result)
+
+
+def _answered(where: str, answer: object) -> bool:
+    """Return what a task's own function said. Python holds most values to be true, so another one is no yes."""
+    if not isinstance(answer, bool):
+        raise WrongReturn(f"{where} must return True or False, and returned {found_instead(answer)}")
+    return answer
 
 
 def _graph(machine: Machine) -> GraphRun:

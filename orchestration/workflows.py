@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, cast, overload
 
 from understudy.errors import BadReply, ProviderTimeout, RateLimited, SpecError, ToolTimeout, ToolUnavailable
-from understudy.given import checked_number, checked_text
+from understudy.given import checked_number, checked_text, is_async
 from understudy.handles import RunHandle
 from understudy.messages import JsonValue, Part
 from understudy.outcomes import MapAnswer, MapFailure, Outcome, TaskResult
@@ -46,11 +46,12 @@ class Task:
         retry_on: classes of other errors after which it is run again.
         backoff: seconds before the first retry, doubled each time, and the most.
         when: `"${check.label} == spam and ${check.n} > 3"`, or a function of the tasks' results by name; if it does not hold,
-            the task is skipped, and what depends on it. Conditions have `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not`,
+            the task is skipped, and what depends on it. A function returns True or False; anything else fails the task, and
+            `async def` is refused. Conditions have `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not`,
             `and`, `or` and brackets; docs/orchestration.md has their rules.
         for_each: `"${list}"` or `"${task.key}"`: the task runs once for each item, all at the same time, with `${item}`.
-        until: `"${draft.score} == good"`, or a function of the task's own text; until it holds, the task runs again, with
-            `${previous}` for what it said before.
+        until: `"${draft.score} == good"`, or a function of the task's own text, as for `when`; until it holds, the task runs
+            again, with `${previous}` for what it said before.
         max_repeats: how often it runs again at most.
 
     Raises:
@@ -146,6 +147,8 @@ def _checked_backoff(where: str, given: object) -> tuple[float, float]:
 def _checked_condition(where: str, given: Condition) -> Condition:
     if given is not None and not isinstance(given, str) and not callable(given):
         raise TypeError(f"{where} must be a condition or a function, got {given!r}")
+    if is_async(given):
+        raise TypeError(f"{where} must be a plain function, not async def; got {given!r}")
     return given
 
 

@@ -15,6 +15,7 @@ from typing import cast
 from understudy import errors
 from understudy.callbacks import AgentCallback
 from understudy.errors import RunError, UnderstudyError
+from understudy.given import is_async
 from understudy.memory import Memory
 from understudy.models import Model
 from understudy.outputs import OutputType
@@ -88,6 +89,15 @@ def _function_of(*arguments: str) -> Misfit:
     return misfit
 
 
+def _plain_function_of(*arguments: str) -> Misfit:
+    misfit = _function_of(*arguments)
+
+    def plain_misfit(given: object) -> str:
+        return f"a plain function of {' and '.join(arguments)}, not async def" if is_async(given) else misfit(given)
+
+    return plain_misfit
+
+
 def _takes(given: Callable[..., object], count: int) -> bool:
     """Whether a function may be called with so many arguments; of some that are written in C nobody can say."""
     try:
@@ -139,8 +149,8 @@ PROMPT = Kind("function", _function_of("the context"))
 CHECK = Kind("function", _function_of("the context", "the text"))
 CALL_RULE = Kind("function", _function_of("the context", "the invalid call"))
 APPROVAL = Kind("function", _function_of("the call", "the context"))
-WHEN = Kind("function", _function_of("the tasks' results"))
-UNTIL = Kind("function", _function_of("the task's text"))
+WHEN = Kind("function", _plain_function_of("the tasks' results"))
+UNTIL = Kind("function", _plain_function_of("the task's text"))
 DECIDER = Kind("function", _function_of("the error"))
 OFFERED = (CALLBACK, CRITERION, MEMORY, MODEL, OUTPUT_TYPE, PROMPT)
 """Kinds of which a file of tools offers objects; all functions that a spec may name take one argument or two."""

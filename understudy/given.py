@@ -6,6 +6,7 @@ no number here: `retries=True` is a slip, and would count as one.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from enum import Enum
 from math import isfinite
@@ -35,6 +36,13 @@ def found_instead(given: object) -> str:
     if isinstance(given, type):
         return f"the class {given.__name__} and no object of it"
     return "None" if given is None else f"a value of type {type(given).__name__}"
+
+
+def is_async(given: object) -> bool:
+    """Whether a call of an object makes a coroutine or an async iterator: `async def`, also as its `__call__`."""
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    calls = (given, getattr(type(given), "__call__", None))  # noqa: B004  # the method itself is looked at
+    return any(kind(call) for kind in kinds for call in calls)
 
 
 class Unset(Enum):

@@ -308,6 +308,38 @@ def test_a_function_of_a_task_that_fails_fails_the_task(system: us.ActorSystem) 
     assert outcome.tasks["a"].reason == "KeyError: 'nothing'"
 
 
+async def never(given: object) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        (lambda _: never(_), "a coroutine; write a plain function, not async def"),
+        (lambda _: "no", "a value of type str"),
+        (lambda _: 1, "a value of type int"),
+        (lambda _: None, "None"),
+        (lambda _: NotImplemented, "a value of type NotImplementedType"),
+    ],
+)
+def test_only_true_and_false_answer_for_a_task(
+    system: us.ActorSystem, answer: Callable[[object], bool], named: str
+) -> None:
+    guarded, repeated = ScriptedModel([]), ScriptedModel([says("once")])
+    tasks = [
+        us.Task("pay", us.Agent("pay", model=guarded), when=answer),
+        us.Task("draft", us.Agent("draft", model=repeated), until=answer),
+    ]
+
+    ended = incomplete(us.Workflow("w", tasks).run("x", system=system)).tasks
+
+    assert ended["pay"].reason == f"WrongReturn: when of task 'pay' must return True or False, and returned {named}"
+    assert (
+        ended["draft"].reason == f"WrongReturn: until of task 'draft' must return True or False, and returned {named}"
+    )
+    assert (len(guarded.requests), len(repeated.requests)) == (0, 1)
+
+
 def test_a_workflow_goes_on_after_its_driver_failed(system: us.ActorSystem) -> None:
     faults = iter([SystemExit("a fault in the driver")])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import pytest
@@ -15,6 +16,15 @@ from understudy.orchestration.workflows import Task, Workflow
 
 ONE = Agent("one", model="rehearsal")
 TWO = Agent("two", model="rehearsal")
+
+
+async def never(given: object) -> bool:
+    return False
+
+
+class Never:
+    async def __call__(self, given: object) -> bool:
+        return False
 
 
 def test_a_workflow_knows_which_parameters_its_prompts_need() -> None:
@@ -117,6 +127,13 @@ def test_what_decides_a_run_is_in_the_fingerprint() -> None:
         ),
         (lambda: Task("a", ONE, backoff=(1.0, math.inf)), ValueError, "backoff must be finite"),
         (lambda: Task("a", ONE, when=cast(str, 3)), TypeError, "when must be a condition or a function"),
+        (
+            lambda: Task("a", ONE, when=cast(str, never)),
+            TypeError,
+            "task 'a': when must be a plain function, not async def",
+        ),
+        (lambda: Task("a", ONE, until=cast(str, Never())), TypeError, "until must be a plain function, not async def"),
+        (lambda: Task("a", ONE, until=cast(str, partial(never))), TypeError, "until must be a plain function"),
         (lambda: Task("a", ONE, for_each=cast(str, [1])), TypeError, "for_each must be a reference"),
         (lambda: Task("a", ONE, max_repeats=-1), ValueError, "max_repeats must be at least 0"),
         (lambda: Workflow("w", []), SpecError, "at least one task"),

@@ -204,6 +204,21 @@ def test_an_object_that_refuses_to_be_looked_at_is_told_and_raises_nothing_else(
         us.load_spec_text(f"agents: [{{id: a, {place}}}]", objects={"it": Proxy()})
 
 
+@pytest.mark.parametrize("key", ["when", "until"])
+def test_an_async_function_cannot_answer_for_a_task(key: str) -> None:
+    async def later(given: object) -> bool:
+        return False
+
+    spec = f"""
+agents: [{{id: a, model: rehearsal}}]
+workflows: [{{id: w, type: workflow, tasks: [{{id: t, agent: a, {key}: {{name: later}}}}]}}]
+"""
+    with pytest.raises(
+        us.SpecError, match="'later' must be a plain function of .*, not async def, got another function"
+    ):
+        us.load_spec_text(spec, objects={"later": later})
+
+
 def test_a_function_that_cannot_be_asked_what_it_takes_may_be_named() -> None:
     class Native:
         __signature__ = "no signature"
