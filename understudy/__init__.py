@@ -3,7 +3,6 @@
 Everything public is here. Names are loaded when they are first used, so that `import understudy` stays cheap.
 """
 
-import sys
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
@@ -512,8 +511,7 @@ else:
     def __getattr__(name: str) -> object:
         home = _HOME_OF.get(name)
         if home is None:
-            module = sys.modules[__name__]  # with these, Python says which name was probably meant
-            raise AttributeError(f"module 'understudy' has no attribute {name!r}", name=name, obj=module)
+            raise AttributeError(f"module 'understudy' has no attribute {name!r}")
         from importlib import import_module
 
         found = getattr(import_module(home), name)

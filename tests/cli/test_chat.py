@@ -105,10 +105,11 @@ def test_the_next_line_answers_a_question(typed: Typed, capsys: pytest.CaptureFi
         (("n",), "Rejected"),
         (("",), "Rejected"),
         (("no too much",), "Rejected: too much"),
-        (('e {"cents": 5}', "y"), "paid 7"),
         (('e {"order": "8"}',), "paid 8"),
         (("e", '{"order": "8"}'), "paid 8"),
         (("e [1]", "what?", "e {", "yes"), "paid 7"),
+        (('e {"order": 1e999}', 'e {"order": NaN}', "yes"), "paid 7"),
+        (('e {"order": ' + "[" * 5000 + "]" * 5000 + "}", "yes"), "paid 7"),
     ],
 )
 def test_a_call_is_allowed_refused_or_edited(
@@ -200,7 +201,7 @@ def test_a_run_that_fails_is_told_and_the_chat_goes_on(typed: Typed, capsys: pyt
 
     out, err = capsys.readouterr()
     assert out == "back\n"
-    assert "BadReply: agent 'clerk' (ScriptedModel): lost" in err
+    assert "understudy: BadReply: lost" in err
 
 
 def test_a_workflow_takes_its_parameters(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from typing import TypeAlias, cast
 
 from understudy.messages import JsonObject, ToolCall
 from understudy.outcomes import Approve, Decision, Pause, PauseAnswer, Reject
+from understudy.providers.reader import parse
 from understudy.report import WIDEST_ASKED, one_line, shown_call
 
 Read: TypeAlias = Callable[[str], str | None]
@@ -82,7 +83,7 @@ def _edited(call: ToolCall, given: str, read: Read, say: Say) -> JsonObject | No
         say(f"the arguments are {json.dumps(dict(call.arguments), ensure_ascii=False, default=str)}")
         given = read("arguments as JSON: ") or ""
     try:
-        arguments: object = json.loads(given)
+        arguments: object = parse(given)
     except ValueError as error:
         say(f"that is no JSON: {error}")
         return None

@@ -173,10 +173,7 @@ def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Names
     ended = without_vain_token(ended, arguments)
     seconds = time.monotonic() - began
     again = repeated(arguments)
-    plain = arguments.plain or arguments.rehearse  # the words of a rehearsal are no Markdown
-    return tell(
-        ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug, plain=plain
-    )
+    return tell(ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug)
 
 
 def _resumed(

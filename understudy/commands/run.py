@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 import time
 import warnings
@@ -20,7 +19,8 @@ from understudy.messages import JsonValue
 from understudy.orchestration.graph_spec import uses_input
 from understudy.orchestration.parameters import check_parameters
 from understudy.orchestration.workflows import Workflow
-from understudy.report import UsageMistake
+from understudy.providers.reader import parse
+from understudy.report import UsageMistake, one_line
 from understudy.terminal import Quiet, progress_on
 
 from . import options
@@ -102,10 +102,7 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
     ended = without_vain_token(ended, arguments)
     seconds = time.monotonic() - began
     again = repeated(arguments)
-    plain = arguments.plain or arguments.rehearse  # the words of a rehearsal are no Markdown
-    return tell(
-        ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug, plain=plain
-    )
+    return tell(ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug)
 
 
 def begin(
@@ -182,7 +179,7 @@ def parameters(runner: Runner[object], settings: Sequence[str]) -> dict[str, Jso
         given[name] = value
     try:
         check_parameters(runner.run_spec, given)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise UsageMistake(f"{error}\n  --set NAME=VALUE gives a parameter; {_names_of(runner)}") from error
     return given
 
@@ -194,9 +191,9 @@ def _parameter(setting: str) -> tuple[str, JsonValue]:
     if not name.endswith(":"):
         return name, text
     try:
-        value: JsonValue = json.loads(text)
+        value = parse(text)
     except ValueError as error:
-        raise UsageMistake(f"--set {setting}: what follows ':=' is no JSON: {error}") from error
+        raise UsageMistake(f"--set {one_line(setting)}: what follows ':=' is no JSON: {error}") from error
     return name[:-1], value
 
 
