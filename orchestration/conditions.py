@@ -109,7 +109,7 @@ class Token:
     end: int
 
     def __str__(self) -> str:
-        return "the end" if self.kind == "end" else repr(self.text)
+        return "the end" if self.kind == "end" else _short(self.text)
 
 
 class _Parser:
@@ -234,7 +234,10 @@ class _Parser:
             raise self._error("expected ${name}, text or a number")
         text = self._text[words[0].start : words[-1].end]
         if NUMBER.fullmatch(text):
-            return Fixed(number_in(text))
+            number = number_in(text)
+            if number is None:
+                raise self._error("expected a number that is not too large", words[0])
+            return Fixed(number)
         return Fixed(FLAGS.get(text.lower(), text))
 
 
