@@ -6,9 +6,10 @@ import secrets
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from understudy.errors import StoreError, TokenUsed, UnknownToken, in_words
+from understudy.given import found_instead, named_safely
 from understudy.storing import PausedRun, PauseStore
 
 from .reply import log
@@ -86,15 +87,14 @@ class StoredPauses:
 
     def _put(self, record: RunRecord, keep: float | None) -> str:
         token = Token(record.run_id, record.revision + 1, secrets.token_urlsafe(12))
-        what = f"run {record.run_id} pauses, and cannot be kept in {self._store!r}"
+        what = f"run {record.run_id} pauses, and cannot be kept in"
         try:
             payload = save(record)
         except (TypeError, ValueError) as error:
-            raise StoreError(f"{what}: {error}", store=repr(self._store)) from error
+            raise self._failed(what, str(error)) from error
         paused = PausedRun(run_id=token.run_id, revision=token.revision, nonce=token.nonce, payload=payload)
-        if not self._ask(what, lambda: self._store.put(paused, keep=keep)):
-            why = f"it has this run already, at pause {token.revision} or later, or still waiting"
-            raise StoreError(f"{what}: {why}", store=repr(self._store))
+        if not self._ask(what, lambda: _yes_or_no("put", self._store.put(paused, keep=keep))):
+            raise self._failed(what, f"it has this run already, at pause {token.revision} or later, or still waiting")
         return str(token)
 
     @contextmanager
@@ -114,8 +114,8 @@ class StoredPauses:
         record = load(self._read(found, payload))
         record.revision = found.revision
         yield record
-        what = f"run {found.run_id} cannot be taken from {self._store!r}"
-        if not self._ask(what, lambda: self._store.take(found.run_id, found.revision)):
+        what = f"run {found.run_id} cannot be taken from"
+        if not self._ask(what, lambda: _yes_or_no("take", self._store.take(found.run_id, found.revision))):
             raise self._used()
 
     def runner_of(self, token: str) -> str:
@@ -126,14 +126,15 @@ class StoredPauses:
         token = Token.parse(text)
         kept = None
         if token is not None:
-            what = f"run {token.run_id} cannot be looked up in {self._store!r}"
-            kept = self._ask(what, lambda: self._store.get(token.run_id))
+            what = f"run {token.run_id} cannot be looked up in"
+            kept = self._ask(what, lambda: _entry(self._store.get(token.run_id)))
         if token is not None and kept is not None:
             if token.is_before(kept) or (token.fits(kept) and kept.state != "waiting"):
                 raise self._used()
             if token.fits(kept):
                 return token, kept.payload
-        raise UnknownToken(f"no paused run with this token in {self._store!r}; check the token and the store")
+        store = named_safely(self._store)
+        raise UnknownToken(f"no paused run with this token in {store}; check the token and the store")
 
     def _read(self, token: Token, payload: str) -> SavedRun:
         from understudy.orchestration.saved import SavedRun
@@ -141,8 +142,8 @@ class StoredPauses:
         try:
             return SavedRun.from_json(payload)
         except ValueError as error:
-            what = f"what {self._store!r} has of run {token.run_id} cannot be read"
-            raise StoreError(f"{what}: {error}", store=repr(self._store)) from error
+            store = named_safely(self._store)
+            raise StoreError(f"what {store} has of run {token.run_id} cannot be read: {error}", store=store) from error
 
     def _used(self) -> TokenUsed:
         return TokenUsed("this token has been used; the outcome of the run it resumed carries the next one")
@@ -162,14 +163,38 @@ class StoredPauses:
         try:
             self._ask("", lambda: self._store.close(run_id, revision))
         except StoreError:
-            log.warning(
-                "the entry of run %s, which is over, could not be closed in %r", run_id, self._store, exc_info=True
-            )
+            store = named_safely(self._store)
+            log.warning("the entry of run %s, which is over, could not be closed in %s", run_id, store, exc_info=True)
 
     def _ask(self, what: str, do: Callable[[], T]) -> T:
         try:
             return do()
         except StoreError as error:
-            raise StoreError(f"{what}: {error}", store=error.store) from error
+            raise StoreError(f"{what} {named_safely(self._store)}: {error}", store=error.store) from error
         except Exception as error:
-            raise StoreError(f"{what}: {in_words(error)}", store=repr(self._store)) from error
+            raise self._failed(what, in_words(error)) from error
+
+    def _failed(self, what: str, why: str) -> StoreError:
+        store = named_safely(self._store)  # not before something failed: it is the user's code, and takes its time
+        return StoreError(f"{what} {store}: {why}", store=store)
+
+
+def _yes_or_no(method: str, answer: object) -> bool:
+    """Return the answer of a store; anything but True and False says nothing of the entry. Raises `TypeError`."""
+    if answer is not True and answer is not False:
+        raise TypeError(f"{method}() must return True or False, got {found_instead(answer)}")
+    return answer
+
+
+def _entry(found: object) -> PausedRun | None:
+    """Return what a store has of a run. Raises `TypeError` if that is no entry."""
+    if found is None:
+        return None
+    if not issubclass(type(found), PausedRun):
+        raise TypeError(f"get() must return a PausedRun or None, got {found_instead(found)}")
+    kept = cast(PausedRun, found)
+    for name, kind in (("revision", int), ("nonce", str), ("payload", str), ("state", str)):
+        value: object = getattr(kept, name)
+        if not issubclass(type(value), kind):
+            raise TypeError(f"get() returned a PausedRun whose {name} is {found_instead(value)}")
+    return kept

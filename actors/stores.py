@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.given import is_async, named_safely
 from understudy.storing import PauseStore
 
 MEMORY = "memory:"
@@ -13,7 +14,7 @@ def open_store(given: str | PauseStore | None) -> PauseStore | None:
 
     Raises:
         ValueError: a URL that names no store.
-        TypeError: neither a URL nor a store.
+        TypeError: neither a URL nor a store, or a store with methods that are coroutine functions.
         StoreError: the store cannot be opened.
     """
     if given is None or given == MEMORY:
@@ -21,7 +22,11 @@ def open_store(given: str | PauseStore | None) -> PauseStore | None:
     if isinstance(given, str):
         return _open_url(given)
     if not isinstance(given, PauseStore) or isinstance(given, type):
-        raise TypeError(f"store must be {KINDS}; got {given!r}")
+        raise TypeError(f"store must be {KINDS}; got {named_safely(given)}")
+    for name in ("put", "get", "take", "close"):
+        if is_async(getattr(given, name)):
+            store = named_safely(given)
+            raise TypeError(f"store {store} has {name}() as async def; the methods of a store are plain functions")
     return given
 
 

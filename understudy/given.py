@@ -30,12 +30,21 @@ def found_instead(given: object) -> str:
 
     A coroutine is closed, so that Python does not warn that nobody awaited it.
     """
-    if isinstance(given, Coroutine):
-        given.close()
+    kind = type(given)  # not isinstance, which also asks the object's __class__: that may raise
+    if issubclass(kind, Coroutine):
+        cast("Coroutine[object, object, object]", given).close()
         return "a coroutine; write a plain function, not async def"
-    if isinstance(given, type):
-        return f"the class {given.__name__} and no object of it"
-    return "None" if given is None else f"a value of type {type(given).__name__}"
+    if issubclass(kind, type):
+        return f"the class {cast(type, given).__name__} and no object of it"
+    return "None" if given is None else f"a value of type {kind.__name__}"
+
+
+def named_safely(given: object) -> str:
+    """Return the `repr` of a user's object, or its type where that fails."""
+    try:
+        return repr(given)
+    except BaseException:  # noqa: BLE001 (whatever a user's __repr__ raises)
+        return f"a {type(given).__name__}"
 
 
 def is_async(given: object) -> bool:

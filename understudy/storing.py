@@ -27,8 +27,9 @@ class PausedRun:
 class PauseStore(Protocol):
     """Keeps paused runs for other threads and processes: one entry for each run.
 
-    Methods may block, and are called by many threads at once, never under a lock of a run. What they raise ends the run that
+    Methods are plain functions, not `async def`. They may block, and are called by many threads at once, never under a lock of a run. What they raise ends the run that
     pauses, or is raised from `resume`, as `StoreError`; a store that fails for a moment should try again itself.
+    A method that returns something else than it says here is a `StoreError` too: the run does not go on, or is not kept.
     The `repr` names the store in errors.
     """
 
@@ -40,7 +41,7 @@ class PauseStore(Protocol):
             keep: seconds after which the store may forget the run if nobody went on with it; None for never.
 
         Returns:
-            False, with nothing changed, if the entry at hand waits, or has this revision or a later one.
+            True if it is kept; False, with nothing changed, if the entry at hand waits, or has this revision or a later one.
         """
         ...
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
 from tests.support.stores import DictStore
+from understudy import PausedRun
 from understudy.actors.storedpauses import KEPT_LIMITS
 from understudy.orchestration.port import ResumeOptions
 from understudy.testing import ScriptedModel, calls, says
@@ -243,6 +245,117 @@ def test_a_system_without_a_store_says_that_one_makes_tokens_last(system: us.Act
 
     with us.ActorSystem("memory") as memory, pytest.raises(us.UnknownToken, match="without a store"):
         clerk().resume(token, us.Approve(), system=memory)
+
+
+# --- stores that say something else than they should
+
+
+class OddStore(DictStore):
+    """Answers as it is told to, by the method's name, without doing what was asked."""
+
+    def __init__(self, **says: object) -> None:
+        super().__init__()
+        self.says = says
+
+    def put(self, paused: PausedRun, *, keep: float | None) -> bool:
+        return cast(bool, self.says["put"]) if "put" in self.says else super().put(paused, keep=keep)
+
+    def get(self, run_id: str) -> PausedRun | None:
+        return cast("PausedRun | None", self.says["get"]) if "get" in self.says else super().get(run_id)
+
+    def take(self, run_id: str, revision: int) -> bool:
+        return cast(bool, self.says["take"]) if "take" in self.says else super().take(run_id, revision)
+
+
+class Disguised:
+    """Fails whoever asks for its class, as a proxy whose object is gone does."""
+
+    @property
+    def __class__(self) -> type:  # not its type: that is the mistake
+        raise RuntimeError("gone")
+
+    @__class__.setter
+    def __class__(self, _: object) -> None: ...
+
+
+NOT_YES_OR_NO: tuple[object, ...] = (None, 1, 0, -1, "no", "", [True], object(), bool)
+
+
+@pytest.mark.parametrize("answer", NOT_YES_OR_NO, ids=lambda answer: type(answer).__name__)
+def test_a_store_that_does_not_say_whether_it_took_a_run_runs_nothing_and_the_token_stands(answer: object) -> None:
+    store = OddStore(take=answer)
+    with us.ActorSystem("odd", store=store) as system:
+        token = paused(clerk(ASKS).run("Refund", system=system)).token
+        for _ in range(2):
+            with pytest.raises(us.StoreError, match=r"take\(\) must return True or False, got"):
+                clerk(says("Done.")).submit_resume(token, us.Approve(), system=system)
+        store.says.clear()
+
+        assert clerk(says("Done.")).resume(token, us.Approve(), system=system).text == "Done."
+
+
+@pytest.mark.parametrize("answer", NOT_YES_OR_NO, ids=lambda answer: type(answer).__name__)
+def test_a_store_that_does_not_say_whether_it_kept_a_run_ends_the_run(answer: object) -> None:
+    says_so = r"cannot be kept in DictStore: .*put\(\) must return True or False, got"
+    with us.ActorSystem("odd", store=OddStore(put=answer)) as system, pytest.raises(us.StoreError, match=says_so):
+        clerk(ASKS).run("Refund", system=system)
+
+
+@pytest.mark.parametrize(
+    ("found", "fault"),
+    [
+        (7, "must return a PausedRun or None, got a value of type int"),
+        ({}, "must return a PausedRun or None, got a value of type dict"),
+        (PausedRun, "got the class PausedRun"),
+        (
+            PausedRun(run_id="r", revision=cast(int, "1"), nonce="n", payload="{}"),
+            "whose revision is a value of type str",
+        ),
+        (
+            PausedRun(run_id="r", revision=1, nonce=cast(str, b"n"), payload="{}"),
+            "whose nonce is a value of type bytes",
+        ),
+        (PausedRun(run_id="r", revision=1, nonce="n", payload=cast(str, None)), "whose payload is None"),
+    ],
+)
+def test_a_store_that_returns_no_entry_is_a_store_error(found: object, fault: str) -> None:
+    store = OddStore()
+    with us.ActorSystem("odd", store=store) as system:
+        token = paused(clerk(ASKS).run("Refund", system=system)).token
+        store.says["get"] = found
+        with pytest.raises(us.StoreError, match=fault):
+            clerk().resume(token, us.Approve(), system=system)
+        store.says.clear()
+
+        assert clerk(says("Done.")).resume(token, us.Approve(), system=system).text == "Done."
+
+
+@pytest.mark.parametrize("method", ["take", "get"])
+def test_what_a_store_returns_may_fail_to_say_what_it_is(method: str) -> None:
+    store = OddStore()
+    with us.ActorSystem("odd", store=store) as system:
+        token = paused(clerk(ASKS).run("Refund", system=system)).token
+        store.says[method] = Disguised()
+        with pytest.raises(us.StoreError, match=rf"{method}\(\) must return .* got a value of type Disguised"):
+            clerk().resume(token, us.Approve(), system=system)
+
+
+class UnnamedStore(DictStore):
+    def __repr__(self) -> str:
+        raise SystemExit("no name")
+
+
+def test_a_store_without_a_repr_keeps_runs_and_is_named_by_its_type_in_errors() -> None:
+    store = UnnamedStore()
+    with us.ActorSystem("odd", store=store) as system:
+        token = paused(clerk(ASKS).run("Refund", system=system)).token
+        with pytest.raises(us.UnknownToken, match="in a UnnamedStore"):
+            clerk().resume(f"{token}x", us.Approve(), system=system)
+        assert clerk(says("Done.")).resume(token, us.Approve(), system=system).text == "Done."
+
+        store.on_call = lambda _: 1 / 0
+        with pytest.raises(us.StoreError, match="cannot be kept in a UnnamedStore: ZeroDivisionError"):
+            clerk(ASKS).run("Refund", system=system)
 
 
 # --- limits

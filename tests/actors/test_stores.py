@@ -20,7 +20,7 @@ import pytest
 from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT
 from tests.support.stores import DictStore
-from understudy import PausedRun, PauseStore, StoreError
+from understudy import ActorSystem, PausedRun, PauseStore, StoreError, configure
 from understudy.actors import sqlite_store
 from understudy.actors.sqlite_store import KEPT, SQLiteStore
 from understudy.actors.stores import open_store
@@ -343,3 +343,21 @@ def test_a_url_that_names_no_store_is_refused(url: str, says: str) -> None:
 def test_what_is_no_store_is_a_type_error(given: object) -> None:
     with pytest.raises(TypeError, match="store must be"):
         open_store(given)  # type: ignore[arg-type]  # the mistake under test
+
+
+class AsyncTake(DictStore):
+    async def take(self, run_id: str, revision: int) -> bool:  # type: ignore[override]  # the mistake under test
+        return super().take(run_id, revision)
+
+
+class AsyncPut(DictStore):
+    async def put(self, paused: PausedRun, *, keep: float | None) -> bool:  # type: ignore[override]  # the mistake
+        return super().put(paused, keep=keep)
+
+
+@pytest.mark.parametrize(("given", "method"), [(AsyncTake(), "take"), (AsyncPut(), "put")])
+def test_a_store_with_coroutine_functions_is_refused(given: PauseStore, method: str) -> None:
+    with pytest.raises(TypeError, match=rf"store DictStore has {method}\(\) as async def"):
+        ActorSystem("shop", store=given)
+    with pytest.raises(TypeError, match=rf"store DictStore has {method}\(\) as async def"):
+        configure(store=given)

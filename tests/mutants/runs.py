@@ -221,8 +221,8 @@ MUTANTS = (
     Mutant(
         "two who bring a stored token both go on",
         STORED,
-        "if not self._ask(what, lambda: self._store.take(",
-        "if None is self._ask(what, lambda: self._store.take(",
+        'if not self._ask(what, lambda: _yes_or_no("take"',
+        'if None is self._ask(what, lambda: _yes_or_no("take"',
         (f"{TEST_STORED}::test_of_two_who_bring_one_token_one_goes_on",),
     ),
     Mutant(
