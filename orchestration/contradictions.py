@@ -172,6 +172,9 @@ def _in_tasks(state: GraphState) -> str:
     positions = [position for task in state.tasks for position in task.children]
     if len(set(positions)) < len(positions) or any(not 0 <= p < len(state.children) for p in positions):
         return f"tasks with the children {positions} of {len(state.children)}"
+    early = [p for p in state.order if state.children[p].phase not in ("done", "failed")]
+    if early:
+        return f"children {early} did not end, and the order in which children ended is {state.order}"
     unordered = [p for p, child in enumerate(state.children) if child.result is not None and p not in state.order]
     if unordered:
         return f"children {unordered} are done, and the order in which children ended is {state.order}"

@@ -69,10 +69,29 @@ def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S]) -> S:
         prints = (saved.fingerprint, spec.fingerprint())
         raise spec_changed(repr(spec.runner_id), prints, saved.parts, spec.parts())
     _check_size(state, spec)
-    wrong = not_finite(text) or contradiction_of_group(state)
+    wrong = not_finite(text) or _left_out(saved.state) or contradiction_of_group(state) or _missing(state, spec)
     if wrong:
         raise ValueError(f"not a saved run of a group: {wrong}")
     return state
+
+
+def _left_out(data: JsonValue) -> str:
+    """Say which child or task does not say where it stands: the defaults are of one that has not begun."""
+    whole = data if isinstance(data, dict) else {}
+    for name, key in (("children", "phase"), ("tasks", "status")):
+        entries = whole.get(name)
+        for position, each in enumerate(entries if isinstance(entries, list) else []):
+            if isinstance(each, dict) and key not in each:
+                return f"{name}.{position} has no {key!r}"
+    return ""
+
+
+def _missing(state: GroupState, spec: GroupSpec) -> str:
+    """Say which parameter of a workflow the state has no value of, though a prompt may need it yet."""
+    if not isinstance(state, GraphState) or not isinstance(spec, GraphSpec):
+        return ""
+    missing = sorted((spec.parameters | spec.given.keys()) - state.parameters.keys())
+    return f"parameter {missing[0]!r} has no value" if missing else ""
 
 
 def _check_size(state: GroupState, spec: GroupSpec) -> None:

@@ -17,6 +17,8 @@ from understudy.errors import UnderstudyError
 from understudy.messages import ImagePart, Message, ModelTurn, TextPart, ToolCall, ToolResult, Usage, says
 from understudy.orchestration import AgentRun, ParallelRun, RepairCall, SequenceRun, SkipCall
 from understudy.orchestration.children import ChildFailure, ChildResult
+from understudy.orchestration.graph_run import GraphRun
+from understudy.orchestration.graph_spec import GraphSpec, TaskSpec
 from understudy.orchestration.group_spec import GroupSpec
 from understudy.outcomes import Approve, Pause
 
@@ -324,3 +326,30 @@ def test_a_saved_run_of_a_group_that_cannot_have_been_is_refused(change: Callabl
 
     with pytest.raises(ValueError, match=why):
         ParallelRun.from_json(json.dumps(data), GROUP)
+
+
+IMPOSSIBLE_IN_WORKFLOWS: list[tuple[Callable[[Any], object], str]] = [
+    (lambda s: s.update(parameters={}), "parameter 'topic' has no value"),
+    (lambda s: s.update(order=[0, 1]), r"children \[1\] did not end, and the order"),
+    (lambda s: s["children"].__setitem__(1, {"stage": "done"}), "children.1 has no 'phase'"),
+    (lambda s: s["tasks"].__setitem__(1, {"state": "done"}), "tasks.1 has no 'status'"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), IMPOSSIBLE_IN_WORKFLOWS)
+def test_a_saved_run_of_a_workflow_that_cannot_have_been_is_refused(change: Callable[[Any], object], why: str) -> None:
+    tasks = (
+        TaskSpec(name="a", runner="a", prompt="Go"),
+        TaskSpec(name="b", runner="b", prompt="${a}", dependencies=("a",)),
+        TaskSpec(name="c", runner="c", prompt="${topic}", dependencies=("b",)),
+    )
+    spec = GraphSpec(runner_id="w", children=("a", "b", "c"), tasks=tasks, parameters=frozenset({"topic"}))
+    run = GraphRun(spec, "Hi", {"topic": "tides"})
+    run.next_step()
+    run.child_done(0, ChildResult(text="a"))
+    run.next_step()
+    data = json.loads(run.to_json())
+    change(data["state"])
+
+    with pytest.raises(ValueError, match=f"not a saved run of a group: .*{why}"):
+        GraphRun.from_json(json.dumps(data), spec)

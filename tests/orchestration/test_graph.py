@@ -427,7 +427,7 @@ def test_parameters_that_do_not_fit_are_refused_before_anything_runs(
         ([replace(task("a"), for_each="all of ${b}")], "for_each: expected one reference"),
         ([replace(task("a"), when="${b} is 1")], "when: .* is no condition"),
         ([replace(task("a"), when="${x} == 1e400")], "a number that is not too large, got '1e400' at character 9"),
-        ([replace(task("a"), until="${x} in [3, -1e400]")], "not too large, got '-1e400' at character 12"),
+        ([replace(task("a"), until="${x} in [3, -1e400]")], "not too large, got '-1e400' at character 13"),
         ([replace(task("a"), when="${x} != " + "9" * 5000)], "not too large, got '99999999*\\.\\.\\.' at character 9"),
         ([task("b"), replace(task("a"), when="${x} and ${b}")], "when refers to \\${b}, but 'b' is none of its"),
         ([task("a"), replace(task("b"), when="${a}")], "when refers to \\${a}, but 'a' is none of its dependencies"),
