@@ -13,6 +13,7 @@ from .graph_spec import GraphSpec
 from .group_spec import GroupSpec
 from .group_state import GraphState, GroupState
 from .misread import first_problem
+from .saved_text import read, written
 from .spec_changes import spec_changed
 
 FORMAT = 1
@@ -38,12 +39,8 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def dump(state: GroupState, spec: GroupSpec) -> str:
     """Return the state as JSON."""
-    data = _adapter(cast(Any, type(state))).dump_python(state, mode="json", warnings=False)
-    return (
-        _adapter(GroupSnapshot)
-        .dump_json(GroupSnapshot(FORMAT, spec.fingerprint(), data, spec.parts()), warnings=False)
-        .decode()
-    )
+    data = _adapter(cast(Any, type(state))).dump_python(state, warnings=False)
+    return written(_adapter(GroupSnapshot), GroupSnapshot(FORMAT, spec.fingerprint(), data, spec.parts()))
 
 
 def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S]) -> S:
@@ -57,7 +54,7 @@ def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S]) -> S:
     state: S | None = None
     problem = ""
     try:
-        saved = cast(GroupSnapshot, _adapter(GroupSnapshot).validate_json(text))
+        saved = cast(GroupSnapshot, read(_adapter(GroupSnapshot), text))
         if saved.format != FORMAT:
             raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
         state = _adapter(cast(Any, kind)).validate_python(saved.state)

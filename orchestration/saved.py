@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
 
 from understudy.artifacts import Artifact
 from understudy.given import not_json
 from understudy.messages import JsonValue
 
 from .misread import first_problem
+from .saved_text import read, written
 
 FORMAT = 1
 
@@ -44,19 +43,16 @@ class SavedRun:
     """How many events it has told; the next one has this number. 0 in what was saved before this was counted."""
 
     def to_json(self) -> str:
-        """Return the run as text. Half a surrogate pair becomes a question mark.
+        """Return the run as text.
 
         Raises:
             TypeError: a value of the session is none that JSON can carry.
+            ValueError: a text is none that JSON can carry exactly.
         """
         strange = not_json(self.session, "session")
         if strange:
             raise TypeError(f"run {self.run_id}: {strange}, which JSON cannot carry")
-        try:
-            return _adapter().dump_json(self, warnings=False).decode()
-        except PydanticSerializationError:  # half a surrogate pair; see `snapshot.dump`
-            data = _adapter().dump_python(self, warnings=False)
-            return json.dumps(data, ensure_ascii=False).encode("utf-8", "replace").decode()
+        return written(_adapter(), self)
 
     @classmethod
     def from_json(cls, text: str) -> SavedRun:
@@ -67,7 +63,7 @@ class SavedRun:
         """
         saved, problem = None, ""
         try:
-            saved = _adapter().validate_json(text)
+            saved = read(_adapter(), text)
         except ValidationError as error:
             problem = first_problem(error)
         if saved is None:

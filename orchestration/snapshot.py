@@ -9,10 +9,10 @@ from functools import cache
 from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
 
 from .contradictions import contradiction, not_finite
 from .misread import first_problem
+from .saved_text import read, written
 from .spec import RunSpec
 from .spec_changes import spec_changed
 from .state import RunState
@@ -37,14 +37,12 @@ def _adapter() -> TypeAdapter[Snapshot]:
 
 
 def dump(state: RunState, spec: RunSpec) -> str:
-    """Return the state as JSON. Half a surrogate pair, which UTF-8 cannot carry, becomes a question mark."""
-    snapshot = Snapshot(FORMAT, spec.fingerprint(), state, spec.parts())
-    try:
-        return _adapter().dump_json(snapshot, warnings=False).decode()
-    except PydanticSerializationError:
-        # Models write such text when their tokens are cut, and file names that are no UTF-8 hold it too.
-        data = _adapter().dump_python(snapshot, warnings=False)
-        return json.dumps(data, ensure_ascii=False).encode("utf-8", "replace").decode()
+    """Return the state as JSON.
+
+    Raises:
+        ValueError: a text of it is none that JSON can carry exactly.
+    """
+    return written(_adapter(), Snapshot(FORMAT, spec.fingerprint(), state, spec.parts()))
 
 
 def load(text: str, spec: RunSpec, adopt: bool) -> RunState:
@@ -56,7 +54,7 @@ def load(text: str, spec: RunSpec, adopt: bool) -> RunState:
     """
     saved, problem = None, ""
     try:
-        saved = _adapter().validate_json(text)
+        saved = read(_adapter(), text)
     except ValidationError as error:
         problem = f"{first_problem(error)} ({error.error_count()} problems)"
     if saved is None:

@@ -186,6 +186,37 @@ def test_status_and_events_of_a_run_that_paused_into_a_store(system: us.ActorSys
     assert (handle.status().phase, handle.status().iterations) == ("needs_approval", 1)
 
 
+@pytest.mark.parametrize("order", ["path-\udc80", "caf\u00e9 \ud83d"])
+def test_a_tool_gets_the_arguments_that_a_person_approved_and_the_session_as_it_was(order: str, tmp_path: Path) -> None:
+    url, got = f"sqlite:///{tmp_path}/shop.db", list[object]()
+
+    def pay(order: object) -> None:
+        """Pay money back."""
+        got.append(order)
+
+    agent = us.Agent(
+        "clerk",
+        model=ScriptedModel([calls("pay", order=order), says("Done.")]),
+        tools=[us.Tool(pay, approval=True)],
+    )
+    with us.ActorSystem("first", store=url) as system:
+        waiting = paused(agent.run("Refund", session={"path": order}, system=system))
+        outcome = agent.resume(waiting.token, us.Approve(), system=system)
+
+    assert waiting.calls[0].arguments == {"order": order}
+    assert got == [order]
+    assert outcome.session["path"] == order
+
+
+def test_arguments_that_would_come_back_changed_are_not_kept(store: DictStore) -> None:
+    agent = clerk(calls("refund", order="\ud83d\ude00", cents=1))
+    with (
+        us.ActorSystem("first", store=store) as system,
+        pytest.raises(us.StoreError, match="two halves of a surrogate"),
+    ):
+        agent.run("Refund", system=system)
+
+
 # --- what is refused, and leaves the token as it is
 
 

@@ -69,9 +69,15 @@ def test_a_session_that_json_cannot_carry_is_refused_by_its_key(value: object, s
         run.to_json()
 
 
-def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
-    run = SavedRun(run_id="shop-1", runner_id="clerk", input="caf\udce9", machine="{}", session={"word": "\ud83d"})
+def test_half_a_surrogate_pair_comes_back_as_it_was() -> None:
+    session: dict[str, JsonValue] = {"word": "\ud83d", "\udc80": ["\udc80", {"a": 1.5}]}
+    run = SavedRun(run_id="shop-1", runner_id="clerk", input="caf\udce9", machine="{}", session=session)
 
-    back = SavedRun.from_json(run.to_json())
+    assert SavedRun.from_json(run.to_json()) == run
 
-    assert (back.input, back.session) == ("caf?", {"word": "?"})
+
+def test_two_halves_side_by_side_are_refused_for_json_would_join_them() -> None:
+    run = SavedRun(run_id="shop-1", runner_id="clerk", input="", machine="{}", session={"word": "\ud83d\ude00"})
+
+    with pytest.raises(ValueError, match="two halves of a surrogate pair"):
+        run.to_json()

@@ -56,6 +56,7 @@ LOADED_LATE = {
     "understudy.schemas",
     "understudy.orchestration.group_snapshot",
     "understudy.orchestration.saved",
+    "understudy.orchestration.saved_text",
     "understudy.orchestration.snapshot",
 }
 """The modules that may use `SCHEMAS`. The tests of the import cost see to it that they are loaded late."""

@@ -1,0 +1,61 @@
+"""Values as JSON text and back, exactly or not at all. Loads pydantic, so it is imported when used."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+T = TypeVar("T")
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def written(adapter: TypeAdapter[Any], value: object) -> str:
+    r"""Return a value as JSON text. Half a surrogate pair, which UTF-8 cannot carry, is written as its escape `\udXXX`.
+
+    Raises:
+        ValueError: JSON cannot carry a text of it: two halves side by side would come back as one character.
+    """
+    try:
+        return adapter.dump_json(value, warnings=False).decode()
+    except PydanticSerializationError:
+        # Models write such text when their tokens are cut, and file names that are no UTF-8 hold it too.
+        data = adapter.dump_python(value, warnings=False)  # its mode "json" changes keys without a word
+    text = json.dumps(data)
+    if json.loads(text) != _with_lists(data):
+        raise ValueError("a text has the two halves of a surrogate pair side by side, which JSON joins")
+    return text
+
+
+def _with_lists(value: object) -> object:
+    """Return a value with lists in place of its tuples, as JSON has them."""
+    if isinstance(value, (list, tuple)):
+        return [_with_lists(each) for each in cast("Sequence[object]", value)]
+    if isinstance(value, dict):
+        return {key: _with_lists(each) for key, each in cast("dict[object, object]", value).items()}
+    return value
+
+
+def read(adapter: TypeAdapter[T], text: str) -> T:
+    """Read what `written` wrote. Raises `ValidationError`."""
+    try:
+        return adapter.validate_json(text)
+    except ValidationError:  # also of half a surrogate pair, which pydantic's own parser refuses
+        if not _HALF.search(text):
+            raise
+        data = _loaded(text)
+        if data is None:
+            raise
+    return adapter.validate_python(data)
+
+
+def _loaded(text: str) -> object:
+    try:
+        return cast(object, json.loads(text))
+    except (ValueError, RecursionError):
+        return None
