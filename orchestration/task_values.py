@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from understudy.messages import JsonValue, join_text
@@ -10,6 +11,9 @@ from .binding import Reference, as_text, bound, from_text, reference, value_at
 from .comparing import holds
 from .graph_spec import INPUT, ITEM, PREVIOUS, TaskSpec, handed_over
 from .group_state import GraphState, TaskState
+
+MARKER = re.compile(r"<(?=\s*/?\s*result\b)", re.IGNORECASE)
+"""What would begin or end a block of a dependency's text, written by that dependency itself."""
 
 
 class TaskValues:
@@ -64,7 +68,7 @@ class TaskValues:
         walked = reference(spec.for_each).name if spec.for_each is not None else ""
         for name in reversed(handed_over(spec, self._numbers)):
             text = as_text(item) if name == walked else self._state.tasks[self._numbers[name]].text
-            told = f'<result task="{name}">\n{text}\n</result>\n\n{told}'
+            told = f'<result task="{name}">\n{MARKER.sub("&lt;", text)}\n</result>\n\n{told}'
         return told
 
     def wants_more(self, until: str) -> bool:
