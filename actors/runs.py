@@ -176,6 +176,8 @@ class Runs:
         record.started_in = copy_context()
         record.started_in.run(record.enter, next_hops())
         self._watchdog.watch(record)  # before the tie: it may end the run at once, and that ends the watch
+        if record.phase != "running":  # it ended before it was watched, and its end undid no watch
+            self._watchdog.unwatch(record)
         outer = current_scope()
         if outer is not None:
             record.detach = outer.on_cancel_at_once(record.outer_cancelled)

@@ -153,13 +153,13 @@ def must_wait(record: Record, epoch: int, call: ToolCall) -> Verdict | None:
 def _verdict(record: Record, rule: Callable[[ToolCall, RunContext], bool], call: ToolCall) -> Verdict:
     try:
         said: object = rule(call, record.context)
-    except RunError:  # of a run inside of it, such as a circle: it ends this run, as it does anywhere outside of tools
+    except (RunError, KeyboardInterrupt):  # a run inside of it ends this one, as it does anywhere outside of tools
         raise
-    except Exception as error:
+    except BaseException as error:  # also its sys.exit(): a rule that raises is a rule that does not let the call run
         fault = f"Not run: the approval rule of tool {call.name!r} raised {in_words(error)}"
         log.warning("%s (run %s)", fault, record.run_id, exc_info=error)
         return fault
-    if isinstance(said, bool):
+    if said is True or said is False:  # not isinstance, which asks the object's __class__: that may raise
         return said
     fault = f"Not run: the approval rule of tool {call.name!r} must return True or False, got {found_instead(said)}"
     log.warning("%s (run %s)", fault, record.run_id)

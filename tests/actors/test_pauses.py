@@ -145,12 +145,34 @@ def fails(call: us.ToolCall, context: us.RunContext) -> bool:
     raise LookupError("no such shop")
 
 
+def leaves(call: us.ToolCall, context: us.RunContext) -> bool:
+    raise SystemExit(3)
+
+
+def is_closed(call: us.ToolCall, context: us.RunContext) -> bool:
+    raise GeneratorExit
+
+
+class Disguised:
+    """Fails whoever asks for its class, as a proxy whose object is gone does."""
+
+    @property
+    def __class__(self) -> type:
+        raise RuntimeError("gone")
+
+    @__class__.setter
+    def __class__(self, _: object) -> None: ...
+
+
 NO_VERDICTS: list[tuple[Callable[[us.ToolCall, us.RunContext], Any], str]] = [
     (lambda call, context: None, "must return True or False, got None"),
     (lambda call, context: 0, "must return True or False, got a value of type int"),
     (lambda call, context: "no", "must return True or False, got a value of type str"),
     (agrees, "must return True or False, got a coroutine; write a plain function, not async def"),
     (fails, "raised LookupError: no such shop"),
+    (leaves, "raised SystemExit: 3"),
+    (is_closed, "raised GeneratorExit: "),
+    (lambda call, context: Disguised(), "must return True or False, got a value of type Disguised"),
 ]
 
 

@@ -53,6 +53,16 @@ def test_a_run_that_begins_while_the_watchdog_retires_is_watched(monkeypatch: py
     assert noticed.wait(WAIT)
 
 
+def test_a_run_that_was_cancelled_before_it_was_launched_is_not_watched() -> None:
+    with us.ActorSystem("shop") as system:
+        record = system.prepare(scripted(says("ok")), "go", RunOptions())
+        record.runs.cancel(record)
+
+        system.launch(record)
+
+        assert system.health().runs == ()
+
+
 def test_a_callback_that_exits_leaves_other_runs_their_deadlines() -> None:
     gate = threading.Event()
 
