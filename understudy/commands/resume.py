@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -158,8 +159,16 @@ class Given(NamedTuple):
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
     """Load the spec, go on with the run, and print the answer."""
     _refuse_unanswered(arguments)
+    _refuse_missing_store(arguments.store)
     system = system_of(arguments)
     return carry_out(load(arguments.file, arguments.tools), system, arguments, out)
+
+
+def _refuse_missing_store(store: str) -> None:
+    """Refuse a file that is not there: nothing waits in it, and to open the store would make it."""
+    path = store.removeprefix("sqlite:///")
+    if path not in (store, "") and "\0" not in path and not os.path.exists(path):
+        raise UsageMistake(f"{path}: there is no such store; expected the --store that the run was begun with")
 
 
 def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namespace, out: TextIO) -> int:
