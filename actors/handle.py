@@ -43,6 +43,8 @@ class Handle(RunHandle[object], Traceable):
 
     def _wait(self, timeout: float | None) -> Reply[Outcome[object]]:
         reply = self._record.reply
+        if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool)):
+            raise TypeError(f"result: timeout must be a number of seconds or None, got {timeout!r}")
         if not reply.done and not self._wait_in_line(reply, timeout):
             status = self._record.status()
             raise TimeoutError(f"run {self.run_id} is not done after {timeout:g} s and goes on: {status.doing}")

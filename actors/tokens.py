@@ -93,7 +93,8 @@ class Tokens:
             return TokenUsed("this token has been used; the outcome of the run it resumed carries the next one")
         return UnknownToken(
             "no run waits here under this token: it was made by another process or another system, or was mistyped; "
-            "without a store, a token is valid only in the process that made it"
+            "without a store, a token is valid only in the process that made it. To resume elsewhere, give the system one: "
+            "us.configure(store='sqlite:///shop.db'), or pass the same system="
         )
 
     def _give_back(self, token: str, record: RunRecord, *, is_limit: bool) -> None:

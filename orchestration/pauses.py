@@ -76,7 +76,7 @@ def sort_answers(
         case str():
             questions = [pause.id for pause in pauses if pause.question is not None]
             if len(questions) != 1:
-                raise TypeError(f"{_waits_for(pauses)}; got one text for {len(questions)} questions")
+                raise TypeError(f"{_waits_for(pauses)}; got a text, and {_asked(len(questions))}")
             return {questions[0]: answer}
         case Approve() | Reject():
             decided: dict[str, PauseAnswer] = {pause.id: answer for pause in pauses if pause.calls}
@@ -87,6 +87,12 @@ def sort_answers(
             return _by_pause(pauses, answer)
         case _:
             raise TypeError(f"{_waits_for(pauses)}; got {answer!r}")
+
+
+def _asked(questions: int) -> str:
+    if not questions:
+        return "no question was asked; a call is decided by Approve() or Reject('why')"
+    return f"{questions} questions were asked: give a mapping of their ids to texts"
 
 
 def _by_pause(pauses: Sequence[Pause], answers: Mapping[str, PauseAnswer]) -> dict[str, PauseAnswer]:

@@ -3,6 +3,7 @@
 Everything public is here. Names are loaded when they are first used, so that `import understudy` stays cheap.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
@@ -511,7 +512,8 @@ else:
     def __getattr__(name: str) -> object:
         home = _HOME_OF.get(name)
         if home is None:
-            raise AttributeError(f"module 'understudy' has no attribute {name!r}")
+            module = sys.modules[__name__]  # with these, Python says which name was probably meant
+            raise AttributeError(f"module 'understudy' has no attribute {name!r}", name=name, obj=module)
         from importlib import import_module
 
         found = getattr(import_module(home), name)

@@ -105,6 +105,7 @@ def test_the_next_line_answers_a_question(typed: Typed, capsys: pytest.CaptureFi
         (("n",), "Rejected"),
         (("",), "Rejected"),
         (("no too much",), "Rejected: too much"),
+        (('e {"cents": 5}', "y"), "paid 7"),
         (('e {"order": "8"}',), "paid 8"),
         (("e", '{"order": "8"}'), "paid 8"),
         (("e [1]", "what?", "e {", "yes"), "paid 7"),

@@ -223,7 +223,7 @@ MISTAKES: list[tuple[list[str], str]] = [
         ["run", "shop.yaml", "clerk", "x", "--tools", "tools.py", "--model", "openai:gpt-4o", "--rehearse"],
         "expected one of them",
     ),
-    ([], "the following arguments are required: COMMAND"),
+    ([], "no command was given. Begin with: understudy demo"),
 ]
 
 

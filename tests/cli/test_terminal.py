@@ -267,6 +267,16 @@ def test_on_a_terminal_an_answer_is_shown_as_markdown_and_wrapped_between_words(
     assert "\x1b[2J" not in screen.getvalue()
 
 
+def test_markdown_keeps_the_lines_and_what_looks_like_html(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    screen = Screen()
+
+    put("Order:\n1 x A-113\n2 x <b>B-7</b>\n\n```\na\nb\n```", screen, markdown=True)
+
+    lines = [line.strip() for line in STYLES.sub("", screen.getvalue()).splitlines()]
+    assert [line for line in lines if line] == ["Order:", "1 x A-113", "2 x <b>B-7</b>", "a", "b"]
+
+
 def test_in_a_pipe_an_answer_is_printed_as_it_is() -> None:
     pipe = io.StringIO()
 

@@ -224,7 +224,7 @@ def test_each_pause_gets_its_part_of_an_answer(pauses: list[Pause], answer: Paus
     [
         ([ONE], "yes", TypeError, r"decisions about a, b: pass Approve\(\) or Reject"),
         ([ASKS], Approve(), TypeError, "an answer to 'Which\\?': pass a string"),
-        ([ASKS, Pause(id="question/q", question="When?")], "This", TypeError, "one text for 2 questions"),
+        ([ASKS, Pause(id="question/q", question="When?")], "This", TypeError, "got a text, and 2 questions were asked"),
         ([ONE, OTHER], {"a": Approve()}, ProtocolViolation, "several pauses have a call 'a'"),
         ([ONE], {"z": Approve()}, ProtocolViolation, "nothing waits under the id 'z'.*pauses: approval"),
         ([ONE], {"approval": Approve(), "a": Reject()}, ProtocolViolation, "answered twice"),

@@ -209,6 +209,9 @@ class Chat:
             return watch(start, log.see, progress.see)
         except UnderstudyError as error:
             return error
+        except ValueError as error:  # the answer does not fit, and the token stands: ask again
+            put(str(error), asked_on)
+            return waiting
 
     def _leave(self, waiting: NeedsInput | NeedsApproval) -> None:
         """Tell of a run that nobody answers now, if it can be answered later."""
@@ -224,7 +227,7 @@ class Chat:
         else:
             answer, aside = for_people(ended, repeated(self._arguments))
             warn(aside)
-            put(answer, self._out)
+            put(answer, self._out, markdown=not (self._arguments.plain or self._arguments.rehearse))
         self._status = self._status or status_of(ended)
 
 

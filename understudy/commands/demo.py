@@ -73,7 +73,8 @@ def _copy(files: Path, into: Path, out: TextIO) -> int:
             if (files / name).is_dir():
                 shutil.copytree(files / name, into / name, ignore=shutil.ignore_patterns("__pycache__"))
             else:
-                shutil.copyfile(files / name, into / name)
+                text = (files / name).read_text(encoding="utf-8")
+                (into / name).write_text(text.replace("examples/ledger/", f"{into}/"), encoding="utf-8")
     except OSError as error:
         raise UsageMistake(f"--into {into}: the files cannot be copied: {error.strerror}") from error
     spec, tools = into / "agent.yaml", into / "tools.py"

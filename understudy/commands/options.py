@@ -129,6 +129,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     add_named_models(parser)
     add_debug(parser)
     add_json(parser, "print one JSON object, also for errors, and no progress")
+    parser.add_argument("--plain", action="store_true", help="print the answer as it is on a terminal too")
     add_timeout(parser)
     add_store(parser)
 

@@ -75,13 +75,28 @@ def shown(text: str, stream: TextIO, *, markdown: bool) -> str:
     harmless = for_terminal(text)
     if not markdown or find_spec("rich") is None:
         return harmless
+    from markdown_it import MarkdownIt
     from rich.console import Console
     from rich.markdown import Markdown
 
     console = Console(file=stream)
+    rendered = Markdown("", hyperlinks=False)
+    # Text that looks like HTML is text, and a model's line ends are meant.
+    parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+    rendered.parsed = parser.parse(_with_line_ends(harmless))
     with console.capture() as captured:
-        console.print(Markdown(harmless, hyperlinks=False))
+        console.print(rendered)
     return captured.get().rstrip("\n")
+
+
+def _with_line_ends(text: str) -> str:
+    """Return Markdown in which the lines of a paragraph stay lines."""
+    lines, fenced = text.split("\n"), False
+    for number, line in enumerate(lines):
+        fenced ^= line.lstrip().startswith("```")
+        if line.strip() and not fenced and not line.lstrip().startswith(("```", "|", "#")):
+            lines[number] = f"{line.rstrip()}  "
+    return "\n".join(lines)
 
 
 def tell(
@@ -93,6 +108,7 @@ def tell(
     again: str = SPEC,
     seconds: float | None = None,
     debug: bool = False,
+    plain: bool = False,
 ) -> int:
     """Print how a run ended, and return the exit status.
 
@@ -104,6 +120,7 @@ def tell(
         again: what `understudy resume TOKEN` must be given to find the run and its definition.
         seconds: how long it took, for a closing line of what it took; None for no such line.
         debug: whether an error is printed with its traceback.
+        plain: whether an answer is printed as it is on a terminal too, and not as Markdown.
 
     Raises:
         OutputFailed: it cannot be printed.
@@ -116,7 +133,7 @@ def tell(
         if debug and isinstance(ended, BaseException) and status_of(ended) == FAILED:
             warn("".join(traceback.format_exception(ended)))
         warn(aside)
-        put(answer, out, markdown=not json)
+        put(answer, out, markdown=not json and not plain)
         if seconds is not None and not json:
             warn(closing(ended, 0 if log is None else log.calls, seconds))
     except KeyboardInterrupt:

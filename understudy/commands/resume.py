@@ -182,7 +182,10 @@ def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Names
     ended = without_vain_token(ended, arguments)
     seconds = time.monotonic() - began
     again = repeated(arguments)
-    return tell(ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug)
+    plain = arguments.plain or arguments.rehearse  # the words of a rehearsal are no Markdown
+    return tell(
+        ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug, plain=plain
+    )
 
 
 def _resumed(
