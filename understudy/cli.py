@@ -37,6 +37,8 @@ COMMANDS = {
     "demo": "run an example that comes with the package; no key is needed",
 }
 
+OPTIONS = ("--help", "--version")
+
 
 class Command(Protocol):
     """What a module of `understudy.commands` has."""
@@ -113,7 +115,9 @@ def _show_warnings() -> None:
 def _refuse_unknown_command(given: Sequence[str]) -> None:
     if not given:
         raise UsageMistake(f"no command was given. Begin with: understudy demo\nthe commands are {', '.join(COMMANDS)}")
-    if given and not given[0].startswith("-") and given[0] not in COMMANDS:
+    if given[0].startswith("--") and given[0] not in OPTIONS:
+        raise UsageMistake(f"there is no option {given[0]!r}.{_nearest(given[0], OPTIONS)}")
+    if not given[0].startswith("-") and given[0] not in COMMANDS:
         known = f"the commands are {', '.join(COMMANDS)}"
         raise UsageMistake(f"there is no command {given[0]!r}.{_nearest(given[0], list(COMMANDS))}\n{known}")
 

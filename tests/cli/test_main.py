@@ -212,6 +212,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", "shop.yaml", "clerk", "x", "--api-key", "k"], "'understudy run --help' explains more"),
     (["run", "watched.yaml", "desk", "x"], "'desk' is a supervisor, which a system spawns and nothing runs"),
     (["run", "link.yaml", "a", "x"], "link.yaml: this is a link to a file that is not there"),
+    (["--hlep"], "there is no option '--hlep'. Did you mean '--help'?"),
     (["rum"], "there is no command 'rum'. Did you mean 'run'?"),
     (["run", "shop.yaml", "clerk", "x", "--rehears"], "unrecognized arguments: --rehears. Did you mean '--rehearse'?"),
     (["run", "shop.yaml", "clerk", "x", "--model", "gpt-4o"], "Did you mean 'openai:gpt-4o'?"),
