@@ -10,6 +10,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
+from understudy.actors.story import Fact, Story
 from understudy.isolation import Isolation
 from understudy.testing import ScriptedModel, calls, says
 from understudy.tooloptions import OnToolError
@@ -315,3 +316,31 @@ def test_how_many_must_be_a_whole_number_from_one_on(given: int, kind: type[Exce
 
 def test_the_limit_is_no_part_of_the_fingerprint() -> None:
     assert clerk(says("ok"), at_once=1).fingerprint() == clerk(says("ok"), at_once=2).fingerprint()
+
+
+def test_calls_under_way_are_given_up_when_the_next_one_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    note, inside, left = Story.note, threading.Event(), threading.Event()
+
+    def interrupted(story: Story, fact: Fact) -> None:
+        if isinstance(fact, us.ToolCall) and fact.name == "work":
+            assert inside.wait(WAIT)
+            raise KeyboardInterrupt  # as it comes between two calls, on a caller's thread
+        note(story, fact)
+
+    @us.tool(timeout=None)
+    def hold(ctx: us.ToolContext[object]) -> str:
+        inside.set()
+        try:
+            ctx.scope.sleep(WAIT)
+        finally:
+            left.set()
+        return "done"
+
+    def work() -> str:
+        return "never"
+
+    monkeypatch.setattr(Story, "note", interrupted)
+    handle = clerk(calls("hold") + calls("work"), hold, work, at_once=2).submit("go")
+
+    assert handle.exception(WAIT / 2) is not None
+    assert left.wait(WAIT / 2)
