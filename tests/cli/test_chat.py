@@ -202,7 +202,7 @@ def test_a_run_that_fails_is_told_and_the_chat_goes_on(typed: Typed, capsys: pyt
 
     out, err = capsys.readouterr()
     assert out == "back\n"
-    assert "understudy: BadReply: lost" in err
+    assert "BadReply: agent 'clerk' (ScriptedModel): lost" in err
 
 
 def test_a_workflow_takes_its_parameters(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:

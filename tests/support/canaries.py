@@ -105,6 +105,15 @@ def serving() -> Generator[str]:
     thread.join(WAIT)
 
 
+WHAT_THERE_WAS = ("messages", "session", "usage")
+"""Attributes of a run's error that are about what the run had come to, as an outcome's are; its words hold nothing of them."""
+
+
+def told_by(error: BaseException) -> dict[str, object]:
+    """Return the attributes of an error that say why it was raised."""
+    return {name: value for name, value in vars(error).items() if name not in WHAT_THERE_WAS}
+
+
 class Seen:
     """All that was logged, shown and raised."""
 
@@ -123,7 +132,7 @@ class Seen:
         """Note what an error tells, and all that it came of, with whatever hangs on it or stands in our frames."""
         self.raised.append("".join(traceback.format_exception(error)))
         for each in _all_behind(error):
-            self.raised += [repr(each), str(each), repr(each.args), repr(vars(each))]
+            self.raised += [repr(each), str(each), repr(each.args), repr(told_by(each))]
             for name in ("_request", "response"):
                 of_http = getattr(each, name, None)
                 self.raised += [] if of_http is None else [str(of_http.url), repr(list(of_http.headers.multi_items()))]
