@@ -35,7 +35,9 @@ SLOW = (
     "soak",  # thousands of runs
     "actors/test_harmful_tools.py",
     "actors/test_supervision_storms.py",
+    "actors/test_trees.py",
     "actors/test_wait_graphs.py",
+    "actors/test_workers.py",
     "cli/test_canaries.py",
     "cli/test_canaries_at_work.py",
     "cli/test_canaries_on_the_wire.py",

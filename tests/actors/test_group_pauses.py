@@ -207,7 +207,7 @@ def test_tokens_of_groups_work_once_and_answers_are_checked(system: us.ActorSyst
     group = us.ParallelAgent("p", [asker("a"), asker("b")])
     outcome = paused(group.run("x", system=system))
 
-    with pytest.raises(TypeError, match="one text for 2 questions"):
+    with pytest.raises(TypeError, match="got a text, and 2 questions were asked"):
         group.resume(outcome.token, "Ada", system=system)
     with pytest.raises(ValueError, match="max_turns"):
         group.resume(outcome.token, {pause.id: "Ada" for pause in outcome.pauses}, max_turns=3, system=system)

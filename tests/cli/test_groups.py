@@ -274,7 +274,7 @@ def test_the_report_of_a_group_that_goes_on_has_its_children_and_calls_since(
 @pytest.mark.parametrize(
     ("words", "says_"),
     [
-        (("--answer", "Ada"), "got one text for 2 questions"),
+        (("--answer", "Ada"), "got a text, and 2 questions were asked"),
         (("--pause", "nothing", "--answer", "Ada"), "nothing waits under the id 'nothing'"),
     ],
 )
