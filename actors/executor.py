@@ -143,12 +143,19 @@ def _failed(order: RunTool, error: BaseException) -> ToolResult:
         words = in_words(error)
         if isinstance(error, CallFailed):
             words = words.removeprefix("CallFailed: ")  # the name of the error there follows
+        words += _without_deps(order)
     except Exception as failure:  # of a property of the error's own class, mostly; its text may quote arguments
         log.error(
             "tool %s (run %s): its error was not told: %s", call.name, order.record.run_id, type(failure).__name__
         )
         words = words or in_words(error)
     return error_result(call, kind, f"{call.name} failed: {words}")
+
+
+def _without_deps(order: RunTool) -> str:
+    """Say that the run has no deps, after an error of a tool that takes some: the likely reason."""
+    missing = order.tool.signature.wants_deps and order.record.options.deps is None
+    return " (the run was given no deps=)" if missing else ""
 
 
 def _taken(order: RunTool, error: BaseException) -> ToolErrorKind:

@@ -239,3 +239,33 @@ def test_a_word_that_is_none_is_refused_when_the_agent_or_tool_is_made() -> None
         us.Agent("clerk", model="rehearsal", on_tool_error="stop")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="tool 'pay': on_error must be 'result' or 'raise', got True"):
         us.tool(name="pay", on_error=True)(lambda: 1)  # type: ignore[call-overload]  # pyright: ignore
+
+
+class Shop:
+    def stock(self) -> int:
+        raise KeyError("shelf")
+
+
+@pytest.mark.parametrize(
+    ("deps", "told"),
+    [
+        (None, "look failed: AttributeError: 'NoneType' object has no attribute 'stock' (the run was given no deps=)"),
+        (Shop(), "look failed: KeyError: 'shelf'"),
+    ],
+)
+def test_an_error_of_a_tool_that_takes_deps_says_that_the_run_was_given_none(deps: Shop | None, told: str) -> None:
+    @us.tool
+    def look(ctx: us.ToolContext[Shop]) -> int:
+        return ctx.deps.stock()
+
+    outcome = make(look, calls("look")).run("go", deps=deps)
+
+    assert results_of(outcome)[0].content == told
+
+
+def test_an_error_of_a_tool_that_takes_no_deps_says_nothing_of_them() -> None:
+    @us.tool
+    def look(ctx: us.ToolContext) -> int:
+        raise KeyError("shelf")
+
+    assert results_of(make(look, calls("look")).run("go"))[0].content == "look failed: KeyError: 'shelf'"
