@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from understudy.ancestry import next_hops
 from understudy.errors import ActorError, in_words
 from understudy.handles import Future
+from understudy.orchestration.hooks import fault_of_actor
 
 if TYPE_CHECKING:
     from concurrent.futures import Future as StandardFuture
@@ -147,7 +148,9 @@ def _error_of(done: Future[Any] | StandardFuture[Any]) -> BaseException | None:
 
 
 def attach(actor: Actor[object], cell: ActorCell) -> None:
-    """Give a new object its cell and reference, before its `on_start`."""
+    """Give a new object its cell and reference, before its `on_start`. Raises `TypeError` for methods that are `async def`."""
+    if fault := fault_of_actor(cast(Hashable, type(actor))):
+        raise TypeError(fault)
     from .ref import ActorRef
 
     object.__setattr__(actor, "_cell", cell)  # not the actor's to set, nor its users'

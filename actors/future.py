@@ -12,6 +12,7 @@ from math import inf
 from typing import Generic, Self, TypeVar, cast
 
 from understudy.ancestry import Ancestry
+from understudy.given import checked_plain
 from understudy.handles import Future
 
 from . import hooks
@@ -198,6 +199,7 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         return self._end(lambda _: Failure(CancelledError(f"cancelled with {self._progress()}")), cancelled=True)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        checked_plain("a done callback", callback)
         self._reply.when_done(partial(self._tell, callback))
 
     def _tell(self, callback: Callable[[Self], object]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from understudy.ancestry import Link
 from understudy.errors import CircularAgentCall
 from understudy.events import Event
+from understudy.given import checked_plain
 from understudy.handles import RunHandle, RunStatus
 from understudy.outcomes import Outcome
 
@@ -76,6 +77,7 @@ class Handle(RunHandle[object], Traceable):
             return not self.done() and self._record.runs.cancel(self._record)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        checked_plain("a done callback", callback)
         self._record.reply.when_done(lambda: callback(self))
 
     def events(self, *, inner: bool = False) -> Iterator[Event]:

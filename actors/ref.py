@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
 
 from understudy.ancestry import Ancestry, current_ancestry, enter_work, next_hops
 from understudy.errors import CircularAgentCall, MailboxFull
+from understudy.given import checked_plain
 from understudy.handles import Future
 from understudy.messaging import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.scope import Unmade, current_scope, enter_scope
@@ -72,6 +73,7 @@ class AskFuture(Future[V_co], Traceable):
         return self._reply.fail(CancelledError(f"the ask of {self._cell.address} was cancelled"))
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        checked_plain("a done callback", callback)
         self._reply.when_done(lambda: callback(self))
 
     def awaited(self) -> Asked:

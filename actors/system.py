@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from understudy import memory
 from understudy.ancestry import DEFAULT_MAX_HOPS
 from understudy.errors import AgentDown, CircularAgentCall
-from understudy.given import checked_flag, checked_whole
+from understudy.given import checked_flag, checked_plain, checked_whole
 from understudy.messages import Part
 from understudy.messaging import DEFAULT_CAPACITY, Mailbox
 from understudy.orchestration.runner import Runner
@@ -293,6 +293,7 @@ class ActorSystem:
             return ref.hear(self._events, kinds or (SystemEvent,))
         if not callable(subscriber):
             raise TypeError(f"subscribe takes a function or an actor's reference, got {subscriber!r}")
+        checked_plain("a subscriber", subscriber)
         if buffer < 1:
             raise ValueError(f"a buffer holds at least 1 event, got {buffer!r}")
         return self._events.subscribe(self._events.inbox_for(subscriber, buffer), kinds or (SystemEvent,))

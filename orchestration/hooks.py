@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import cast
 
 from understudy.callbacks import ACCEPTED, AgentCallback
+from understudy.given import is_async
 
 NEAR = 0.75
 """How alike a method's name is to a hook's to be taken for a slip: `before_tool` is, `note` is not."""
@@ -30,7 +31,7 @@ def _fault_of_callbacks(kind: type[AgentCallback]) -> str:
             return f"has a method {name}(), which is never called; did you mean {near[0]}()?"
     for moment in ACCEPTED:
         method = getattr(kind, moment)
-        if inspect.iscoroutinefunction(method):
+        if is_async(method):
             return f"has {moment}() as async def; callbacks are plain functions"
         usual = list(inspect.signature(getattr(AgentCallback, moment)).parameters)
         if not _takes(method, len(usual)):
@@ -53,10 +54,19 @@ def fault_of_memory(memory: object) -> str:
         if not callable(method):
             near = get_close_matches(name, [each for each in dir(memory) if each[0] != "_" and each != name], 1)
             return f"has no {name}{arguments}" + (f"; did you mean {near[0]}() to be it?" if near else "")
-        if inspect.iscoroutinefunction(method):
+        if is_async(method):
             return f"has {name}() as async def; a memory's methods are plain functions"
         if not _takes(method, arguments.count(",") + 1):
             return f"has {name}{_signature(method)}, expected {name}{arguments}"
+    return ""
+
+
+@lru_cache(maxsize=256)
+def fault_of_actor(kind: type) -> str:
+    """Say which method of an actor's class is `async def`, of which a call would run nothing; empty if none is."""
+    for name in ("on_start", "on_receive", "before_restart", "on_stop"):
+        if is_async(getattr(kind, name, None)):
+            return f"{kind.__name__} has {name}() as async def; an actor's methods are plain functions"
     return ""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar, cast, get_args
 
-from understudy.given import checked_number, checked_whole
+from understudy.given import checked_number, checked_plain, checked_whole
 
 DEFAULT_MAX_RESTARTS = 3
 DEFAULT_WITHIN = 5.0
@@ -46,6 +46,8 @@ class Strategy:
             _check_backoff(self.backoff)
         if self.decider is not None and not callable(self.decider):
             raise TypeError(f"decider must be a function of the error, or None; got {self.decider!r}")
+        if self.decider is not None:
+            checked_plain("decider", self.decider)
 
     def affected(self, children: Sequence[M], failed: M) -> tuple[M, ...]:
         """Return who is restarted when `failed` is, in the order in which they were started."""

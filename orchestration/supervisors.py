@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
-from understudy.given import checked_seconds, checked_text
+from understudy.given import checked_seconds, checked_text, is_async
 from understudy.messaging import Mailbox
 
+from .hooks import fault_of_actor
 from .runner import Runner
 from .supervision import OneForOne, Restart, Strategy
 
@@ -35,6 +36,10 @@ class Child:
             self._check_runner(runner)
         elif not callable(self.actor):
             raise TypeError(f"a child is a class or a function that makes an actor, or an agent; got {self.actor!r}")
+        elif fault := fault_of_actor(self.actor) if isinstance(self.actor, type) else "":
+            raise TypeError(fault)
+        elif is_async(self.actor):
+            raise TypeError(f"what makes an actor must be a plain function, not async def; got {self.actor!r}")
         if self.restart not in ("permanent", "transient", "temporary"):
             raise ValueError(f"restart must be 'permanent', 'transient' or 'temporary', got {self.restart!r}")
         checked_text("a child's name", self.name)

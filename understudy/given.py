@@ -54,6 +54,14 @@ def is_async(given: object) -> bool:
     return any(kind(call) for kind in kinds for call in calls)
 
 
+def checked_plain(where: str, given: object) -> None:
+    """Refuse what is no function, and `async def`, of which a call runs nothing."""
+    if not callable(given):
+        raise TypeError(f"{where} must be a function, got {named_safely(given)}")
+    if is_async(given):
+        raise TypeError(f"{where} must be a plain function, not async def")
+
+
 class Unset(Enum):
     """The default of a parameter for which None is a value of its own."""
 

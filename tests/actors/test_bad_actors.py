@@ -134,3 +134,39 @@ def test_a_message_to_a_stopped_actor(system: us.ActorSystem) -> None:
     with pytest.raises(us.AgentDown, match="shop/a has stopped"):
         ref.ask("lost", timeout=WAIT)
     assert isinstance(ref.ask_future("lost").exception(WAIT), us.AgentDown)
+
+
+# --- async def, of which a call runs nothing
+
+
+async def later(_: object) -> object:
+    raise AssertionError("nobody runs it")
+
+
+@pytest.mark.parametrize("method", ["on_start", "on_receive", "before_restart", "on_stop"])
+def test_an_actor_with_a_method_that_is_async_is_refused(method: str, system: us.ActorSystem) -> None:
+    kind = type("Waiter", (us.Actor,), {method: later})
+
+    with pytest.raises(TypeError, match=rf"Waiter has {method}\(\) as async def"):
+        system.spawn(kind)
+    with pytest.raises(TypeError, match=rf"Waiter has {method}\(\) as async def"):
+        us.Supervisor("desk", [kind])
+
+    with pytest.raises(us.UnderstudyError, match=rf"Waiter has {method}\(\) as async def"):
+        system.spawn(lambda: kind(), name="made").ask("hello", timeout=WAIT)  # its class is known when it is made
+
+
+def test_what_is_called_later_must_be_no_coroutine_function(system: us.ActorSystem) -> None:
+    ref = system.spawn(Echo, name="a")
+    asked = ref.ask_future("hello")
+    handle = us.Agent("clerk", model=us.FunctionModel(lambda _: us.ModelTurn((us.TextPart("ok"),)))).submit(
+        "go", system=system
+    )
+
+    with pytest.raises(TypeError, match="a subscriber must be a plain function, not async def"):
+        system.subscribe(later)
+    for future in (asked, handle, us.collect([asked])):
+        with pytest.raises(TypeError, match="a done callback must be a plain function, not async def"):
+            future.add_done_callback(later)
+    with pytest.raises(TypeError, match="decider must be a plain function, not async def"):
+        us.OneForOne(decider=later)  # type: ignore[arg-type]  # the mistake under test
