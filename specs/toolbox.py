@@ -88,6 +88,8 @@ class Toolbox:
         if isinstance(place, str):
             return place
         path, shown = place
+        if path.is_file() and (not NAME.fullmatch(name) or name.startswith("_")):  # before the file is run for nothing
+            return f"{reference!r} names no function: expected FILE.py:FUNCTION, with a public name"
         if self._runs is None or path in self._runs:
             found = _found_in(shown, file, name)
         else:
@@ -100,8 +102,6 @@ class Toolbox:
         """Return what stands for a tool whose file is not run, or say what can be seen to be wrong without running it."""
         if not path.is_file():
             return f"{shown}: there is no such file; expected a Python file with tools"
-        if not NAME.fullmatch(name):
-            return f"{reference!r} names no function: expected FILE.py:FUNCTION"
         self.not_loaded[reference] = None
         return Tool(not_loaded, name=name)
 

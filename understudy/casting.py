@@ -10,6 +10,7 @@ from typing import TypeAlias
 from understudy.models import Model, ModelName, name_of
 from understudy.orchestration import Agent
 from understudy.providers import Recorder, Rehearsal, Replay, resolve
+from understudy.specs.problems import did_you_mean
 
 from .report import UsageMistake
 
@@ -58,7 +59,8 @@ def named_models(
     named: dict[Agent[object], Model] = {}
     for id, model in sorted(given, key=lambda one: one[0] != ""):
         if id and id not in by_id:
-            raise UsageMistake(f"--model {id}={model}: there is no agent {id!r}; there are {', '.join(by_id)}")
+            there = f"there are {', '.join(by_id)}{did_you_mean(id, by_id)}"
+            raise UsageMistake(f"--model {id}={model}: there is no agent {id!r}; {there}")
         named.update(dict.fromkeys([by_id[id]] if id else by_id.values(), resolve(model)))
     return named
 

@@ -316,3 +316,35 @@ def test_a_named_model_answers_for_one_agent_or_for_all(shop: Path, capsys: pyte
     assert run("keyless", "--model", "clerk=rehearsal") == 1
 
     assert "no key for anthropic" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("=rehearsal", "expected an agent's id before '=', got '=rehearsal'"),
+        ("cleck=rehearsal", "there is no agent 'cleck'; there are"),
+        ("cleck=rehearsal", "did you mean 'clerk'?"),
+    ],
+)
+def test_a_model_for_no_agent_is_refused_with_the_nearest_one(
+    given: str, told: str, shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("keyless", "--model", given) == 2
+
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["", "f.__globals__", "__builtins__", "_hidden"])
+@pytest.mark.parametrize(
+    "command", [("run", "odd.yaml", "a", "x"), ("check", "odd.yaml"), ("check", "odd.yaml", "--allow-code")]
+)
+def test_a_file_is_not_run_for_a_name_that_is_no_public_function(
+    command: tuple[str, ...], name: str, shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shop / "odd_tools.py").write_text("from pathlib import Path\nPath('ran').touch()\ndef f() -> str: return ''\n")
+    (shop / "odd.yaml").write_text(f"agents: [{{id: a, model: rehearsal, tools: ['odd_tools.py:{name}']}}]")
+
+    assert main(list(command)) == 2
+
+    assert "names no function: expected FILE.py:FUNCTION, with a public name" in capsys.readouterr().err
+    assert not (shop / "ran").exists()

@@ -84,7 +84,9 @@ def add_named_models(parser: argparse.ArgumentParser) -> None:
 
 def named_model(given: str) -> tuple[str, ModelName]:
     """Return the id of an agent, empty for all of them, and the model that is to answer for it."""
-    agent, _, model = given.rpartition("=")
+    agent, equals, model = given.rpartition("=")
+    if equals and not agent.strip():
+        raise argparse.ArgumentTypeError(f"expected an agent's id before '=', got {given!r}")
     try:
         return agent, ModelName.parse(model)
     except ValueError as error:
