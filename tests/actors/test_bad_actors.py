@@ -145,15 +145,16 @@ async def later(_: object) -> object:
 
 @pytest.mark.parametrize("method", ["on_start", "on_receive", "before_restart", "on_stop"])
 def test_an_actor_with_a_method_that_is_async_is_refused(method: str, system: us.ActorSystem) -> None:
-    kind = type("Waiter", (us.Actor,), {method: later})
+    kind: type[us.Actor[object]] = type("Waiter", (us.Actor,), {method: later})
 
     with pytest.raises(TypeError, match=rf"Waiter has {method}\(\) as async def"):
         system.spawn(kind)
     with pytest.raises(TypeError, match=rf"Waiter has {method}\(\) as async def"):
         us.Supervisor("desk", [kind])
 
+    made: us.ActorRef[object] = system.spawn(lambda: kind(), name="made")  # its class is known when it is made
     with pytest.raises(us.UnderstudyError, match=rf"Waiter has {method}\(\) as async def"):
-        system.spawn(lambda: kind(), name="made").ask("hello", timeout=WAIT)  # its class is known when it is made
+        made.ask("hello", timeout=WAIT)
 
 
 def test_what_is_called_later_must_be_no_coroutine_function(system: us.ActorSystem) -> None:
