@@ -66,7 +66,7 @@ def fault_of_turn(returned: object) -> str:
     parts: object = returned.parts
     if not isinstance(parts, tuple):
         return f"its parts are {kind_of(parts)}, expected a tuple"
-    for part in parts if len(parts) > 1 or not _is_usual(parts) else ():
+    for part in parts:
         fault = fault_of_part(part)
         if fault:
             return f"parts[{_position(parts, part)}]{fault}"
@@ -94,14 +94,18 @@ def fault_of_message(given: Message) -> str:
 def fault_of_part(part: object) -> str:
     """Say what is wrong with a part of a message or a turn."""
     kind = type(part)
-    if kind is TextPart:
-        text = cast(TextPart, part)
-        if type(text.text) is str and text.signature is None and text.kind == "text":
-            return ""  # the common case: every turn of every run comes here
-    elif kind is ToolCall:
-        call = cast(ToolCall, part)
-        if type(call.id) is type(call.name) is str and call.bad_arguments is call.signature is None:
-            return _fault_of_data(call.arguments, "arguments") or _fault_of_flag(call, "made_up_id", kind)
+    # The common cases first, without calls: every turn of every run comes here.
+    if kind is TextPart and isinstance(part, TextPart):
+        if type(part.text) is str and part.signature is None and part.kind == "text":
+            return ""
+    elif kind is ToolCall and isinstance(part, ToolCall):
+        if (
+            type(part.id) is type(part.name) is str
+            and part.bad_arguments is part.signature is None
+            and type(part.made_up_id) is bool
+            and part.kind == "tool_call"
+        ):
+            return _fault_of_data(part.arguments, "arguments")
     elif kind not in _KINDS:
         return f" is {kind_of(part)}, expected a part, such as TextPart or ToolCall"
     return _fault_of_rare_part(part, kind)
@@ -156,14 +160,6 @@ def kind_of(value: object) -> str:
     return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
-def _is_usual(parts: tuple[object, ...]) -> bool:
-    """Whether a turn is a plain text, as most answers are."""
-    if not parts:
-        return True
-    part = parts[0]
-    return type(part) is TextPart and type(part.text) is str and part.signature is None and part.kind == "text"
-
-
 def _position(parts: tuple[object, ...] | list[object], part: object) -> int:
     return next(position for position, each in enumerate(parts) if each is part)
 
@@ -206,7 +202,7 @@ def _fault_of_flag(part: object, name: str, kind: type) -> str:
 
 
 def _fault_of_data(data: object, name: str) -> str:
-    if not isinstance(data, Mapping):
+    if type(data) is not dict and not isinstance(data, Mapping):  # the second look is dear
         return f".{name} is {kind_of(data)}, expected a mapping"
     for key, value in cast("Mapping[object, object]", data).items():
         kind = type(value)
