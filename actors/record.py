@@ -236,7 +236,10 @@ class Record(RunRecord):
             self.step_deadline = inf
             machine = self.machine
             assert machine is not None
-            machine.model_response(turn, **about)
+            if about or self.agent.callbacks:
+                machine.model_response(turn, **about)
+            else:  # its driver has checked the turn, and no code of the user's has seen it since
+                machine.checked_response(turn)
             self.unfed = None
             self.answered.clear()
             self.story.note((machine.state.turns, turn))

@@ -165,10 +165,30 @@ class AgentRun:
             check_resolutions(resolutions or {})
         check_text_or_none("met", met)
         check_text_or_none("output_problem", output_problem)
+        self._take_turn(turn, problems or {}, resolutions or {}, approvals or {}, met, output_problem)
+
+    def checked_response(self, turn: ModelTurn) -> None:
+        """Take a turn that `fault_of_turn` found nothing wrong with, when nothing else is to be said of it.
+
+        As `model_response`, for drivers that have checked the turn and shown it to nobody since: it is not checked again.
+
+        Raises:
+            ProtocolViolation: no model call is pending, or nobody checked the answer.
+        """
+        check_turn_is_due(self._spec, self._state)
+        self._take_turn(turn, {}, {}, {}, None, None)
+
+    def _take_turn(
+        self,
+        turn: ModelTurn,
+        problems: Mapping[int, str],
+        resolutions: Mapping[int, Resolution],
+        approvals: Mapping[int, Verdict],
+        met: str | None,
+        output_problem: str | None,
+    ) -> None:
         usage = counted(self._account, self._spec, self._state, turn)  # while the history is what the model was shown
-        take_turn(
-            self._spec, self._state, turn, problems or {}, resolutions or {}, approvals or {}, met, output_problem
-        )
+        take_turn(self._spec, self._state, turn, problems, resolutions, approvals, met, output_problem)
         self._account.charge_turn(usage)
 
     def write_off(self, turn: ModelTurn | None) -> None:
