@@ -105,7 +105,7 @@ def serving() -> Generator[str]:
     thread.join(WAIT)
 
 
-WHAT_THERE_WAS = ("messages", "session", "usage")
+WHAT_THERE_WAS = ("messages", "session", "usage", "children", "_children")
 """Attributes of a run's error that are about what the run had come to, as an outcome's are; its words hold nothing of them."""
 
 
