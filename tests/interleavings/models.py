@@ -146,6 +146,8 @@ def ask_against_orderly_stop() -> None:
     """An actor that is stopped answers each ask, with a reply or with its end."""
     forget_shells()
     clerk, replies = us.ActorSystem("shop").spawn(Clerk), list[us.Future[object]]()
+    # As if the alarm of late asks were set: its thread would wait for real.
+    clerk._cell.look_at = 0.0  # pyright: ignore[reportPrivateUsage]
 
     together(
         lambda: replies.append(clerk.ask_future(1, timeout=LONG)),
