@@ -238,7 +238,7 @@ class Record(RunRecord):
             assert machine is not None
             if about or self.agent.callbacks:
                 machine.model_response(turn, **about)
-            else:  # its driver has checked the turn, and no code of the user's has seen it since
+            else:  # its driver has checked the turn, and no callback or rule that could change it was asked since
                 machine.checked_response(turn)
             self.unfed = None
             self.answered.clear()
