@@ -70,7 +70,7 @@ class Driver:
         returned: whether its thread came back, which a driver that was taken over may never do.
     """
 
-    __slots__ = ("_checked", "_epoch", "_moments", "_record", "_runs", "returned")
+    __slots__ = ("_checked", "_epoch", "_model_time", "_moments", "_record", "_runs", "_timed_model", "returned")
 
     def __init__(self, runs: Runs, record: Record, epoch: int) -> None:
         self._runs = runs
@@ -79,6 +79,9 @@ class Driver:
         self._moments = Moments(record, epoch) if record.agent.callbacks else None
         self._checked: CheckedOutput[object] | None = None
         """The answer of the last turn, if it had one to check; the next driver checks it anew."""
+        self._timed_model: object = None
+        """The model that `_model_time` is of: an override may exchange it between two turns."""
+        self._model_time: float | None = None
         self.returned = False
 
     def begin(self, *, last: bool) -> None:
@@ -170,7 +173,10 @@ class Driver:
         record, epoch = self._record, self._epoch
         if self._moments is not None and record.unfed is None and self._moments.before_model_call(request):
             return
-        limit = model_time(record.agent)
+        model = record.agent.current_model
+        if model is not self._timed_model:
+            self._timed_model, self._model_time = model, model_time(record.agent)
+        limit = self._model_time
         scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
         scope.is_turn, scope.story, scope.turn = True, record.story, request.turn
         deadline = inf if scope.deadline is None else scope.deadline + GRACE

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .record import Record
 
 MAX_WORDS = 20_000  # Characters of an error that the model reads; more says no more.
+_forks = 0  # Of this process and those it comes from: asking the kernel for our id would cost each call a system call.
 RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
 
 
@@ -256,15 +257,24 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
 
 def _called(order: RunTool, arguments: dict[str, object], scope: Scope) -> object:
     """Call the tool. A child that it forked and lets come back here ends: the run is not the child's to go on with."""
-    myself = os.getpid()
+    forks = _forks
     try:
         return awaited(call_tool(order, arguments), scope)
     finally:
-        if os.getpid() != myself:
+        if _forks != forks:
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):
                     stream.flush()
             os._exit(1)
+
+
+def _in_child() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 def _check_session(overlay: SessionOverlay) -> None:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING, TypeVarTuple
 
 from .reply import log
 
 if TYPE_CHECKING:
     from .runrecord import RunRecord
 
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 
 
-def safely(record: RunRecord, do: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> BaseException | None:
+def safely(record: RunRecord, do: Callable[[*Ts], object], *arguments: *Ts) -> BaseException | None:
     """Call `do` with the arguments, and return what it raised, which is logged; None if it raised nothing.
 
     Also an exit is caught: the thread, which may be a caller's, has the rest of the run's end to see to.
     """
     try:
-        do(*arguments, **named)
+        do(*arguments)
     except BaseException as failure:
         with contextlib.suppress(BaseException):  # a handler of the host's may fail in its turn
             name = getattr(do, "__qualname__", type(do).__name__)

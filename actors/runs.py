@@ -428,7 +428,7 @@ class Runs:
         if not record.end(error, phase, overdue=overdue):
             return False
         if record.revision:  # it is in a store, which nobody who ends a run waits for
-            safely(record, aside, partial(safely, record, self._tokens.over, record))
+            safely(record, aside, lambda: safely(record, self._tokens.over, record))
         safely(record, hooks.cancel, record.scope, self.hung.give_up)
         safely(record, _tell_of_error, record, error)
         return True

@@ -175,10 +175,11 @@ def _check(input: object, options: RunOptions) -> None:
         raise TypeError(f"session must be a SessionState or a mapping, got {type(options.session).__name__}")
     for key in options.session or ():
         check_key(key)
-    if options.history is not None and (isinstance(options.history, str) or not isinstance(options.history, Sequence)):
-        raise TypeError(f"history must be a sequence of Message objects, got {type(options.history).__name__}")
-    checked_history(options.history or ())
-    check_answered(options.history or ())
+    if options.history is not None:
+        if isinstance(options.history, str) or not isinstance(options.history, Sequence):
+            raise TypeError(f"history must be a sequence of Message objects, got {type(options.history).__name__}")
+        checked_history(options.history)
+        check_answered(options.history)
     if options.budget is not None and not isinstance(options.budget, Budget):
         raise TypeError(f"budget must be Budget(…) or None, got {options.budget!r}")
     user = options.user_id

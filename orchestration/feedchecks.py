@@ -43,6 +43,9 @@ def checked_input(given: object) -> str | tuple[Part, ...]:
     return parts
 
 
+_NONE: tuple[Message, ...] = ()  # as of most runs: there is one empty tuple, and the look for an Iterable is dear
+
+
 def checked_history(given: Iterable[Message]) -> list[Message]:
     """Return the messages that went before.
 
@@ -50,6 +53,8 @@ def checked_history(given: Iterable[Message]) -> list[Message]:
         TypeError: something is no message, or holds what is no part.
         ValueError: a role is neither `user` nor `assistant`.
     """
+    if given is _NONE:
+        return []
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"history must be a sequence of Message objects, got {kind_of(given)}")
     messages = list(given)

@@ -63,6 +63,8 @@ def fault_of_turn(returned: object) -> str:
     """Say what is wrong with what a model object returned."""
     if not isinstance(returned, ModelTurn):
         return f"got {kind_of(returned)}, expected a ModelTurn"
+    if _is_usual(returned):
+        return ""
     parts: object = returned.parts
     if not isinstance(parts, tuple):
         return f"its parts are {kind_of(parts)}, expected a tuple"
@@ -70,8 +72,57 @@ def fault_of_turn(returned: object) -> str:
         fault = fault_of_part(part)
         if fault:
             return f"parts[{_position(parts, part)}]{fault}"
-    usage = returned.usage
-    return ("" if usage is NO_USAGE else fault_of_usage(usage)) or _fault_of_words(returned)
+    return fault_of_usage(returned.usage) or _fault_of_words(returned)
+
+
+def _is_usual(turn: ModelTurn) -> bool:
+    """Return whether a turn is of plain texts and calls, without fault.
+
+    Every turn of every run comes here, so all is in one loop without calls; what is unusual is looked at one by one.
+    """
+    parts: object = turn.parts
+    if type(parts) is not tuple:
+        return False
+    for part in turn.parts:
+        if type(part) is TextPart:
+            if type(part.text) is not str or part.signature is not None or part.kind != "text":
+                return False
+        elif type(part) is not ToolCall or not (
+            type(part.id) is type(part.name) is str
+            and part.bad_arguments is part.signature is None
+            and type(part.made_up_id) is bool
+            and part.kind == "tool_call"
+        ):
+            return False
+        else:
+            arguments: object = part.arguments
+            if type(arguments) is not dict:
+                return False
+            for key, value in cast("dict[object, object]", arguments).items():
+                if type(key) is not str or not (type(value) is str or (type(value) is int and -MOST < value < MOST)):
+                    return False
+    return (
+        (turn.usage is NO_USAGE or _is_usual_usage(turn.usage))
+        and type(turn.finish_reason) is str
+        and turn.finish_reason in _REASONS
+        and (turn.raw_finish_reason is None or type(turn.raw_finish_reason) is str)
+        and type(turn.refusal) is type(turn.dialect) is type(turn.model) is type(turn.response_id) is str
+    )
+
+
+def _is_usual_usage(usage: Usage) -> bool:
+    if type(usage) is not Usage or type(usage.raw) is not dict or type(usage.estimated) is not bool:
+        return False
+    for count in (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    ):
+        if count is not None and (type(count) is not int or not 0 <= count < MOST):
+            return False
+    return True
 
 
 def fault_of_message(given: Message) -> str:
@@ -129,15 +180,8 @@ def fault_of_usage(usage: object) -> str:
     """Say what is wrong with counts of tokens."""
     if not isinstance(usage, Usage):
         return f"its usage is {kind_of(usage)}, expected a Usage"
-    for count in (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cached_tokens,
-        usage.cache_write_tokens,
-        usage.reasoning_tokens,
-    ):
-        if count is not None and (type(count) is not int or not 0 <= count < MOST):
-            return _fault_of_count(usage)
+    if fault := _fault_of_count(usage):
+        return fault
     if not isinstance(usage.estimated, bool):
         return f"usage.estimated is {kind_of(usage.estimated)}, expected True or False"
     return "" if isinstance(usage.raw, Mapping) else f"usage.raw is {kind_of(usage.raw)}, expected a mapping"
@@ -224,8 +268,6 @@ def _fault_of_words(turn: ModelTurn) -> str:
     raw: object = turn.raw_finish_reason
     if raw is not None and not isinstance(raw, str):
         return f"its raw_finish_reason is {kind_of(raw)}, expected a string or None"
-    if type(turn.refusal) is type(turn.dialect) is type(turn.model) is type(turn.response_id) is str:
-        return ""
     for name in ("refusal", "dialect", "model", "response_id"):
         if not isinstance(value := getattr(turn, name), str):
             return f"its {name} is {kind_of(value)}, expected a string"
