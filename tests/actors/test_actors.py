@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Literal, assert_type, cast
@@ -59,12 +58,6 @@ class Sum(us.Actor[Message]):
             case Hold(entered=entered, gate=gate):
                 entered.set()
                 return gate.wait(WAIT)
-
-
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
 
 
 def held(ref: us.ActorRef[Message]) -> threading.Event:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import pytest
@@ -12,12 +12,6 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
 from understudy.actors import actorcell, lifecycle
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
-
-
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
 
 
 class Renewed:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually
-
-
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
 
 
 class Echo(us.Actor[object]):

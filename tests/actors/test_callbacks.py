@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,13 +11,6 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
-
-
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
-
 
 Answers = dict[str, Callable[..., us.CallbackAction]]
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,12 +16,6 @@ from tests.support.scripts import WAIT, eventually, scripted
 from tests.support.threads import idle, no_threads
 from understudy.actors.deadletters import KEPT, LOGGED, QUIET, DeadLetters, type_name
 from understudy.testing import calls, says
-
-
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
 
 
 class Player(us.Actor[object]):

@@ -29,12 +29,6 @@ def another(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable
         each.stop(WAIT)
 
 
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
-
-
 def look() -> str:
     return "seen"
 

@@ -15,12 +15,6 @@ from understudy.testing import FunctionModel, ScriptedModel, calls, says
 ASKS = "__ask_user__: "
 
 
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
-
-
 @pytest.fixture(params=["memory", "store"])
 def another(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], us.ActorSystem]]:
     """Return what gives the system in which a run goes on: the same one, or each time another with the same store."""

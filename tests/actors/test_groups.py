@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -16,12 +16,6 @@ from understudy.actors.grouprecord import GroupRecord
 from understudy.actors.waiting import graph
 from understudy.messages import user_message
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
-
-
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
 
 
 def finished(outcome: us.Outcome[object]) -> us.Complete[object]:

@@ -1,0 +1,61 @@
+"""Systems, and guards, for tests of agents and actors at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, eventually
+from tests.support.stores import DictStore
+from understudy.actors.waiting import graph
+
+
+@pytest.fixture
+def system() -> Iterator[us.ActorSystem]:
+    """Return a system; its stop waits for everything in it."""
+    with us.ActorSystem("shop") as system:
+        yield system
+
+
+@pytest.fixture
+def cancelled_system() -> Iterator[us.ActorSystem]:
+    """Return a system whose runs are cancelled after the test, so that no test that fails hangs."""
+    with us.ActorSystem("shop") as system:
+        yield system
+        system.stop(0.0)
+
+
+@pytest.fixture(params=["memory", "store"])
+def another(request: pytest.FixtureRequest) -> Iterator[Callable[[], us.ActorSystem]]:
+    """Return a function that gives the system where a run goes on: the same one, or a new one with the same store."""
+    made, store = list[us.ActorSystem](), DictStore()
+
+    def system() -> us.ActorSystem:
+        if request.param == "store" or not made:
+            made.append(us.ActorSystem("shop", store=store if request.param == "store" else None))
+        return made[-1]
+
+    yield system
+    for each in reversed(made):
+        each.stop(WAIT)
+
+
+@pytest.fixture(params=["object", "text"])
+def systems(request: pytest.FixtureRequest) -> Iterator[tuple[us.ActorSystem, us.ActorSystem]]:
+    """Return the system where a run pauses, and the one where it goes on: the same, or two with the same store."""
+    if request.param == "object":
+        with us.ActorSystem("shop") as only:
+            yield only, only
+    else:
+        store = DictStore()
+        with us.ActorSystem("shop", store=store) as first, us.ActorSystem("shop", store=store) as second:
+            yield first, second
+
+
+@pytest.fixture
+def empty_graph() -> Iterator[None]:
+    """Fail a test that leaves a wait in the graph of waits; files ask for it with `usefixtures`."""
+    yield
+    eventually(lambda: len(graph) == 0, "no wait was left in the graph")
