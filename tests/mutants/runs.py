@@ -249,7 +249,7 @@ MUTANTS = (
     Mutant(
         "a cancelled run leaves its text in the store",
         RUNS,
-        "safely(record, aside, partial(safely, record, self._tokens.over, record))",
+        "safely(record, aside, lambda: safely(record, self._tokens.over, record))",
         "pass",
         (f"{TEST_STORED}::test_a_run_under_way_has_its_text_in_the_store_until_it_is_cancelled",),
     ),
