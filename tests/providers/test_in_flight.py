@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextvars
 import os
 import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
 import pytest
 
-from tests.support.http import HELLO, MAKERS, Answers, FakeTime, read_request, speaking
+from tests.support.http import HEAD, HELLO, MAKERS, REPLY, Answers, FakeTime, read_request, speaking, within
 from tests.support.scripts import WAIT, eventually
 from understudy.errors import ProviderError, RunCancelled, RunTimedOut, UnderstudyError
 from understudy.models import Model, ModelName
@@ -23,10 +22,7 @@ from understudy.providers import Anthropic, Gemini, OpenAI, Timing, Vertex
 from understudy.providers.catalogue import Catalogue
 from understudy.providers.client import HttpModel
 from understudy.providers.inflight import InFlight
-from understudy.scope import Scope, current_scope, enter_scope
-
-REPLY = b'{"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}]}'
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(REPLY)
+from understudy.scope import Scope, current_scope
 
 
 class Busy:
@@ -56,16 +52,6 @@ class Busy:
 
 def model(address: str, most: int) -> OpenAI:
     return OpenAI("m", api_key="k", base_url=address, attempts=1, max_in_flight=most)
-
-
-def within(scope: Scope, action: Callable[[], object]) -> object:
-    """Do something inside a scope, on a context of its own."""
-
-    def act() -> object:
-        enter_scope(scope)
-        return action()
-
-    return contextvars.copy_context().run(act)
 
 
 def take(limit: InFlight) -> str:

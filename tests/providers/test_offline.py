@@ -2,7 +2,6 @@
 
 import enum
 import inspect
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.machines import asked, completed, make_spec, tool_ids
+from tests.support.together import all_at_once
 from understudy.criteria import KeywordCriteria, MaxIterationsCriteria, StructuredOutputCriteria
 from understudy.errors import ProviderError, RateLimited
 from understudy.messages import (
@@ -54,12 +54,6 @@ def test_a_rehearsal_calls_every_tool_once_and_in_their_order() -> None:
         raw_finish_reason="tool_calls",
         model="rehearsal",
     )
-
-
-def test_the_same_request_gives_the_same_turn() -> None:
-    request = ModelRequest(HI, tools=(LOOK, FIND))
-
-    assert Rehearsal().complete(request) == Rehearsal().complete(request)
 
 
 def test_after_the_results_a_rehearsal_reports_them() -> None:
@@ -292,12 +286,6 @@ def test_made_arguments_fit_the_tool_they_were_made_for(parameters: dict[str, ob
 # --- functions
 
 
-def test_a_function_takes_a_model_s_part() -> None:
-    model = FunctionModel(lambda request: says(f"You said {request.text}"))
-
-    assert model.complete(ModelRequest(HI)).text == "You said Hi"
-
-
 def test_what_the_function_raises_goes_through() -> None:
     def busy(request: ModelRequest) -> ModelTurn:
         raise RateLimited("slow down", retry_after=7.0)
@@ -372,22 +360,16 @@ def test_a_script_does_not_share_the_list_it_was_made_from() -> None:
 
 def test_threads_that_ask_at_once_get_each_line_once() -> None:
     model = ScriptedModel([says(str(i)) for i in range(200)])
-    start = threading.Barrier(4, timeout=10)
     said: list[str] = []
 
-    def ask() -> None:
-        start.wait()
-        said.extend([model.complete(ModelRequest(HI)).text for _ in range(50)])
-
-    threads = [threading.Thread(target=ask, name=f"asker-{i}", daemon=True) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
+    all_at_once(lambda _: said.extend([model.complete(ModelRequest(HI)).text for _ in range(50)]), range(4))
 
     assert sorted(said, key=int) == [str(i) for i in range(200)]
     assert len(model.requests) == 200
 
 
-def test_a_function_may_return_a_text_for_a_turn_that_says_it() -> None:
-    assert FunctionModel(lambda request: "Seven.").complete(ModelRequest(())) == says("Seven.")
+def test_a_function_of_the_request_returns_a_turn_or_the_text_of_one() -> None:
+    request = ModelRequest(HI)
+
+    assert FunctionModel(lambda request: says(f"You said {request.text}")).complete(request).text == "You said Hi"
+    assert FunctionModel(lambda request: "Seven.").complete(request) == says("Seven.")

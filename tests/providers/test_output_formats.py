@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -168,12 +168,6 @@ JOKE = Answered(
 PERSON = Answered(
     "vertex-gen-structured-a", Person, "Generate a person named John who is 30 years old", {"name": "John", "age": 30}
 )
-
-
-@pytest.fixture(scope="module")
-def server() -> Generator[str]:
-    with wire.replaying() as address:
-        yield address
 
 
 def answer(server: str, exchange: Answered) -> tuple[us.Outcome[object], JsonObject, Case]:

@@ -19,7 +19,8 @@ import pytest
 from tests.hosts.forking import in_child
 from tests.support.http import HELLO, OPENAI_REPLY, Answers
 from tests.support.scripts import WAIT
-from tests.support.tapes import answer_of, lines_of, taped
+from tests.support.tapes import answer_of, asking, lines_of, taped
+from tests.support.together import all_at_once
 from understudy import Agent, tool
 from understudy.errors import AuthenticationError, ProviderError, RateLimited, RunCancelled, RunTimedOut
 from understudy.messages import (
@@ -39,15 +40,6 @@ from understudy.models import Model, ModelLike, ModelName, Renewable
 from understudy.providers import FunctionModel, OpenAI, Recorder, Replay, ScriptedModel, Secret
 
 CANARY = "sk-canary-0123456789"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "tape.jsonl"
-
-
-def asking(text: str) -> ModelRequest:
-    return ModelRequest([user_message(text)])
 
 
 # --- what is written
@@ -159,11 +151,7 @@ def test_many_threads_and_models_share_a_tape(path: Path) -> None:
             for n in range(20):
                 models[number].complete(asking(f"call {number} {n}"))
 
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(WAIT)
+        all_at_once(ask, range(8))
 
     assert recorder.calls == 160
     replay = Replay(path)
@@ -388,8 +376,10 @@ def test_no_secret_reaches_the_tape_a_log_or_a_repr(
             }
         ]
     }
-    refuses = {"error": {"message": f"no: {everything}", "type": everything}}
-    transport = Answers(*[response(200, asks), response(200, OPENAI_REPLY), response(401, refuses)])
+    refuses: JsonValue = {"error": {"message": f"no: {everything}", "type": everything}}
+    transport = Answers(
+        *[httpx.Response(status, json=body) for status, body in ((200, asks), (200, OPENAI_REPLY), (401, refuses))]
+    )
     client = OpenAI("gpt-4o", api_key=canaries["key"], attempts=1, transport=transport)
     unused = OpenAI("gpt-4o", api_key=canaries["unused"], transport=transport)
     with Recorder(path, redact=Secret(canaries["named"])) as recorder, caplog.at_level(logging.DEBUG):
@@ -417,16 +407,12 @@ def test_no_secret_reaches_the_tape_a_log_or_a_repr(
     assert "[redacted] and more" in seen
 
 
-def response(status: int, body: JsonValue) -> httpx.Response:
-    return httpx.Response(status, json=body)
-
-
 def test_a_key_that_a_function_returned_is_hidden_where_the_server_quotes_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("UNDERSTUDY_OFFLINE", raising=False)
     quotes: JsonValue = {"choices": [{"message": {"content": "You are plain-canary-words."}, "finish_reason": "stop"}]}
-    transport = Answers(response(200, quotes))
+    transport = Answers(httpx.Response(200, json=quotes))
     client = OpenAI("gpt-4o", api_key=lambda: "plain-canary-words", attempts=1, transport=transport)
     with Recorder(path) as recorder:
         assert recorder.record(client).complete(HELLO).text == "You are plain-canary-words."

@@ -107,11 +107,6 @@ def test_openai_gets_pictures_files_and_sound_in_their_own_parts() -> None:
     ]
 
 
-def test_openai_refuses_a_file_that_is_only_an_address() -> None:
-    with pytest.raises(ValueError, match=r"https://x\.test/a\.pdf"):
-        encode("openai", ModelRequest([user_message([FilePart(url="https://x.test/a.pdf")])]))
-
-
 @pytest.mark.parametrize(("official", "name"), [(True, "max_completion_tokens"), (False, "max_tokens")])
 def test_only_openai_itself_gets_the_new_name_of_the_token_limit(official: bool, name: str) -> None:
     request = ModelRequest(HELLO.messages, settings=Settings(max_tokens=9))
@@ -180,24 +175,14 @@ def test_a_budget_spent_on_reasoning_is_an_empty_turn_of_full_length() -> None:
     usage: dict[str, JsonValue] = {
         "prompt_tokens": 5,
         "completion_tokens": 64,
+        "prompt_tokens_details": {"cached_tokens": 4},
         "completion_tokens_details": {"reasoning_tokens": 64},
     }
     turn = openai_wire.decode({"choices": [{"message": {"content": ""}, "finish_reason": "length"}], "usage": usage})
 
     assert (turn.parts, turn.finish_reason) == ((), "length")
-    assert turn.usage == Usage(input_tokens=5, output_tokens=64, reasoning_tokens=64)
+    assert turn.usage == Usage(input_tokens=5, output_tokens=64, cached_tokens=4, reasoning_tokens=64)
     assert turn.usage.raw == usage
-
-
-def test_openais_prompt_count_already_holds_the_cached_part() -> None:
-    usage: dict[str, JsonValue] = {
-        "prompt_tokens": 100,
-        "completion_tokens": 5,
-        "prompt_tokens_details": {"cached_tokens": 80},
-    }
-    turn = openai_wire.decode({"choices": [{"message": {}}], "usage": usage})
-
-    assert (turn.usage.input_tokens, turn.usage.cached_tokens) == (100, 80)
 
 
 # Anthropic
@@ -244,13 +229,9 @@ def test_anthropic_gets_pictures_and_documents() -> None:
     ]
 
 
-def as_data(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
 @pytest.mark.parametrize("media_type", ["text/csv", "text/html", "application/json"])
 def test_anthropic_gets_every_kind_of_text_as_plain_text(media_type: str) -> None:
-    body = encode("anthropic", ModelRequest([user_message([FilePart(as_data("a;b"), media_type)])]))
+    body = encode("anthropic", ModelRequest([user_message([FilePart(base64.b64encode(b"a;b").decode(), media_type)])]))
 
     assert objs(body["messages"])[0]["content"] == [
         {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a;b"}}
@@ -258,17 +239,20 @@ def test_anthropic_gets_every_kind_of_text_as_plain_text(media_type: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "part",
+    ("dialect", "part", "says"),
     [
-        FilePart("QQ==", "application/zip"),
-        FilePart("QQ==", "audio/wav"),
-        FilePart("/w==", "text/csv"),  # no UTF-8
-        FilePart(media_type="text/csv", url="https://x.test/a.csv"),
+        ("openai", FilePart(url="https://x.test/a.pdf"), r"https://x\.test/a\.pdf"),
+        ("anthropic", FilePart("QQ==", "application/zip"), "application/zip"),
+        ("anthropic", FilePart("QQ==", "audio/wav"), "audio/wav"),
+        ("anthropic", FilePart("/w==", "text/csv"), "text/csv"),  # no UTF-8
+        ("anthropic", FilePart(media_type="text/csv", url="https://x.test/a.csv"), "text/csv"),
     ],
 )
-def test_a_file_that_anthropic_does_not_take_is_refused_by_its_type(part: FilePart) -> None:
-    with pytest.raises(ValueError, match=part.media_type):
-        encode("anthropic", ModelRequest([user_message([part])]))
+def test_a_file_that_an_api_does_not_take_is_refused_by_its_type_or_address(
+    dialect: str, part: FilePart, says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        encode(dialect, ModelRequest([user_message([part])]))
 
 
 @pytest.mark.parametrize("words", ["", " ", "\n\t", "\u00a0"])
@@ -357,24 +341,6 @@ def test_anthropics_prompt_is_counted_with_its_cached_parts() -> None:
     assert turn.usage == Usage(95, 7, 80, 5, 3)
 
 
-@pytest.mark.parametrize(
-    ("word", "reason"),
-    [
-        ("end_turn", "stop"),
-        ("stop_sequence", "stop"),
-        ("max_tokens", "length"),
-        ("model_context_window_exceeded", "length"),
-        ("refusal", "blocked"),
-        ("pause_turn", "paused"),
-        ("something_new", "other"),
-    ],
-)
-def test_anthropics_stop_reasons_have_neutral_words(word: str, reason: str) -> None:
-    turn = anthropic_answer({"type": "text", "text": "x"}, stop_reason=word)
-
-    assert (turn.finish_reason, turn.raw_finish_reason) == (reason, word)
-
-
 def test_ids_that_anthropic_would_refuse_are_made_fit_on_both_sides() -> None:
     messages = [
         Message("assistant", (ToolCall("functions.look:0", "look"),), "openai"),
@@ -455,24 +421,32 @@ def test_a_prompt_that_google_refused_is_blocked_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "reason"),
+    ("dialect", "word", "reason"),
     [
-        ("stop", "stop"),
-        ("STOP", "stop"),
-        ("eos_token", "stop"),
-        ("tool_calls", "stop"),
-        ("length", "length"),
-        ("model_length", "length"),
-        ("content_filter", "blocked"),
-        (None, "stop"),
-        ("network_error", "other"),
-        ("something_new", "other"),
+        ("openai", "stop", "stop"),
+        ("openai", "STOP", "stop"),
+        ("openai", "eos_token", "stop"),
+        ("openai", "tool_calls", "stop"),
+        ("openai", "length", "length"),
+        ("openai", "model_length", "length"),
+        ("openai", "content_filter", "blocked"),
+        ("openai", None, "stop"),
+        ("openai", "network_error", "other"),
+        ("openai", "something_new", "other"),
+        ("anthropic", "end_turn", "stop"),
+        ("anthropic", "stop_sequence", "stop"),
+        ("anthropic", "max_tokens", "length"),
+        ("anthropic", "model_context_window_exceeded", "length"),
+        ("anthropic", "refusal", "blocked"),
+        ("anthropic", "pause_turn", "paused"),
+        ("anthropic", "something_new", "other"),
     ],
 )
-def test_openais_finish_reasons_and_those_of_compatible_servers_have_neutral_words(
-    word: str | None, reason: str
-) -> None:
-    turn = openai_wire.decode({"choices": [{"message": {"content": "x"}, "finish_reason": word}]})
+def test_finish_reasons_have_neutral_words(dialect: str, word: str | None, reason: str) -> None:
+    if dialect == "openai":
+        turn = openai_wire.decode({"choices": [{"message": {"content": "x"}, "finish_reason": word}]})
+    else:
+        turn = anthropic_answer({"type": "text", "text": "x"}, stop_reason=str(word))
 
     assert (turn.finish_reason, turn.raw_finish_reason) == (reason, word)
 

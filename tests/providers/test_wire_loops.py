@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,12 +57,6 @@ LOOPS = [
     Loop("anthropic-msgs-tool-loop-a", weather),
     Loop("vertex-gen-tool-loop-a", weather),
 ]
-
-
-@pytest.fixture(scope="module")
-def server() -> Generator[str]:
-    with wire.replaying() as address:
-        yield address
 
 
 def agent(loop: Loop, model: us.Model) -> us.Agent:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
 
 import pytest
@@ -25,12 +24,6 @@ COUNTS = {
 ERRORS = {401: AuthenticationError, 429: RateLimited}
 
 pytestmark = pytest.mark.skipif(not wire.FOLDER.is_dir(), reason=wire.MISSING)
-
-
-@pytest.fixture(scope="module")
-def server() -> Generator[str]:
-    with wire.replaying() as address:
-        yield address
 
 
 def ask(case: Case, server: str, request: ModelRequest | None = None) -> ModelTurn:

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from typing import TypeVar
 
 import httpx
 
 from understudy.messages import JsonValue, ModelRequest, user_message
 from understudy.providers import Anthropic, Gemini, OpenAI, Timing, Vertex
 from understudy.providers.client import HttpModel
+from understudy.scope import Scope, enter_scope
+
+T = TypeVar("T")
 
 HELLO = ModelRequest([user_message("Hello")])
 
 OPENAI_REPLY: JsonValue = {"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}]}
 ANTHROPIC_REPLY: JsonValue = {"content": [{"type": "text", "text": "Hi."}], "stop_reason": "end_turn"}
+REPLY = b'{"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}]}'
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(REPLY)
+"""An answer of OpenAI as it comes over a socket: `HEAD + REPLY`."""
 GOOGLE_REPLY: JsonValue = {"candidates": [{"content": {"parts": [{"text": "Hi."}]}, "finishReason": "STOP"}]}
+
+
+def within(scope: Scope, action: Callable[[], T]) -> T:
+    """Do something inside a scope, on a context of its own."""
+
+    def act() -> T:
+        enter_scope(scope)
+        return action()
+
+    return contextvars.copy_context().run(act)
 
 
 class FakeTime:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
 from understudy.errors import UnderstudyError
-from understudy.messages import ModelRequest, ModelTurn
+from understudy.messages import ModelRequest, ModelTurn, user_message
 from understudy.models import Model
 from understudy.providers import Recorder, ScriptedModel
 from understudy.providers.redaction import RedactLike
 
 Answer = ModelTurn | Exception
+
+
+def asking(text: str) -> ModelRequest:
+    """Return the request of a user who says `text`."""
+    return ModelRequest([user_message(text)])
 
 
 def answer_of(model: Model, request: ModelRequest) -> Answer:
@@ -46,14 +49,3 @@ def lines_of(path: Path) -> list[dict[str, object]]:
 def texts_of(turns: Iterable[Answer]) -> list[str]:
     """Return the texts of turns, and the words of errors."""
     return [turn.text if isinstance(turn, ModelTurn) else str(turn) for turn in turns]
-
-
-@contextmanager
-def restless_threads() -> Generator[None]:
-    """Let the interpreter switch threads as often as it can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
