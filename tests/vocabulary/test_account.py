@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from tests.support.scripts import WAIT
+from tests.support.together import all_at_once, restless_threads
 from understudy.account import Account
 from understudy.budget import Budget, Spending
 from understudy.errors import BudgetExceeded
@@ -312,16 +311,6 @@ def test_time_inside_of_a_run_is_the_run_s_own_and_not_added() -> None:
 # --- races
 
 
-@pytest.fixture
-def hasty() -> Iterator[None]:
-    """Switch threads as often as can be."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("hasty")
 def test_threads_that_race_take_exactly_what_there_is() -> None:
     outer = [Spending(budget=Budget(tool_calls=2)) for _ in range(300)]
     roots = [Account("lead", MODEL, each) for each in outer]
@@ -335,32 +324,23 @@ def test_threads_that_race_take_exactly_what_there_is() -> None:
                 run.take_calls(1)
                 taken[place] += 1
 
-    threads = [threading.Thread(target=race, args=(place,), daemon=True) for place in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT)
+    with restless_threads():
+        all_at_once(race, range(8))
 
     assert [each.tool_calls for each in outer] == [2] * 300
     assert sum(taken) == 600
 
 
-@pytest.mark.usefixtures("hasty")
 def test_no_charge_of_threads_that_race_is_lost() -> None:
     outer = Spending()
     root = Account("lead", MODEL, outer)
-    gate = threading.Barrier(16)
 
-    def race() -> None:
+    def race(_: int) -> None:
         run = account(None, root)
-        gate.wait(WAIT)
         for _ in range(200):
             run.charge_turn(Usage(2, 1))
 
-    threads = [threading.Thread(target=race, daemon=True) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT)
+    with restless_threads():
+        all_at_once(race, range(16))
 
     assert (outer.usage.total_tokens, outer.all_turns) == (16 * 200 * 3, 16 * 200)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
+from tests.support.copies import COPIES
 from understudy.budget import LIMITS, Budget
 from understudy.messages import Usage
 from understudy.prices import PARTS_PER_DOLLAR, Price, in_dollars
@@ -24,18 +23,6 @@ def make(name: str, value: Any) -> Budget:
 def priced(name: str, value: Any) -> Price:
     given: dict[str, Any] = {"input": 1.0, "output": 1.0, name: value}
     return Price(**given)
-
-
-def pickled(budget: Budget) -> Budget:
-    return cast(Budget, pickle.loads(pickle.dumps(budget)))
-
-
-def copied(budget: Budget) -> Budget:
-    return copy.copy(budget)
-
-
-def copied_deeply(budget: Budget) -> Budget:
-    return copy.deepcopy(budget)
 
 
 def test_without_a_word_nothing_is_limited() -> None:
@@ -88,7 +75,7 @@ def test_what_happens_to_the_mapping_of_prices_later_does_not_matter() -> None:
     assert budget.prices == {"a:b": Price(1, 2)}
 
 
-@pytest.mark.parametrize("way", [copied, copied_deeply, pickled])
+@pytest.mark.parametrize("way", COPIES)
 def test_a_budget_is_a_value(way: Callable[[Budget], Budget]) -> None:
     budget = Budget(total_tokens=5, cost_usd=0.5, prices={"a:b": Price(1, 2, 0.5, 1.5)})
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
-import pickle
 from collections.abc import Callable
 from typing import cast
 
 import pytest
 
+from tests.support.copies import COPIES
 from understudy import errors
 from understudy.errors import (
     ActorError,
@@ -49,19 +48,7 @@ def filled(cls: type[UnderstudyError]) -> UnderstudyError:
     return make("what happened", **given)
 
 
-def copied(error: UnderstudyError) -> object:
-    return copy.copy(error)
-
-
-def copied_deeply(error: UnderstudyError) -> object:
-    return copy.deepcopy(error)
-
-
-def pickled(error: UnderstudyError) -> object:
-    return pickle.loads(pickle.dumps(error))
-
-
-@pytest.mark.parametrize("way", [copied, copied_deeply, pickled])
+@pytest.mark.parametrize("way", COPIES)
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_an_error_survives_with_its_message_and_attributes(
     cls: type[UnderstudyError], way: Callable[[UnderstudyError], object]
@@ -162,7 +149,7 @@ def test_except_star_finds_what_several_errors_hold() -> None:
     assert [cast(SeveralErrors, each).path for each in found] == [("panel",)] * 2
 
 
-@pytest.mark.parametrize("way", [copied, copied_deeply, pickled])
+@pytest.mark.parametrize("way", COPIES)
 def test_what_several_errors_hold_survives_a_copy(way: Callable[[UnderstudyError], object]) -> None:
     again = way(several())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import cast
 
 import pytest
@@ -11,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import understudy as us
+from tests.hosts.forking import in_child
+from tests.support.together import all_at_once
 from understudy import memory as memories
 from understudy.memory import DEFAULT_CONVERSATIONS, DEFAULT_TURNS
 from understudy.messages import user_message
@@ -128,11 +129,6 @@ def test_numbers_are_whole(number: int) -> None:
         us.InMemoryMemory(max_conversations=number)
 
 
-@pytest.mark.parametrize("kind", [us.InMemoryMemory, us.WindowedMemory])
-def test_the_built_in_memories_are_memories(kind: type[us.InMemoryMemory]) -> None:
-    assert isinstance(kind(), us.Memory)
-
-
 @pytest.mark.parametrize("wrong", [us.InMemoryMemory, {}, "memory", object()])
 def test_an_agent_refuses_what_is_no_memory(wrong: us.Memory) -> None:
     with pytest.raises(TypeError, match=r"agent 'clerk': memory must have load\(\), append\(\) and clear\(\)"):
@@ -159,21 +155,14 @@ def test_a_child_that_was_forked_while_the_memory_was_in_use_can_use_it() -> Non
     memory = us.InMemoryMemory()
     memory.append(KEY, turn("before"), "")
     assert us.ActorSystem.__name__  # what renews locks in children is there once there can be runs
-    read, write = os.pipe()
-    with memories._lock:  # pyright: ignore[reportPrivateUsage]  (held by a thread that the child does not have)
-        child = os.fork()
-        if child == 0:
-            try:
-                thread = threading.Thread(target=lambda: os.write(write, texts(memory)[0].encode()), daemon=True)
-                thread.start()
-                thread.join(10.0)
-            finally:
-                os._exit(0)
-    os.close(write)
+    seen: list[str] = []
 
-    assert os.read(read, 100) == b"before"
-    os.close(read)
-    os.waitpid(child, 0)
+    def read() -> None:
+        all_at_once(lambda _: seen.extend(texts(memory)), [0])
+        assert seen == ["before"]
+
+    with memories._lock:  # pyright: ignore[reportPrivateUsage]  (held by a thread that the child does not have)
+        in_child(read)
 
 
 @pytest.mark.parametrize("wrong", ["c-42", None, ("ada", "c-42")])

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.together import all_at_once
 from understudy.errors import RunCancelled, RunTimedOut
 from understudy.scope import NO_RETRIES_LEFT, Scope, current_scope, enter_scope, leave_scope, scope_in
 
@@ -180,18 +181,17 @@ def test_callbacks_run_in_the_order_in_which_they_were_added() -> None:
     assert called == [0, 1, 2]
 
 
-def test_a_callback_that_fails_keeps_no_other_from_being_called() -> None:
+@pytest.mark.parametrize("failure", [LookupError("broken"), SystemExit("leaves")], ids=repr)
+def test_a_callback_that_fails_keeps_no_other_from_being_called(failure: BaseException) -> None:
     def fail() -> None:
-        raise LookupError("broken")
+        raise failure
 
     scope, called = Scope(None, Clock()), list[str]()
     scope.on_cancel(fail)
     scope.on_cancel(lambda: called.append("next"))
 
-    failures = scope.cancel()
-
+    assert scope.cancel() == [failure]
     assert called == ["next"]
-    assert [str(error) for error in failures] == ["broken"]
     assert scope.cancel() == []
 
 
@@ -213,33 +213,13 @@ def test_functions_of_users_are_handed_over_in_order_and_the_runtimes_are_called
     assert called == ["at once", "first", "second"]
 
 
-def test_a_function_that_leaves_with_an_exit_keeps_no_other_from_being_called() -> None:
-    scope, called = Scope(None, Clock()), list[str]()
-    scope.on_cancel(lambda: sys.exit("leaves"))
-    scope.on_cancel(lambda: called.append("next"))
-
-    assert [str(error) for error in scope.cancel()] == ["leaves"]
-    assert called == ["next"]
-
-
 def test_many_threads_may_cancel_and_a_callback_is_still_called_once() -> None:
     parent = Scope(None, Clock())
     child = Scope(None, Clock(), parent=parent)
     called: list[int] = []
     child.on_cancel(lambda: called.append(1))
-    start = threading.Barrier(8, timeout=10)
 
-    def work(scope: Scope) -> None:
-        start.wait()
-        scope.cancel()
-
-    threads = [
-        threading.Thread(target=work, args=(scope,), name="canceller", daemon=True) for scope in [parent, child] * 4
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
+    all_at_once(lambda scope: scope.cancel(), [parent, child] * 4)
 
     assert called == [1]
 
@@ -295,18 +275,11 @@ def test_an_error_that_takes_no_notes_is_refused_all_the_same() -> None:
 def test_threads_that_try_again_at_once_take_no_more_than_there_is() -> None:
     run = Scope(None, Clock(), retries=100)
     taken: list[bool] = []
-    start = threading.Barrier(8, timeout=10)
 
-    def work() -> None:
-        scope = Scope(None, Clock(), parent=run)
-        start.wait()
-        taken.extend([scope.take_retry() for _ in range(50)])
-
-    threads = [threading.Thread(target=work, name="retrier", daemon=True) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
+    all_at_once(
+        lambda scope: taken.extend([scope.take_retry() for _ in range(50)]),
+        [Scope(None, Clock(), parent=run) for _ in range(8)],
+    )
 
     assert (len(taken), sum(taken), run.retries_left) == (400, 100, 0)
 

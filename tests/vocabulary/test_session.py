@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-import threading
 from collections.abc import Callable
-from typing import cast
 
 import pytest
 
+from tests.support.copies import COPIES
+from tests.support.together import all_at_once
 from understudy.messages import JsonValue
 from understudy.session import SessionOverlay, SessionState
 
@@ -107,27 +105,16 @@ def test_several_changes_are_applied_at_once_and_removing_what_is_gone_is_no_err
 
 def test_many_threads_may_write_and_go_through_a_session() -> None:
     session = SessionState()
-    start = threading.Barrier(4, timeout=10)
-    failures: list[Exception] = []
 
     def work(name: str) -> None:
-        try:
-            start.wait()
-            for i in range(300):
-                session[f"{name}{i}"] = i
-                assert sum(1 for _ in session) > 0
-                if i % 3 == 0:
-                    del session[f"{name}{i}"]
-        except Exception as error:  # noqa: BLE001  # shown by the assertion below
-            failures.append(error)
+        for i in range(300):
+            session[f"{name}{i}"] = i
+            assert sum(1 for _ in session) > 0
+            if i % 3 == 0:
+                del session[f"{name}{i}"]
 
-    threads = [threading.Thread(target=work, args=(name,), name=f"writer-{name}", daemon=True) for name in "abcd"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    all_at_once(work, "abcd")
 
-    assert failures == []
     assert len(session) == 4 * 200
 
 
@@ -214,11 +201,7 @@ def test_a_view_may_change_while_someone_goes_through_it() -> None:
     assert view == {"aa": 0, "bb": 0, "cc": 0}
 
 
-def pickled(session: SessionState) -> SessionState:
-    return cast(SessionState, pickle.loads(pickle.dumps(session)))
-
-
-@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy, pickled])
+@pytest.mark.parametrize("made", COPIES)
 def test_a_copy_of_a_session_has_values_of_its_own(made: Callable[[SessionState], SessionState]) -> None:
     session = SessionState({"customer": "ada"})
 

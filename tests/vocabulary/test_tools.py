@@ -71,11 +71,8 @@ BANK = Bank("north")
 # --- calling
 
 
-def test_calling_a_tool_calls_the_function() -> None:
+def test_a_tool_is_called_as_its_function_and_looks_like_it() -> None:
     assert on_shelf("A-113", shop="x") == 6
-
-
-def test_a_tool_looks_like_its_function() -> None:
     assert on_shelf.name == "on_shelf"
     assert on_shelf.__doc__ == "Count the units of a product on the shelf."
     assert list(inspect.signature(on_shelf).parameters) == ["sku", "shop"]
@@ -159,10 +156,6 @@ def test_a_method_without_its_instance_is_refused() -> None:
         us.Agent("clerk", model="rehearsal", tools=[Bank.refund])
     with pytest.raises(TypeError, match="tool 'plain' is a method"):
         us.Agent("clerk", model="rehearsal", tools=[Bank.plain])
-
-
-def test_a_method_may_be_called_through_the_class() -> None:
-    assert Bank.refund(BANK, 7) == "north pays 7"
 
 
 def test_a_class_method_is_a_tool_of_its_class() -> None:
@@ -389,30 +382,6 @@ def test_a_partial_can_still_be_pickled_when_a_tool_was_made_of_it() -> None:
     assert [each(sku="A-113") for each in copies] == ["main A-113 3"] * 2
 
 
-@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
-def test_a_timeout_must_be_above_zero(timeout: float) -> None:
-    with pytest.raises(ValueError, match="tool 'take': timeout must be above 0 seconds"):
-        us.tool(name="take", timeout=timeout)(lambda: None)
-
-
-def test_retries_must_not_be_negative() -> None:
-    with pytest.raises(ValueError, match="tool 'take': retries must be at least 0, got -1"):
-        us.tool(name="take", retries=-1)(lambda: None)
-
-
-@pytest.mark.parametrize(
-    ("mistake", "words"),
-    [
-        ({"timeout": "10"}, "timeout must be a number of seconds, or None for no limit; got '10'"),
-        ({"retries": "2"}, "retries must be a whole number, got '2'"),
-        ({"approval": "yes"}, "approval must be True, False or a function of the call and its run, got 'yes'"),
-    ],
-)
-def test_an_option_of_the_wrong_type_is_named(mistake: dict[str, Any], words: str) -> None:
-    with pytest.raises(TypeError, match=f"tool 'take': {words}"):
-        us.tool(name="take", **mistake)(lambda: None)
-
-
 def test_what_cannot_be_called_is_no_tool() -> None:
     with pytest.raises(TypeError, match="a tool is made from a function, got 3"):
         as_tool(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake is the point
@@ -524,6 +493,13 @@ def test_a_function_of_a_module_that_was_never_imported_is_refused_when_an_agent
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
+        ({"timeout": 0}, ValueError, "timeout must be above 0 seconds"),
+        ({"timeout": -1}, ValueError, "timeout must be above 0 seconds"),
+        ({"timeout": float("nan")}, ValueError, "timeout must be above 0 seconds"),
+        ({"timeout": "10"}, TypeError, "timeout must be a number of seconds, or None for no limit; got '10'"),
+        ({"retries": -1}, ValueError, "retries must be at least 0, got -1"),
+        ({"retries": "2"}, TypeError, "retries must be a whole number, got '2'"),
+        ({"approval": "yes"}, TypeError, "approval must be True, False or a function of the call and its run"),
         ({"isolation": "fiber"}, ValueError, "isolation must be one of 'thread', 'process', 'caller', got 'fiber'"),
         ({"isolation": None}, ValueError, "isolation must be one of"),
         ({"memory_limit": 2**30}, ValueError, "memory_limit needs isolation='process'"),
@@ -532,7 +508,7 @@ def test_a_function_of_a_module_that_was_never_imported_is_refused_when_an_agent
         ({"memory_limit": True, "isolation": "process"}, TypeError, "whole number of bytes"),
     ],
 )
-def test_options_of_isolation_are_checked(options: Any, error: type[Exception], words: str) -> None:
+def test_options_are_checked(options: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=f"tool 'top_level': .*{words}"):
         us.tool(**options)(top_level)
 

@@ -156,7 +156,6 @@ MISTAKES: list[Any] = [
         "toolset Elsewhere cannot be made so: missing a required argument: 'place'",
     ),
     ([cast(Any, partial)(Elsewhere, "here", "there")], TypeError, "cannot be made so: too many positional"),
-    ([Shelf.count], TypeError, "tool 'count' is a method"),
 ]
 
 
