@@ -88,6 +88,8 @@ def test_an_agent_and_an_actor_cannot_have_one_name(system: us.ActorSystem) -> N
 
     with pytest.raises(ValueError, match="has an actor 'clerk' already"):
         system.spawn(sick(0))
+    with pytest.raises(ValueError, match="has an actor 'clerk' already"):
+        system.spawn(us.Agent("lead", model=ScriptedModel([]), sub_agents=[sick(0)]))
     with pytest.raises(ValueError, match="would have two actors 'clerk'"):
         system.spawn(us.Supervisor("desk", [sick(0)]))
     with pytest.raises(KeyError, match="no agent 'clerk'; it has: none"):
@@ -164,11 +166,12 @@ def test_the_tree_shows_the_runs_of_an_agent_wherever_it_stands(system: us.Actor
     system.spawn(us.Supervisor("desk", [agent])) if grouped else system.spawn(agent)
     handle = system.ref("clerk").submit("hi")
     assert entered.wait(WAIT)
-    lines = system.tree().splitlines()
+    lines, health = system.tree().splitlines(), system.health()
     gate.set()
     handle.result(WAIT)
 
     assert lines[2] == f"    {handle.run_id}: waiting for the model, turn 1"
+    assert [run.run_id for run in health.runs] == [handle.run_id]
 
 
 def test_who_is_refused_in_a_group_is_told_of_by_its_address(system: us.ActorSystem) -> None:
@@ -473,20 +476,19 @@ def test_what_a_driver_fails_of_that_was_taken_over_does_not_fail_its_agent(syst
 # --- errors after which an agent wants to be restarted
 
 
-def test_an_error_of_the_model_that_is_named_restarts_the_agent_and_is_asked_again(system: us.ActorSystem) -> None:
-    model = Renewed(us.ProviderError("the line is dead"), says("ok"))
-    ref = system.spawn(us.Agent("clerk", model=model, restart_on=[us.ProviderError]))
+@pytest.mark.parametrize(
+    ("error", "named"),
+    [(us.ProviderError("the line is dead"), us.ProviderError), (ConnectionResetError("gone"), ConnectionError)],
+    ids=["of a client", "of a model object, by what it raised"],
+)
+def test_an_error_of_the_model_that_is_named_restarts_the_agent_and_is_asked_again(
+    system: us.ActorSystem, error: Exception, named: type[Exception]
+) -> None:
+    model = Renewed(error, says("ok"))
+    ref = system.spawn(us.Agent("clerk", model=model, restart_on=[named]))
 
     assert finished(ref.run("hi")).text == "ok"
     assert (model.renewals, figures(system, "shop/clerk").restarts) == (1, 1)
-
-
-def test_an_error_of_a_model_object_is_named_by_what_it_raised(system: us.ActorSystem) -> None:
-    model = Renewed(ConnectionResetError("gone"), says("ok"))
-    ref = system.spawn(us.Agent("clerk", model=model, restart_on=[ConnectionError]))
-
-    assert finished(ref.run("hi")).text == "ok"
-    assert model.renewals == 1
 
 
 def test_an_error_that_keeps_coming_makes_the_run_poison(system: us.ActorSystem) -> None:
@@ -622,10 +624,3 @@ def test_nor_may_it_have_the_id_of_what_is_spawned_with_it(system: us.ActorSyste
         system.spawn(us.Supervisor("desk", [lead, beside]))
     with pytest.raises(KeyError):
         system.ref("lead")
-
-
-def test_an_actor_and_a_sub_agent_cannot_have_one_name(system: us.ActorSystem) -> None:
-    system.spawn(us.Actor, name="writer")
-
-    with pytest.raises(ValueError, match="has an actor 'writer' already"):
-        system.spawn(with_sub_agents(named("writer")))

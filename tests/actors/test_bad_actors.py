@@ -8,37 +8,14 @@ import threading
 import pytest
 
 import understudy as us
+from tests.support.players import Player
 from tests.support.scripts import WAIT, eventually
-
-
-class Echo(us.Actor[object]):
-    """Raises what it is sent, if that can be raised; else replies with it."""
-
-    def on_receive(self, message: object) -> object:
-        if isinstance(message, BaseException):
-            raise message
-        return message
-
-
-def test_a_factory_that_raises_burns_the_budget_and_its_error_is_the_cause(system: us.ActorSystem) -> None:
-    made: list[int] = []
-
-    def broken() -> Echo:
-        made.append(1)
-        raise ConnectionError("no database")
-
-    ref = system.spawn(broken, name="a", strategy=us.OneForOne(max_restarts=2))
-
-    with pytest.raises(us.AgentDown, match="no database") as caught:
-        ref.ask("hello", timeout=WAIT)
-    assert isinstance(caught.value.__cause__, ConnectionError)
-    assert len(made) == 3
 
 
 def test_an_on_stop_that_raises_is_logged_and_the_actor_has_stopped(
     system: us.ActorSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Clumsy(Echo):
+    class Clumsy(Player):
         def on_stop(self) -> None:
             raise LookupError("nothing to close")
 
@@ -54,7 +31,7 @@ def test_an_on_stop_that_raises_is_logged_and_the_actor_has_stopped(
 def test_a_second_stop_changes_nothing(system: us.ActorSystem) -> None:
     stops: list[int] = []
 
-    class Counted(Echo):
+    class Counted(Player):
         def on_stop(self) -> None:
             stops.append(1)
 
@@ -108,7 +85,7 @@ def test_a_decider_that_raises_escalates(system: us.ActorSystem, caplog: pytest.
     def decide(error: BaseException) -> us.Directive:
         raise ZeroDivisionError("in the decider")
 
-    ref = system.spawn(Echo, name="a", strategy=us.OneForOne(decider=decide))
+    ref = system.spawn(Player, name="a", strategy=us.OneForOne(decider=decide))
 
     with caplog.at_level(logging.ERROR, "understudy"), pytest.raises(us.AgentCrashed):
         ref.ask(LookupError("the first one"), timeout=WAIT)
@@ -117,16 +94,6 @@ def test_a_decider_that_raises_escalates(system: us.ActorSystem, caplog: pytest.
     with pytest.raises(us.AgentDown, match="the first one"):
         ref.ask("hello", timeout=WAIT)
     assert "its decider failed" in caplog.text
-
-
-def test_a_message_to_a_stopped_actor(system: us.ActorSystem) -> None:
-    ref = system.spawn(Echo, name="a")
-    assert ref.stop(WAIT)
-
-    ref.tell("lost")
-    with pytest.raises(us.AgentDown, match="shop/a has stopped"):
-        ref.ask("lost", timeout=WAIT)
-    assert isinstance(ref.ask_future("lost").exception(WAIT), us.AgentDown)
 
 
 # --- async def, of which a call runs nothing
@@ -151,7 +118,7 @@ def test_an_actor_with_a_method_that_is_async_is_refused(method: str, system: us
 
 
 def test_what_is_called_later_must_be_no_coroutine_function(system: us.ActorSystem) -> None:
-    ref = system.spawn(Echo, name="a")
+    ref = system.spawn(Player, name="a")
     asked = ref.ask_future("hello")
     handle = us.Agent("clerk", model=us.FunctionModel(lambda _: us.ModelTurn((us.TextPart("ok"),)))).submit(
         "go", system=system

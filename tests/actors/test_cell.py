@@ -32,13 +32,6 @@ class Counter:
         return self.count
 
 
-def test_an_ask_brings_the_reply() -> None:
-    reply = Cell("counter", Counter).ask("x")
-
-    assert reply.wait(WAIT)
-    assert reply.get() == 1
-
-
 def test_messages_are_handled_in_order_and_one_at_a_time() -> None:
     cell = Cell("counter", Counter)
 
@@ -82,16 +75,6 @@ def test_a_failure_reaches_the_asker_with_its_cause_and_the_next_message_meets_a
     assert error.__cause__ is cause
     assert after.get() == 1
     assert cell.epoch == 1
-
-
-def test_a_failure_in_one_actor_leaves_another_alone() -> None:
-    healthy, sick = Cell("healthy", Counter), Cell("sick", Counter)
-
-    sick.tell(SystemExit(1))
-    reply = healthy.ask("x")
-
-    assert reply.wait(WAIT)
-    assert reply.get() == 1
 
 
 def test_a_tell_that_fails_says_so_to_its_sender_if_it_asked_to_hear_of_it() -> None:

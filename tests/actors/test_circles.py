@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,11 +16,7 @@ from understudy.actors.waiting import graph
 from understudy.ancestry import MAX_DEPTH
 from understudy.testing import FunctionModel, calls, says
 
-
-@pytest.fixture(autouse=True)
-def nothing_waits_afterwards() -> Iterator[None]:
-    yield
-    eventually(lambda: len(graph) == 0, "no wait was left in the graph")
+pytestmark = pytest.mark.usefixtures("empty_graph")
 
 
 def using_its_tools(request: us.ModelRequest) -> us.ModelTurn:
@@ -175,13 +171,6 @@ def test_the_object_decides_and_not_the_id() -> None:
     outer = make("same", acting("delegate", lambda: text(inner.run("go"))))
 
     assert text(outer.run("go")) == "hello"
-
-
-def test_an_agent_may_run_many_times_in_a_row_inside_of_one_tool() -> None:
-    inner = make("inner")
-    outer = make("outer", acting("delegate", lambda: text(inner.run("one")) + text(inner.run("two"))))
-
-    assert text(outer.run("go")) == "hellohello"
 
 
 def test_two_ways_to_one_agent_are_no_circle() -> None:

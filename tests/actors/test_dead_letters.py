@@ -12,19 +12,11 @@ import pytest
 
 import understudy as us
 from tests.support.paths import ROOT
+from tests.support.players import Player
 from tests.support.scripts import WAIT, eventually, scripted
 from tests.support.threads import idle, no_threads
 from understudy.actors.deadletters import KEPT, LOGGED, QUIET, DeadLetters, type_name
 from understudy.testing import calls, says
-
-
-class Player(us.Actor[object]):
-    """Raises an exception it is sent, and calls what can be called."""
-
-    def on_receive(self, message: object) -> object:
-        if isinstance(message, BaseException):
-            raise message
-        return message() if callable(message) else message
 
 
 class Held:

@@ -9,16 +9,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import understudy as us
+from tests.support.players import Player
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.directory import Directory
 from understudy.actors.eventstream import EventStream
 from understudy.orchestration.supervisors import Child
 from understudy.testing import ScriptedModel, says
-
-
-class Player(us.Actor[object]):
-    def on_receive(self, message: object) -> object:
-        return message
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import signal
-import sqlite3
 import sys
 import threading
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually, results_of, scripted
+from tests.support.scripts import WAIT, contents_of, eventually, results_of, scripted
 from understudy.actors.errands import Deadlines
 from understudy.errors import CircularAgentCall, RunCancelled, RunTimedOut
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -27,27 +26,13 @@ def thread() -> int:
     return threading.get_ident()
 
 
-def contents(outcome: us.Outcome) -> list[str]:
-    return [result.content for result in results_of(outcome)]
-
-
 # --- where calls run
 
 
 def test_a_call_runs_on_the_thread_that_called_run() -> None:
     outcome = scripted(calls("thread"), says("ok"), tools=[thread]).run("go")
 
-    assert contents(outcome) == [str(threading.get_ident())]
-
-
-def test_a_connection_that_belongs_to_its_thread_can_be_used() -> None:
-    connection = sqlite3.connect(":memory:")
-
-    @us.tool(isolation="caller")
-    def count(table: str) -> int:
-        return len(connection.execute("select 1 where ? = 'orders'", (table,)).fetchall())
-
-    assert contents(scripted(calls("count", table="orders"), says("ok"), tools=[count]).run("go")) == ["1"]
+    assert contents_of(outcome) == [str(threading.get_ident())]
 
 
 def test_each_of_many_threads_runs_its_own_calls() -> None:
@@ -59,7 +44,7 @@ def test_each_of_many_threads_runs_its_own_calls() -> None:
     own: list[bool] = []
 
     def run() -> None:
-        own.append(contents(agent.run("go")) == [str(threading.get_ident())] * 2)
+        own.append(contents_of(agent.run("go")) == [str(threading.get_ident())] * 2)
 
     threads = [threading.Thread(target=run, daemon=True) for _ in range(8)]
     for each in threads:
@@ -82,7 +67,7 @@ def test_calls_of_one_turn_run_one_after_another_in_call_order() -> None:
     turn = calls("step", name="a") + calls("step", name="b") + calls("step", name="c")
     outcome = scripted(turn, says("ok"), tools=[step]).run("go")
 
-    assert contents(outcome) == ["a", "b", "c"]
+    assert contents_of(outcome) == ["a", "b", "c"]
     assert log == ["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]
 
 
@@ -99,7 +84,7 @@ def test_calls_on_other_threads_run_meanwhile() -> None:
         both.wait(WAIT)
         return threading.get_ident()
 
-    one, other = contents(scripted(calls("there") + calls("here"), says("ok"), tools=[here, there]).run("go"))
+    one, other = contents_of(scripted(calls("there") + calls("here"), says("ok"), tools=[here, there]).run("go"))
 
     assert other == str(threading.get_ident()) != one
 
@@ -113,7 +98,7 @@ def test_context_variables_are_the_callers_own() -> None:
 
     def run() -> tuple[list[str], str]:
         word.set("caller")
-        return contents(scripted(calls("swap"), says("ok"), tools=[swap]).run("go")), word.get()
+        return contents_of(scripted(calls("swap"), says("ok"), tools=[swap]).run("go")), word.get()
 
     assert contextvars.copy_context().run(run) == (["caller"], "tool")
 
@@ -128,7 +113,7 @@ def test_a_call_sees_its_run_and_the_caller_is_outside_of_it_again() -> None:
     session = us.SessionState()
     outcome = scripted(calls("look", key="k"), says("ok"), tools=[look]).run("go", session=session)
 
-    assert contents(outcome) == [outcome.run_id]
+    assert contents_of(outcome) == [outcome.run_id]
     assert session.snapshot() == {"k": "seen"}
     assert us.current_scope() is None
 
@@ -139,7 +124,7 @@ def test_an_async_tool_runs_in_a_loop_on_that_thread() -> None:
         await asyncio.sleep(0)
         return threading.get_ident()
 
-    assert contents(scripted(calls("look"), says("ok"), tools=[look]).run("go")) == [str(threading.get_ident())]
+    assert contents_of(scripted(calls("look"), says("ok"), tools=[look]).run("go")) == [str(threading.get_ident())]
 
 
 def test_a_tool_that_raises_is_tried_again_and_fails_as_any_tool() -> None:
@@ -152,7 +137,7 @@ def test_a_tool_that_raises_is_tried_again_and_fails_as_any_tool() -> None:
 
     outcome = scripted(calls("flaky"), says("ok"), tools=[flaky]).run("go")
 
-    assert contents(outcome) == ["flaky failed: ConnectionError: busy 2"]
+    assert contents_of(outcome) == ["flaky failed: ConnectionError: busy 2"]
 
 
 def test_after_an_approval_the_calls_run_on_the_thread_that_resumes() -> None:
@@ -166,7 +151,7 @@ def test_after_an_approval_the_calls_run_on_the_thread_that_resumes() -> None:
     done: list[tuple[list[str], int]] = []
 
     def resume() -> None:
-        done.append((contents(agent.resume(paused.token, us.Approve())), threading.get_ident()))
+        done.append((contents_of(agent.resume(paused.token, us.Approve())), threading.get_ident()))
 
     other = threading.Thread(target=resume, daemon=True)
     other.start()
@@ -196,11 +181,11 @@ def test_a_run_inside_such_a_call_has_its_calls_on_the_same_thread() -> None:
 
     @us.tool(isolation="caller")
     def delegate() -> list[str]:
-        return contents(inner.run("go"))
+        return contents_of(inner.run("go"))
 
     outcome = scripted(calls("delegate"), calls("thread"), says("ok"), tools=[delegate, thread]).run("go")
 
-    assert contents(outcome) == [f'["{threading.get_ident()}"]', str(threading.get_ident())]
+    assert contents_of(outcome) == [f'["{threading.get_ident()}"]', str(threading.get_ident())]
 
 
 def test_a_run_inside_a_call_on_another_thread_has_its_calls_there() -> None:
@@ -210,11 +195,11 @@ def test_a_run_inside_a_call_on_another_thread_has_its_calls_there() -> None:
     @us.tool
     def delegate() -> list[str]:
         seen.append(threading.get_ident())
-        return contents(inner.run("go"))
+        return contents_of(inner.run("go"))
 
     outcome = scripted(calls("delegate"), says("ok"), tools=[delegate]).run("go")
 
-    assert contents(outcome) == [f'["{seen[0]}"]']
+    assert contents_of(outcome) == [f'["{seen[0]}"]']
     assert seen != [threading.get_ident()]
 
 
@@ -233,7 +218,7 @@ def test_a_run_inside_such_a_call_uses_its_system_and_may_not_wait_for_itself() 
         agents.append(scripted(calls("again"), says("ok"), tools=[again]))
         outcome = agents[0].run("go", system=system)
 
-    assert contents(outcome) == ["refused"]
+    assert contents_of(outcome) == ["refused"]
     assert ids[0].startswith("own-")
 
 
@@ -301,7 +286,7 @@ def test_a_call_that_timed_out_and_succeeds_after_all_is_not_made_again() -> Non
 
     outcome = scripted(calls("slow"), says("ok"), tools=[slow]).run("go")
 
-    assert (contents(outcome), len(scopes)) == (["attempt 1"], 1)
+    assert (contents_of(outcome), len(scopes)) == (["attempt 1"], 1)
 
 
 def test_a_call_that_timed_out_and_fails_of_it_is_made_again_if_its_tool_is_idempotent() -> None:
@@ -317,7 +302,7 @@ def test_a_call_that_timed_out_and_fails_of_it_is_made_again_if_its_tool_is_idem
 
     outcome = scripted(calls("slow"), says("ok"), tools=[slow]).run("go")
 
-    assert contents(outcome) == ["attempt 2"]
+    assert contents_of(outcome) == ["attempt 2"]
 
 
 def test_a_deadline_ends_the_run_and_tells_the_call() -> None:

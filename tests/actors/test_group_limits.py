@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT
+from tests.support.scripts import WAIT, incomplete, needs_input
+from tests.support.tools import look
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
-
-
-@pytest.fixture(params=["memory", "store"])
-def another(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], us.ActorSystem]]:
-    """Return what gives the system in which a run goes on: the same one, or each time another with the same store."""
-    made: list[us.ActorSystem] = []
-
-    def system() -> us.ActorSystem:
-        if request.param == "store" or not made:
-            store = f"sqlite:///{tmp_path}/runs.db" if request.param == "store" else None
-            made.append(us.ActorSystem("shop", store=store))
-        return made[-1]
-
-    yield system
-    for each in reversed(made):
-        each.stop(WAIT)
-
-
-def look() -> str:
-    return "seen"
 
 
 class Looker:
@@ -42,7 +22,7 @@ class Looker:
         def answer(request: us.ModelRequest) -> us.ModelTurn:
             self.turns += 1
             seen = sum(1 for message in request.messages for _ in message.tool_results)
-            return calls("look") if seen < looks else says(f"{id} looked {seen} times")
+            return calls("look", word="x") if seen < looks else says(f"{id} looked {seen} times")
 
         self.agent = us.Agent(
             id, model=FunctionModel(answer), tools=[look], max_iterations=max_iterations, budget=budget
@@ -60,11 +40,6 @@ def limit(runner: us.Runner[object], system: us.ActorSystem, budget: us.Budget |
         runner.run("x", budget=budget, system=system)
     assert caught.value.token
     return caught.value
-
-
-def incomplete(outcome: us.Outcome[object]) -> us.Incomplete:
-    assert isinstance(outcome, us.Incomplete), outcome
-    return outcome
 
 
 def test_a_sequence_goes_on_inside_of_the_step_that_reached_a_limit(another: Callable[[], us.ActorSystem]) -> None:
@@ -148,8 +123,7 @@ def test_people_are_asked_before_a_limit_is_raised(another: Callable[[], us.Acto
     asks = us.Agent("asks", model=ScriptedModel([says("__ask_user__: Which?"), says("asked")]))
     group = us.ParallelAgent("p", [Looker("a").agent, asks])
 
-    waiting = group.run("x", system=another())
-    assert isinstance(waiting, us.NeedsInput)
+    waiting = needs_input(group.run("x", system=another()))
     with pytest.raises(us.MaxIterationsExceeded) as caught:
         group.resume(waiting.token, "This", system=another())
     outcome = group.resume(caught.value.token, max_iterations=2, system=another())
@@ -231,7 +205,7 @@ def test_of_a_task_with_items_those_that_are_done_stay_so(another: Callable[[], 
         item = request.messages[0].text
         looked.append(item)
         seen = sum(1 for message in request.messages for _ in message.tool_results)
-        return calls("look") if item == "b" and seen < 2 else says(f"{item}{seen}")
+        return calls("look", word="x") if item == "b" and seen < 2 else says(f"{item}{seen}")
 
     agent = us.Agent("each", model=FunctionModel(answer), tools=[look], max_iterations=1)
     flow = us.Workflow("w", [us.Task("t", agent, prompt="${item}", for_each="${items}")], max_parallel=1)
@@ -254,7 +228,7 @@ def test_all_items_of_a_task_that_stand_at_a_limit_go_on_together(another: Calla
         if item != "a":
             assert first_is_at_its_limit.wait(WAIT)
         looked.append(item)
-        return calls("look") if seen < 2 else says(f"{item}{seen}")
+        return calls("look", word="x") if seen < 2 else says(f"{item}{seen}")
 
     agent = us.Agent("each", model=FunctionModel(answer), tools=[look], max_iterations=1)
     flow = us.Workflow("w", [us.Task("t", agent, prompt="${item}", for_each="${items}")])
@@ -273,13 +247,16 @@ def test_an_item_that_asks_is_answered_before_another_one_goes_on_at_its_limit(
         item, last = request.messages[0].text, request.messages[-1]
         if item == "asks":
             return says("__ask_user__: Which?" if len(request.messages) == 1 else f"took {last.text}")
-        return calls("look") if sum(1 for message in request.messages for _ in message.tool_results) < 2 else says("ok")
+        return (
+            calls("look", word="x")
+            if sum(1 for message in request.messages for _ in message.tool_results) < 2
+            else says("ok")
+        )
 
     agent = us.Agent("each", model=FunctionModel(answer), tools=[look], max_iterations=1)
     flow = us.Workflow("w", [us.Task("t", agent, prompt="${item}", for_each="${items}")])
 
-    paused = flow.run(parameters={"items": ["looks", "asks"]}, system=another())
-    assert isinstance(paused, us.NeedsInput)
+    paused = needs_input(flow.run(parameters={"items": ["looks", "asks"]}, system=another()))
     stopped = incomplete(flow.resume(paused.token, "this", system=another()))
     outcome = flow.resume(stopped.token, max_iterations=2, system=another())
 

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT
+from tests.support.scripts import echo, finished, needs_approval, needs_input
+from tests.support.tools import pay
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 ASKS = "__ask_user__: "
-
-
-@pytest.fixture(params=["memory", "store"])
-def another(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], us.ActorSystem]]:
-    """Return what gives the system in which a run goes on: the same one, or each time another with the same store."""
-    made: list[us.ActorSystem] = []
-
-    def system() -> us.ActorSystem:
-        if request.param == "store" or not made:
-            store = f"sqlite:///{tmp_path}/runs.db" if request.param == "store" else None
-            made.append(us.ActorSystem("shop", store=store))
-        return made[-1]
-
-    yield system
-    for each in reversed(made):
-        each.stop(WAIT)
 
 
 def asker(id: str) -> us.Agent:
@@ -42,22 +27,13 @@ def asker(id: str) -> us.Agent:
     return us.Agent(id, model=FunctionModel(answer))
 
 
-def echo(id: str) -> us.Agent:
-    return us.Agent(id, model=FunctionModel(lambda request: says(f"{id}({request.messages[-1].text})")))
-
-
-def paused(outcome: us.Outcome[object]) -> us.NeedsInput:
-    assert isinstance(outcome, us.NeedsInput), outcome
-    return outcome
-
-
 def test_a_sequence_goes_on_inside_of_the_step_that_paused_and_then_with_the_others(
     another: Callable[[], us.ActorSystem],
 ) -> None:
     before = ScriptedModel([says("first")])
     group = us.SequentialAgent("s", [us.Agent("a", model=before), asker("b"), echo("c")], pass_output=True)
 
-    outcome = paused(group.run("x", system=another()))
+    outcome = needs_input(group.run("x", system=another()))
     ended = group.resume(outcome.token, "Ada", system=another())
 
     assert (outcome.question, outcome.agent_id, outcome.pauses[0].path) == ("b?", "s", ("s", "b"))
@@ -71,7 +47,7 @@ def test_the_others_finish_when_a_child_of_a_parallel_group_pauses_and_do_not_ru
     other = ScriptedModel([says("done")])
     group = us.ParallelAgent("p", [asker("a"), us.Agent("b", model=other)])
 
-    outcome = paused(group.run("x", system=another()))
+    outcome = needs_input(group.run("x", system=another()))
     ended = group.resume(outcome.token, "Ada", system=another())
 
     assert len(other.requests) == 1
@@ -84,10 +60,10 @@ def test_two_that_wait_are_answered_one_after_the_other_in_either_order(
 ) -> None:
     twice = asker("a")
     group = us.ParallelAgent("p", [twice, twice])
-    outcome = paused(group.run("x", system=another()))
+    outcome = needs_input(group.run("x", system=another()))
     ids = [pause.id for pause in outcome.pauses]
 
-    again = paused(group.resume(outcome.token, {ids[first]: f"answer {first}"}, system=another()))
+    again = needs_input(group.resume(outcome.token, {ids[first]: f"answer {first}"}, system=another()))
     left = [pause.id for pause in again.pauses]
     ended = group.resume(again.token, f"answer {1 - first}", system=another())
 
@@ -96,17 +72,11 @@ def test_two_that_wait_are_answered_one_after_the_other_in_either_order(
     assert ended.combined_text == '["a: answer 0", "a: answer 1"]'
 
 
-def test_a_pause_is_no_success_for_first(system: us.ActorSystem) -> None:
-    group = us.ParallelAgent("p", [asker("a"), echo("b")], merge="first", max_parallel=1)
-
-    assert group.run("x", system=system).text == "b(x)"
-
-
 def test_first_pauses_when_nothing_runs_that_may_succeed(another: Callable[[], us.ActorSystem]) -> None:
     bad = us.Agent("bad", model=ScriptedModel([us.BadReply("no")]))
     group = us.ParallelAgent("p", [bad, asker("a")], merge="first")
 
-    outcome = paused(group.run("x", system=another()))
+    outcome = needs_input(group.run("x", system=another()))
 
     assert group.resume(outcome.token, "Ada", system=another()).text == "a: Ada"
 
@@ -118,7 +88,7 @@ def test_a_pause_three_levels_deep_goes_on_there(another: Callable[[], us.ActorS
     panel = us.ParallelAgent("panel", [flow, echo("b")])
     group = us.SequentialAgent("s", [panel, echo("c")], pass_output="combined")
 
-    outcome = paused(group.run("x", system=another()))
+    outcome = needs_input(group.run("x", system=another()))
     ended = group.resume(outcome.token, "Ada", system=another())
 
     assert outcome.pauses[0].path == ("s", "panel", "w", "deep")
@@ -133,43 +103,11 @@ def test_a_group_that_is_a_sub_agent_pauses_its_caller(another: Callable[[], us.
 
     lead = us.Agent("lead", model=FunctionModel(lead_says), sub_agents=[panel])
 
-    outcome = paused(lead.run("x", system=another()))
+    outcome = needs_input(lead.run("x", system=another()))
     ended = lead.resume(outcome.token, "Ada", system=another())
 
     assert outcome.pauses[0].path == ("lead", "panel", "two", "deep")
     assert [result.content for result in ended.messages[2].tool_results] == ["b(tides)"]
-
-
-def test_a_child_with_a_sub_agent_that_waits_for_approval_runs_the_call_when_it_is_given(
-    another: Callable[[], us.ActorSystem],
-) -> None:
-    refunds: list[int] = []
-
-    @us.tool(approval=True)
-    def refund(cents: int) -> str:
-        """Pay back."""
-        refunds.append(cents)
-        return "paid"
-
-    def pay(request: us.ModelRequest) -> us.ModelTurn:
-        return calls("refund", cents=7) if len(request.messages) == 1 else says("refunded")
-
-    def hand_over(request: us.ModelRequest) -> us.ModelTurn:
-        return calls("cashier", input="pay") if len(request.messages) == 1 else says("ok")
-
-    cashier = us.Agent("cashier", model=FunctionModel(pay), tools=[refund])
-    lead = us.Agent("lead", model=FunctionModel(hand_over), sub_agents=[cashier])
-    group = us.SequentialAgent("s", [us.ParallelAgent("p", [lead, echo("b")])])
-
-    outcome = group.run("x", system=another())
-    assert isinstance(outcome, us.NeedsApproval)
-    assert refunds == []
-    ended = group.resume(outcome.token, us.Approve(), system=another())
-
-    assert [call.name for call in outcome.calls] == ["refund"]
-    assert outcome.pauses[0].path == ("s", "p", "lead", "cashier")
-    assert refunds == [7]
-    assert ended.combined_text == '["ok", "b(x)"]'
 
 
 def test_what_the_session_of_a_paused_child_has_comes_through(another: Callable[[], us.ActorSystem]) -> None:
@@ -190,7 +128,7 @@ def test_what_the_session_of_a_paused_child_has_comes_through(another: Callable[
     session = us.SessionState({"old": "0"})
     group = us.SequentialAgent("s", [writes("one", asks=False), us.ParallelAgent("p", [writes("two", asks=True)])])
 
-    outcome = paused(group.run("go", session=session, system=another()))
+    outcome = needs_input(group.run("go", session=session, system=another()))
     assert dict(session) == dict(outcome.session) == {"old": "0", "x": "one"}
     ended = group.resume(outcome.token, "Ada", system=another())
 
@@ -199,8 +137,9 @@ def test_what_the_session_of_a_paused_child_has_comes_through(another: Callable[
 
 def test_tokens_of_groups_work_once_and_answers_are_checked(system: us.ActorSystem) -> None:
     group = us.ParallelAgent("p", [asker("a"), asker("b")])
-    outcome = paused(group.run("x", system=system))
+    outcome = needs_input(group.run("x", system=system))
 
+    assert system.in_flight == 0
     with pytest.raises(TypeError, match="got a text, and 2 questions were asked"):
         group.resume(outcome.token, "Ada", system=system)
     with pytest.raises(ValueError, match="max_turns"):
@@ -218,7 +157,7 @@ def test_a_stored_group_is_held_to_its_definition(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
     group = us.SequentialAgent("s", [asker("a"), echo("b")])
     with us.ActorSystem("shop", store=store) as system:
-        outcome = paused(group.run("x", system=system))
+        outcome = needs_input(group.run("x", system=system))
         changed = us.SequentialAgent("s", [asker("a"), echo("c")], pass_output=True)
 
         with pytest.raises(us.SpecChanged):
@@ -237,21 +176,12 @@ def test_usage_counts_from_the_beginning_of_the_run(another: Callable[[], us.Act
 
     group = us.SequentialAgent("s", [us.Agent(id, model=FunctionModel(answer)) for id in ("a", "b")])
 
-    first = paused(group.run("x", system=another()))
-    second = paused(group.resume(first.token, "Ada", system=another()))
+    first = needs_input(group.run("x", system=another()))
+    second = needs_input(group.resume(first.token, "Ada", system=another()))
     ended = group.resume(second.token, "Ada", system=another())
 
     assert [each.usage.input_tokens for each in (first, second, ended)] == [10, 30, 40]
     assert [each.turns for each in (first, second, ended)] == [1, 3, 4]
-
-
-def test_a_paused_group_holds_nothing_and_can_be_cancelled_when_it_goes_on(system: us.ActorSystem) -> None:
-    group = us.ParallelAgent("p", [asker("a"), echo("b")])
-
-    outcome = paused(group.run("x", system=system))
-
-    assert system.in_flight == 0
-    assert group.resume(outcome.token, "Ada", system=system).combined_text == '["a: Ada", "b(x)"]'
 
 
 # --- what was too long for models to read
@@ -284,7 +214,7 @@ def test_a_group_that_pauses_keeps_what_its_children_found_and_adds_what_the_oth
     late = teller("late", calls("report"), says(f"{ASKS}Which?"), says("late"))
     group = us.ParallelAgent("p", [teller("early", calls("report"), says("early")), late])
 
-    waiting = paused(group.run("x", system=another()))
+    waiting = needs_input(group.run("x", system=another()))
     ended = group.resume(waiting.token, "This", system=another())
 
     assert list(waiting.artifacts) == ["child/0/artifact-1"]
@@ -301,10 +231,6 @@ def test_of_the_first_to_succeed_only_what_it_found_counts(system: us.ActorSyste
 def test_an_approval_with_arguments_that_do_not_fit_is_refused_at_any_depth_and_the_token_stands(
     another: Callable[[], us.ActorSystem],
 ) -> None:
-    @us.tool(approval=True)
-    def pay(cents: int) -> str:
-        return f"paid {cents}"
-
     def answer(request: us.ModelRequest) -> us.ModelTurn:
         return says(request.tool_results[0].content) if request.tool_results else calls("pay", cents=1)
 
@@ -314,12 +240,12 @@ def test_an_approval_with_arguments_that_do_not_fit_is_refused_at_any_depth_and_
     cashier = us.Agent("cashier", model=FunctionModel(answer), tools=[pay])
     lead = us.Agent("lead", model=FunctionModel(hand_over), sub_agents=[cashier])
     group = us.SequentialAgent("desk", [us.ParallelAgent("panel", [echo("other"), lead])])
-    waiting = group.run("go", system=another())
-    assert isinstance(waiting, us.NeedsApproval)
+    waiting = needs_approval(group.run("go", system=another()))
 
+    assert [call.name for call in waiting.calls] == ["pay"]
+    assert waiting.pauses[0].path == ("desk", "panel", "lead", "cashier")
     with pytest.raises(ValueError, match="argument 'nope'"):
         group.resume(waiting.token, us.Approve({"cents": 2, "nope": 1}), system=another())
     outcome = group.resume(waiting.token, {waiting.pauses[0].id: us.Approve({"cents": 2})}, system=another())
 
-    assert isinstance(outcome, us.Complete)
-    assert outcome.text == "paid 2"
+    assert finished(outcome).combined_text == '["other(go)", "paid 2"]'

@@ -10,23 +10,12 @@ from collections.abc import Callable
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually
+from tests.support.scripts import WAIT, echo, eventually, finished
 from understudy.actors import shell
 from understudy.actors.grouprecord import GroupRecord
 from understudy.actors.waiting import graph
 from understudy.messages import user_message
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
-
-
-def finished(outcome: us.Outcome[object]) -> us.Complete[object]:
-    """Return the outcome of a run that must be complete."""
-    assert isinstance(outcome, us.Complete), outcome
-    return outcome
-
-
-def echo(id: str) -> us.Agent:
-    """Make an agent that repeats what it is told, in brackets after its id."""
-    return us.Agent(id, model=FunctionModel(lambda request: says(f"{id}({request.messages[-1].text})")))
 
 
 def failing(id: str, error: Exception) -> us.Agent:
@@ -82,16 +71,13 @@ def reader(id: str, key: str) -> us.Agent:
 # --- sequences
 
 
-def test_a_sequence_tells_each_step_what_the_user_said(system: us.ActorSystem) -> None:
-    outcome = finished(us.SequentialAgent("s", [echo("a"), echo("b")]).run("x", system=system))
-
-    assert (outcome.text, outcome.agent_id, outcome.completion_reason) == ("b(x)", "s", "all 2 steps completed")
-
-
 def test_a_sequence_hands_on_what_the_step_before_said(system: us.ActorSystem) -> None:
     a = echo("a")
+    group = us.SequentialAgent("s", [a, echo("b"), a], pass_output=True)
 
-    assert us.SequentialAgent("s", [a, echo("b"), a], pass_output=True).run("x", system=system).text == "a(b(a(x)))"
+    outcome = finished(group.run("x", system=system))
+
+    assert (outcome.text, outcome.agent_id, outcome.completion_reason) == ("a(b(a(x)))", "s", "all 3 steps completed")
 
 
 def test_a_sequence_shares_its_session_and_the_caller_gets_the_changes(system: us.ActorSystem) -> None:
@@ -123,30 +109,6 @@ def test_a_step_that_stops_short_fails_the_sequence(system: us.ActorSystem) -> N
 
 
 # --- parallel groups
-
-
-def test_a_parallel_group_collects_in_the_order_of_its_children(system: us.ActorSystem) -> None:
-    slow, b = Held("slow"), echo("b")
-    handle = us.ParallelAgent("p", [slow.agent, b, b]).submit("x", system=system)
-    assert slow.asked.wait(WAIT)
-    slow.go.set()
-
-    outcome = finished(handle.result(WAIT))
-
-    assert json.loads(outcome.combined_text or "") == ["slow", "b(x)", "b(x)"]
-    assert outcome.text == "b(x)"
-
-
-def test_the_children_of_a_parallel_group_run_at_the_same_time(system: us.ActorSystem) -> None:
-    meeting = threading.Barrier(3, timeout=WAIT)
-
-    def meet(request: us.ModelRequest) -> us.ModelTurn:
-        meeting.wait()
-        return says("met")
-
-    group = us.ParallelAgent("p", [us.Agent(id, model=FunctionModel(meet)) for id in "abc"])
-
-    assert group.run("x", system=system, timeout=WAIT).combined_text == '["met", "met", "met"]'
 
 
 def test_no_more_children_run_at_once_than_max_parallel_allows(system: us.ActorSystem) -> None:
@@ -181,14 +143,6 @@ def test_the_first_failure_ends_a_parallel_group_and_the_others_are_cancelled(sy
     eventually(lambda: system.in_flight == 0 and system.hung == 0, "the other child is cancelled")
 
 
-def test_failures_are_collected_if_that_is_wanted(system: us.ActorSystem) -> None:
-    bad = failing("bad", us.RateLimited("slow down"))
-
-    outcome = us.ParallelAgent("p", [bad, echo("b")], on_error="collect").run("x", system=system)
-
-    assert outcome.combined_text == '[null, "b(x)"]'
-
-
 def test_if_all_fail_that_are_collected_the_group_fails_of_all_of_it(system: us.ActorSystem) -> None:
     errors = [us.RateLimited("slow down", retry_after=7.0), us.BadReply("what?")]
     group = us.ParallelAgent("p", [failing(str(n), error) for n, error in enumerate(errors)], on_error="collect")
@@ -210,16 +164,6 @@ def test_the_first_to_succeed_is_the_answer_and_the_others_are_cancelled(system:
 
     assert outcome.text == "b(x)"
     eventually(lambda: system.in_flight == 0 and system.hung == 0, "the loser is cancelled")
-
-
-def test_if_none_is_first_the_group_fails_of_all_errors(system: us.ActorSystem) -> None:
-    errors = [us.RateLimited("slow down", retry_after=7.0), us.BadReply("what?")]
-    group = us.ParallelAgent("p", [failing(str(n), error) for n, error in enumerate(errors)], merge="first")
-
-    with pytest.raises(us.SeveralErrors) as caught:
-        group.run("x", system=system)
-
-    assert set(caught.value.exceptions) == set(errors)
 
 
 # --- the session of a parallel group
@@ -257,13 +201,6 @@ def test_of_first_only_what_the_winner_changed_counts(system: us.ActorSystem) ->
 
 
 # --- nesting
-
-
-def test_groups_nest_freely(system: us.ActorSystem) -> None:
-    inner = us.ParallelAgent("inner", [echo("a"), us.SequentialAgent("two", [echo("b"), echo("c")], pass_output=True)])
-    outer = us.SequentialAgent("outer", [inner, echo("d")], pass_output="combined")
-
-    assert outer.run("x", system=system).text == 'd(["a(x)", "c(b(x))"])'
 
 
 def test_a_group_is_a_sub_agent(system: us.ActorSystem) -> None:
@@ -336,16 +273,6 @@ def test_the_usage_of_a_group_is_the_sum_of_its_childrens_also_of_those_that_fai
 def boom() -> str:
     """Fail."""
     return "boom"
-
-
-def test_a_group_has_a_budget_for_all_inside_of_it(system: us.ActorSystem) -> None:
-    spent = us.ModelTurn(says("ok").parts, usage=us.Usage(input_tokens=10, output_tokens=5))
-    steps = [us.Agent(id, model=ScriptedModel([spent])) for id in "abc"]
-
-    with pytest.raises(us.BudgetExceeded) as caught:
-        us.SequentialAgent("s", steps).run("x", budget=us.Budget(total_tokens=20), system=system)
-
-    assert (caught.value.what, caught.value.spent) == ("total_tokens", 30)
 
 
 # --- ends from outside
