@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from . import conversations, decisions, groups, lives, messages, rulings, runs, secrets
+from . import actors, runs
 from .mutant import Mutant
 
-MUTANTS: tuple[Mutant, ...] = (
-    *messages.MUTANTS,
-    *lives.MUTANTS,
-    *runs.MUTANTS,
-    *conversations.MUTANTS,
-    *decisions.MUTANTS,
-    *groups.MUTANTS,
-    *rulings.MUTANTS,
-    *secrets.MUTANTS,
-)
+MUTANTS: tuple[Mutant, ...] = (*actors.MUTANTS, *runs.MUTANTS)
 
 SHORT = (
     "a stopping actor forgets what waits",
-    "a reply completes twice",
     "a cancelled message is handled anyway",
+    "a reply completes twice",
     "one more restart than allowed is borne",
-    "a stale driver's result is accepted",
-    "who waits for what waits for it by being called is not refused",
+    "a wait for the caller's own caller is not refused",
     "the first to fail wins the race",
+    "a stale driver's result is accepted",
 )
 """Names of mutants whose tests take hardly more than the start of a process."""
