@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if names and mutant.name not in names:
             continue
         with mutant.applied():
-            found = search(mutant.model, schedules=BOUND, granularity=mutant.granularity, mutant=mutant.name)
+            found = search(mutant.models[0], schedules=BOUND, granularity=mutant.granularity, mutant=mutant.name)
         if found is None:
             missed += 1
             print(f"{mutant.name}: not found in {BOUND} schedules")

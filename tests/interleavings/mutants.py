@@ -1,4 +1,4 @@
-"""One mistake for each model, made in the runtime's own text: what the search must find, or it shows nothing.
+"""Mistakes made in the runtime's own text, of which the search must find one with each model, or the model shows nothing.
 
 A mutant is an edit and no copy, so it changes with the code; an edit that no longer fits fails its test.
 """
@@ -17,7 +17,6 @@ from types import FunctionType
 
 import pytest
 
-from understudy.actors.cell import Cell
 from understudy.actors.commands import Watchers
 from understudy.actors.future import MergedFuture
 from understudy.actors.mailbox import Lanes
@@ -36,8 +35,8 @@ class Mutant:
     """A method with a mistake in it."""
 
     name: str
-    model: Callable[[], None]
-    """The model that must find it."""
+    models: tuple[Callable[[], None], ...]
+    """The models that must find it; the schedule of the first is kept."""
     owner: type
     method: str
     edits: tuple[tuple[str, str], ...]
@@ -73,28 +72,26 @@ BOUND = 1500  # Schedules in which each must be found; most are within a hundred
 UNLOCKED = (("with self._lock:", "if True:"),)
 
 MUTANTS = (
-    Mutant("put_without_lock", models.put_against_drain, Lanes, "put", UNLOCKED),
-    Mutant("close_without_lock", models.put_against_close, Lanes, "close", UNLOCKED),
+    Mutant("put_without_lock", (models.put_against_drain, models.put_against_close), Lanes, "put", UNLOCKED),
     Mutant(
-        "drain_wakes_nobody", models.wait_for_room_against_take, Lanes, "drain", (("self._space.notify_all()", "pass"),)
+        "take_without_lock",
+        (models.ask_against_stop, models.ask_against_orderly_stop, models.wait_for_room_against_take),
+        Lanes,
+        "take",
+        UNLOCKED,
     ),
-    Mutant("take_without_lock", models.ask_against_stop, Lanes, "take", UNLOCKED),
-    Mutant(
-        "refusals_uncounted", models.ask_against_stop, Cell, "_count", (("with self._counting:", "if True:"),), "opcode"
-    ),
-    Mutant("last_take_without_lock", models.ask_against_orderly_stop, Lanes, "take", UNLOCKED),
-    Mutant("watch_without_lock", models.watch_against_stop, Watchers, "add", UNLOCKED),
+    Mutant("watch_without_lock", (models.watch_against_stop,), Watchers, "add", UNLOCKED),
     Mutant(
         "results_without_lock",
-        models.result_against_takeover,
+        (models.result_against_takeover,),
         Record,
         "take_results",
         (("with self.lock:", "if True:"),),
     ),
-    Mutant("end_without_lock", models.cancel_against_finish, RunRecord, "end", (("with self.lock:", "if True:"),)),
+    Mutant("end_without_lock", (models.cancel_against_finish,), RunRecord, "end", (("with self.lock:", "if True:"),)),
     Mutant(
         "watched_last",
-        models.cancel_against_begin,
+        (models.cancel_against_begin,),
         Runs,
         "launch",
         (
@@ -102,21 +99,28 @@ MUTANTS = (
             ("self._admission.enter(record)", "self._admission.enter(record); self._watchdog.watch(record)"),
         ),
     ),
-    Mutant("looks_then_claims", models.claim_against_grow, ShellPool, "lend", UNLOCKED),
+    Mutant("lent_without_lock", (models.claim_against_grow,), ShellPool, "lend", UNLOCKED),
+    Mutant("arrives_alone", (models.arriving_in_line,), ShellPool, "arrived", (("if not self._line:", "if True:"),)),
     Mutant(
         "retires_with_work",
-        models.claim_against_retire,
+        (models.claim_against_retire,),
         ShellPool,
         "park",
         (("gate.acquire()  # lent", "return False  # lent"),),
     ),
-    Mutant("lent_without_lock", models.arriving_in_line, ShellPool, "lend", UNLOCKED),
-    Mutant("arrives_alone", models.arriving_in_line, ShellPool, "arrived", (("if not self._line:", "if True:"),)),
-    Mutant("ending_without_lock", models.first_against_cancel, MergedFuture, "_end", UNLOCKED),
     Mutant(
-        "winner_before_losers", models.first_frees_its_losers, MergedFuture, "_wait", (("self._dismiss()", "pass"),)
+        "ending_without_lock",
+        (models.first_against_cancel, models.collect_misses_nobody),
+        MergedFuture,
+        "_end",
+        UNLOCKED,
+        "opcode",
     ),
-    Mutant("count_without_lock", models.collect_misses_nobody, MergedFuture, "_end", UNLOCKED, "opcode"),
-    Mutant("answer_without_lock", models.collect_against_lapse, Reply, "finish", UNLOCKED),
-    Mutant("callback_without_lock", models.answer_against_wait, Reply, "when_done", UNLOCKED),
+    Mutant(
+        "answer_without_lock",
+        (models.collect_against_lapse, models.first_frees_its_losers, models.answer_against_wait),
+        Reply,
+        "finish",
+        UNLOCKED,
+    ),
 )

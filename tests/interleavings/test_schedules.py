@@ -37,10 +37,17 @@ def test_no_schedule_breaks_what_the_model_promises(model: Model, granularity: G
         pytest.fail(f"kept in {found.schedule.keep()}\n{found.story}")
 
 
-@each_mutant
-def test_the_search_finds_the_mistake(mutant: Mutant) -> None:
+@pytest.mark.parametrize(
+    ("mutant", "model"),
+    [
+        pytest.param(mutant, model, id=f"{mutant.name}-{model.__name__}")
+        for mutant in MUTANTS
+        for model in mutant.models
+    ],
+)
+def test_the_search_finds_the_mistake(mutant: Mutant, model: Model) -> None:
     with mutant.applied():
-        found = search(mutant.model, schedules=BOUND, granularity=mutant.granularity)
+        found = search(model, schedules=BOUND, granularity=mutant.granularity)
 
     assert found is not None, f"not in {BOUND} schedules"
 
@@ -62,23 +69,23 @@ def test_the_kept_schedule_of_a_mistake_still_fails_with_it(mutant: Mutant) -> N
         pytest.skip(f"told by the instructions of Python {schedule.python}")
 
     with mutant.applied():
-        followed = follow(mutant.model, schedule)
+        followed = follow(mutant.models[0], schedule)
 
     assert followed.failed, "record it again: python -m tests.interleavings"
 
 
 def test_a_schedule_that_is_kept_and_read_again_is_the_same(tmp_path: Path) -> None:
     with MUTANTS[0].applied():
-        found = search(MUTANTS[0].model, schedules=BOUND, granularity="line")
+        found = search(MUTANTS[0].models[0], schedules=BOUND, granularity="line")
     assert found is not None
 
     path = found.schedule.keep(tmp_path)
 
     assert kept(tmp_path) == [found.schedule]
     assert path.name.startswith(
-        MUTANTS[0].model.__name__
+        MUTANTS[0].models[0].__name__
     )  # the code as it stands failed, so it is named after the model
 
 
 def test_each_model_has_a_mistake_that_it_must_find() -> None:
-    assert {mutant.model for mutant in MUTANTS} == set(MODELS)
+    assert {model for mutant in MUTANTS for model in mutant.models} == set(MODELS)
