@@ -81,21 +81,6 @@ def test_an_actor_may_stop_itself_anywhere(system: us.ActorSystem, where: str) -
     assert seen.count("on_stop") == 1
 
 
-def test_a_decider_that_raises_escalates(system: us.ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
-    def decide(error: BaseException) -> us.Directive:
-        raise ZeroDivisionError("in the decider")
-
-    ref = system.spawn(Player, name="a", strategy=us.OneForOne(decider=decide))
-
-    with caplog.at_level(logging.ERROR, "understudy"), pytest.raises(us.AgentCrashed):
-        ref.ask(LookupError("the first one"), timeout=WAIT)
-
-    eventually(lambda: not ref.is_alive, "it is given up")
-    with pytest.raises(us.AgentDown, match="the first one"):
-        ref.ask("hello", timeout=WAIT)
-    assert "its decider failed" in caplog.text
-
-
 # --- async def, of which a call runs nothing
 
 

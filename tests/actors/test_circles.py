@@ -234,12 +234,9 @@ TOO_DEEP = (
 )
 
 
-def test_runs_may_be_nested_to_the_limit() -> None:
-    assert text(deep(MAX_DEPTH, lambda inner: text(inner.run("go"))).run("go")) == "hello"
-
-
-def test_one_level_past_the_limit_is_refused_with_both_ends_of_the_chain() -> None:
-    assert TOO_DEEP in text(deep(MAX_DEPTH + 1, lambda inner: text(inner.run("go"))).run("go"))
+@pytest.mark.parametrize(("levels", "said"), [(MAX_DEPTH, "hello"), (MAX_DEPTH + 1, TOO_DEEP)])
+def test_runs_may_be_nested_to_the_limit_and_past_it_both_ends_of_the_chain_are_told(levels: int, said: str) -> None:
+    assert said in text(deep(levels, lambda inner: text(inner.run("go"))).run("go"))
 
 
 def test_the_limit_holds_for_runs_that_were_submitted_and_then_waited_for() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,20 +12,14 @@ from pathlib import Path
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually, finished, results_of
+from tests.support.doors import QUESTION, Doors
+from tests.support.scripts import WAIT, contents_of, eventually, finished, needs_input, results_of
 from tests.support.stores import DictStore
 from understudy.actors.conversations import Conversations
-from understudy.actors.waiting import graph
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 WAITING = "waiting for conversation c-42"
-QUESTION = "__ask_user__: Who?"
-
-
-@pytest.fixture(autouse=True)
-def nothing_waits_afterwards() -> Iterator[None]:
-    yield
-    eventually(lambda: len(graph) == 0, "no wait was left in the graph")
+pytestmark = pytest.mark.usefixtures("empty_graph")
 
 
 @pytest.fixture
@@ -34,31 +27,6 @@ def system() -> Iterator[us.ActorSystem]:
     with us.ActorSystem("shop") as system:
         yield system
         system.stop(0.0)
-
-
-class Doors:
-    """A model whose calls stand before a door each, and notes which inputs came in which order."""
-
-    def __init__(self) -> None:
-        self.came: list[str] = []
-        self.doors: dict[str, threading.Event] = defaultdict(threading.Event)
-        self.lock = threading.Lock()
-
-    def complete(self, request: us.ModelRequest) -> us.ModelTurn:
-        name = request.text
-        with self.lock:
-            self.came.append(name)
-            door = self.doors[name]
-        assert door.wait(WAIT)
-        return says(QUESTION if name == "ask" else name)
-
-    def open(self, *names: str) -> None:
-        with self.lock:
-            for name in names:
-                self.doors[name].set()
-
-    def came_are(self, *names: str) -> None:
-        eventually(lambda: self.came == list(names), f"{names} and nobody else have come")
 
 
 @pytest.fixture
@@ -159,44 +127,6 @@ def test_agents_with_different_memories_do_not_talk_at_the_same_time_in_one_conv
     assert finished(second.result(WAIT)).text == "b"
 
 
-def test_runs_in_line_hold_no_thread(doors: Doors, agent: us.Agent, system: us.ActorSystem) -> None:
-    first = agent.submit("a", conversation_id="c-42", system=system)
-    doors.came_are("a")
-    before = threading.active_count()
-    handles = [agent.submit("b", conversation_id="c-42", system=system) for _ in range(300)]
-
-    assert threading.active_count() <= before + 1  # another test's thread may come and go
-    doors.open("a", "b")
-    assert {finished(handle.result(WAIT)).text for handle in handles} == {"b"}
-    assert first.done()
-
-
-def test_a_run_that_is_cancelled_in_line_never_begins_and_leaves_no_gap(
-    doors: Doors, agent: us.Agent, system: us.ActorSystem
-) -> None:
-    handles = [agent.submit(name, conversation_id="c-42", system=system) for name in ("in", "cancelled", "last")]
-    doors.came_are("in")
-    assert handles[1].cancel()
-    with pytest.raises(us.RunCancelled):
-        handles[1].result(0)
-    doors.open("in", "last")
-
-    assert finished(handles[2].result(WAIT)).text == "last"
-    assert doors.came == ["in", "last"]
-    assert texts(agent) == ["in", "in", "last", "last"]
-
-
-def test_a_deadline_holds_in_line_too(doors: Doors, agent: us.Agent, system: us.ActorSystem) -> None:
-    agent.submit("in", conversation_id="c-42", system=system)
-    doors.came_are("in")
-
-    with pytest.raises(us.RunTimedOut, match=f"while {WAITING}"):
-        agent.run("late", conversation_id="c-42", system=system, timeout=0.05)
-    doors.open("in", "next")
-    assert finished(agent.run("next", conversation_id="c-42", system=system, timeout=WAIT)).text == "next"
-    assert doors.came == ["in", "next"]
-
-
 def test_a_system_that_stops_ends_all_in_line_and_stores_nothing(doors: Doors, agent: us.Agent) -> None:
     system = us.ActorSystem("shop")
     handles = [agent.submit(name, conversation_id="c-42", system=system) for name in ("in", "second", "third")]
@@ -207,19 +137,6 @@ def test_a_system_that_stops_ends_all_in_line_and_stores_nothing(doors: Doors, a
     doors.open("in")
     eventually(lambda: system.hung == 0, "the driver has come back")
     assert (doors.came, texts(agent)) == (["in"], [])
-
-
-def test_all_in_line_hear_that_their_agent_has_stopped(doors: Doors, agent: us.Agent, system: us.ActorSystem) -> None:
-    ref = system.spawn(agent)
-    handles = [
-        ref.submit("a", conversation_id="c-42") for _ in range(1_500)
-    ]  # more than calls may stand in one another
-    doors.came_are("a")
-    assert ref.stop(WAIT)
-    doors.open("a")
-
-    assert finished(handles[0].result(WAIT)).text == "a"
-    assert {type(handle.exception(WAIT)) for handle in handles[1:]} == {us.AgentDown}
 
 
 def test_a_run_that_waits_for_its_conversation_has_a_place_already_and_none_waits_for_one_with_a_conversation(
@@ -238,7 +155,7 @@ def test_a_run_that_waits_for_its_conversation_has_a_place_already_and_none_wait
         handle = outer.submit("go", system=narrow)
         behind = inner.submit("behind", conversation_id="c-1", system=narrow)
 
-        assert [result.content for result in results_of(handle.result(WAIT))] == ["go"]
+        assert contents_of(handle.result(WAIT)) == ["go"]
         assert finished(behind.result(WAIT)).text == "behind"
 
 
@@ -302,7 +219,7 @@ def test_what_a_run_begins_shares_its_conversation(system: us.ActorSystem) -> No
     outer = us.Agent("outer", model=model, tools=[delegate], memory=memory)
     outcome = outer.run("go", conversation_id="c-42", system=system, timeout=WAIT)
 
-    assert [result.content for result in results_of(outcome)] == ["deep run", "deep submit"]
+    assert contents_of(outcome) == ["deep run", "deep submit"]
     stored = texts(outer)
     assert stored[-4:] == ["go", "", "", "ok"]  # its own turn is whole, after those that were done before it
     assert sorted(stored[:4]) == ["deep run", "deep submit", "run", "submit"]
@@ -324,7 +241,7 @@ def test_what_a_run_without_a_conversation_begins_shares_one(doors: Doors, syste
     assert stranger.status().doing == WAITING
     doors.open("b", "stranger")
 
-    assert [result.content for result in results_of(handle.result(WAIT))] == ["ab"]
+    assert contents_of(handle.result(WAIT)) == ["ab"]
     assert finished(stranger.result(WAIT)).text == "stranger"
 
 
@@ -362,7 +279,7 @@ def test_runs_that_one_root_begins_stand_in_line_together(doors: Doors, system: 
     eventually(lambda: sorted(doors.came[1:]) == ["a", "b"], "both are there at once")
     doors.open("a", "b")
 
-    assert [result.content for result in results_of(handle.result(WAIT))] == ["ab"]
+    assert contents_of(handle.result(WAIT)) == ["ab"]
 
 
 def test_runs_that_an_actor_begins_are_not_of_one_root(doors: Doors, agent: us.Agent, system: us.ActorSystem) -> None:
@@ -490,32 +407,7 @@ def test_to_wait_for_a_conversation_that_is_free_one_day_is_no_circle(system: us
     eventually(lambda: "waiting for conversation b" in [r.doing for r in system.health().runs], "it stands in line")
     doors.open("hold", "inner")
 
-    assert [result.content for result in results_of(handle.result(WAIT))] == ["inner"]
-
-
-def test_a_run_that_waits_for_a_run_behind_it_in_line_is_refused(system: us.ActorSystem) -> None:
-    memory = us.InMemoryMemory()
-    behind: list[us.RunHandle[str]] = []
-    caught: list[us.CircularAgentCall] = []
-    ready = threading.Event()
-
-    def wait() -> str:
-        assert ready.wait(WAIT)
-        try:
-            return finished(behind[0].result(WAIT)).text
-        except us.CircularAgentCall as error:
-            caught.append(error)
-            raise
-
-    first = us.Agent("first", model=ScriptedModel([calls("wait"), says("ok")]), tools=[wait], memory=memory)
-    second = us.Agent("second", model=FunctionModel(lambda request: says("yes")), memory=memory)
-    handle = first.submit("go", conversation_id="c-42", system=system)
-    behind.append(second.submit("go", conversation_id="c-42", system=system))
-    ready.set()
-
-    assert finished(handle.result(WAIT)).text == "ok"
-    assert [error.path for error in caught] == [("first", "second", "conversation c-42", "first")]
-    assert finished(behind[0].result(WAIT)).text == "yes"
+    assert contents_of(handle.result(WAIT)) == ["inner"]
 
 
 class Waiter:
@@ -537,6 +429,19 @@ class Waiter:
                 raise
 
         return us.tool(name="wait")(wait)
+
+
+def test_a_run_that_waits_for_a_run_behind_it_in_line_is_refused(system: us.ActorSystem) -> None:
+    memory, waiter = us.InMemoryMemory(), Waiter()
+    model = ScriptedModel([calls("wait"), says("ok")])
+    first = us.Agent("first", model=model, tools=[waiter.tool()], memory=memory)
+    handle = first.submit("go", conversation_id="c-42", system=system)
+    waiter.behind = talker(memory).submit("last", conversation_id="c-42", system=system)
+    waiter.ready.set()
+
+    assert finished(handle.result(WAIT)).text == "ok"
+    assert waiter.paths == [("first", "talker", "conversation c-42", "first")]
+    assert finished(waiter.behind.result(WAIT)).text == "re: last"
 
 
 def test_who_was_granted_a_conversation_is_refused_as_who_had_it_first(doors: Doors, system: us.ActorSystem) -> None:
@@ -587,8 +492,7 @@ def diverged(handle: us.RunHandle[object]) -> list[int]:
 
 def resume(agent: us.Agent, outcome: us.Outcome[object], system: us.ActorSystem) -> us.RunHandle[object]:
     """Go on with a run that asked something."""
-    assert isinstance(outcome, us.NeedsInput)
-    return agent.submit_resume(outcome.token, "Ada", system=system)
+    return agent.submit_resume(needs_input(outcome).token, "Ada", system=system)
 
 
 def asker(memory: us.Memory | None, questions: int = 1) -> us.Agent:
@@ -678,19 +582,6 @@ def test_a_run_that_is_cancelled_after_its_pause_says_nothing_and_leaves_the_con
     assert diverged(handle) == []
     assert texts(agent) == ["other", "other"]
     doors.open("Ada")
-
-
-def test_a_paused_run_stands_in_line_again(doors: Doors, agent: us.Agent, system: us.ActorSystem) -> None:
-    doors.open("ask", "Ada")
-    outcome = agent.run("ask", conversation_id="c-42", system=system)
-    agent.submit("in", conversation_id="c-42", system=system)
-    doors.came_are("ask", "in")
-    handle = resume(agent, outcome, system)
-    assert handle.status().doing == WAITING
-    doors.open("in")
-
-    assert handle.result(WAIT).text == "Ada"
-    assert diverged(handle) == [2]
 
 
 # --- runs that a store keeps meanwhile

@@ -12,7 +12,8 @@ import pytest
 import understudy as us
 from tests.support import process_tools
 from tests.support.http import FakeTime
-from tests.support.scripts import WAIT, finished
+from tests.support.scripts import WAIT, finished, needs_approval, results_of
+from tests.support.tools import pay
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -77,24 +78,16 @@ def shown(model: ScriptedModel) -> Sequence[us.Message]:
 
 
 def test_a_pause_that_nobody_answers_leaves_no_call_without_a_result_in_its_conversation() -> None:
-    @us.tool(approval=True)
-    def pay(cents: int) -> str:
-        return f"paid {cents}"
-
     model = ScriptedModel([calls("pay", cents=5), says("Hello.")])
     agent = us.Agent("clerk", model=model, tools=[pay], memory=us.InMemoryMemory())
 
-    assert isinstance(agent.run("Pay", conversation_id="c"), us.NeedsApproval)
+    needs_approval(agent.run("Pay", conversation_id="c"))
     agent.run("Hello?", conversation_id="c")
 
     assert [message.text for message in shown(model)] == ["Hello?"]
 
 
 def test_what_a_paused_run_added_is_refused_as_a_history_before_anything_starts() -> None:
-    @us.tool(approval=True)
-    def pay(cents: int) -> str:
-        return f"paid {cents}"
-
     model = ScriptedModel([calls("pay", cents=5)])
     agent = us.Agent("clerk", model=model, tools=[pay])
     waits = agent.run("Pay")
@@ -153,8 +146,7 @@ def test_nothing_runs_under_tool_choice_none_and_a_valid_name_is_no_way_around_i
 
     outcome = finished(agent.run("go"))
 
-    results = [result for message in outcome.messages for result in message.tool_results]
-    assert [(result.call_id, result.is_error) for result in results] == [("a", True), ("b", True)]
+    assert [(result.call_id, result.is_error) for result in results_of(outcome)] == [("a", True), ("b", True)]
     assert ran == []
 
 

@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually
+from tests.support.scripts import WAIT, eventually, finished
 from understudy.actors.waiting import graph
 from understudy.ancestry import current_ancestry
 from understudy.testing import FunctionModel, calls, says
 
-
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("track") as system:
-        yield system
-    eventually(lambda: len(graph) == 0, "no wait was left in the graph")
-
+pytestmark = pytest.mark.usefixtures("empty_graph")
 
 T = TypeVar("T")
 
@@ -87,11 +81,6 @@ def waits(number: int) -> None:
     eventually(lambda: len(graph) == number, f"{number} waits began")
 
 
-def done(outcome: us.Outcome[object]) -> us.Complete[object]:
-    assert isinstance(outcome, us.Complete), outcome
-    return outcome
-
-
 def causes(error: BaseException | None) -> list[BaseException]:
     """Return what the children of a group failed of, in order; a tool's error by its cause."""
     assert isinstance(error, ExceptionGroup)
@@ -108,7 +97,7 @@ def test_a_child_may_wait_for_its_group_while_another_one_may_answer(system: us.
 
         go.set()
 
-        assert done(handle.result(WAIT)).text == "c"
+        assert finished(handle.result(WAIT)).text == "c"
     eventually(lambda: system.hung == 0, "the child that waited has come back")
     assert refused == []
 
@@ -127,7 +116,7 @@ def test_when_the_others_have_failed_the_child_that_waits_for_its_group_does(sys
     assert isinstance(luckless, ValueError)
     assert isinstance(circular, us.CircularAgentCall)
     assert circular.path == refused[0].path == ("b", "g", "b")
-    assert refused[0].address == "track/b"
+    assert refused[0].address == "shop/b"
     eventually(lambda: system.hung == 0, "the child that waited has come back")
 
 
@@ -178,7 +167,7 @@ def test_a_child_that_has_not_begun_may_still_answer(system: us.ActorSystem) -> 
         eventually(lambda: "d" in handle.status().doing, "the next one began")
         last.set()
 
-        assert done(handle.result(WAIT)).text == "d"
+        assert finished(handle.result(WAIT)).text == "d"
     assert refused == []
 
 
@@ -215,7 +204,7 @@ def test_who_comes_to_wait_for_a_group_that_is_about_to_begin_a_child_is_not_ref
 
     fail.set()
 
-    assert done(handle.result(WAIT)).text == "d"
+    assert finished(handle.result(WAIT)).text == "d"
     assert wait.is_set()
 
 
@@ -227,7 +216,7 @@ def test_a_child_that_waits_for_its_group_gives_its_place_to_the_next(system: us
 
     handle = whole.is_of(group.submit("go", system=system))
 
-    assert done(handle.result(WAIT)).text == "c"
+    assert finished(handle.result(WAIT)).text == "c"
 
 
 def test_when_nobody_else_is_left_that_runs_the_group_pauses(system: us.ActorSystem) -> None:
@@ -247,7 +236,7 @@ def test_when_nobody_else_is_left_that_runs_the_group_pauses(system: us.ActorSys
 
     paused = handle.result(WAIT)
     assert isinstance(paused, us.NeedsInput)
-    assert done(group.resume(paused.token, "Ada", system=system)).text == "c"
+    assert finished(group.resume(paused.token, "Ada", system=system)).text == "c"
 
 
 def test_two_groups_that_wait_for_each_other_lose_one_child_in_all(system: us.ActorSystem) -> None:
@@ -336,7 +325,7 @@ def test_whoever_needs_all_is_refused_at_once_as_ever(system: us.ActorSystem) ->
     waits(2)
     go.set()
 
-    assert done(handle.result(WAIT)).combined_text == '["b", "c"]'
+    assert finished(handle.result(WAIT)).combined_text == '["b", "c"]'
     assert paths == [("b", "g", "b")]
 
 
