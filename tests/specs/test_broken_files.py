@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.spec_objects import ShopError, Verdict
 from understudy import AgentCallback, InMemoryMemory, Rehearsal, RunContext, SpecError, load_spec, tool
 
 FOLDER = Path(__file__).parent / "broken"
@@ -29,14 +30,6 @@ def by_any_name(text: str) -> str:
 def is_polite(context: RunContext, text: str) -> bool:
     """Whether a text says please."""
     return "please" in text
-
-
-class ShopError(Exception):
-    pass
-
-
-class Verdict:
-    pass
 
 
 def of_one(given: object) -> None:

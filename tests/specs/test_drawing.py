@@ -29,7 +29,7 @@ from understudy import (
     draw,
     load_spec_text,
 )
-from understudy.orchestration.runner import Runner
+from understudy.orchestration import Runner
 from understudy.specs import drawing
 from understudy.specs.picture import Box, Picture
 from understudy.specs.sketching import picture_of

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.spec_objects import ShopError, Verdict, find
 from understudy import (
     Agent,
     AgentCallback,
@@ -35,16 +36,10 @@ from understudy import (
     tool,
 )
 from understudy.messages import JsonValue
-from understudy.orchestration.workflows import Task, Workflow
+from understudy.orchestration import Task, Workflow
 from understudy.specs.grammar import SpecGrammar
 from understudy.specs.keys import Grammar, alternatives, is_grammar, keys_of
 from understudy.tools import Tool
-
-
-@tool
-def find(word: str) -> str:
-    """Find a word."""
-    return word
 
 
 class Shelf(Toolset):
@@ -89,14 +84,6 @@ def decide(error: BaseException) -> Directive:
     return "stop"
 
 
-class ShopError(Exception):
-    pass
-
-
-class Verdict:
-    pass
-
-
 OWN_MODEL, OWN_MEMORY = Rehearsal(), InMemoryMemory()
 OBJECTS: dict[str, object] = {
     **{each.__name__: each for each in (greet, is_large, repair, why_not, is_spam, decide, ShopError, Verdict)},
@@ -109,10 +96,7 @@ def loaded(**top: JsonValue) -> LoadedSpec:
     """Load a spec of these keys; JSON is YAML."""
     top = {"agents": [{"id": "a", "model": "rehearsal"}, {"id": "b", "model": "rehearsal"}], **top}
     loader = SpecLoader(
-        tools={"find": find, "shelf": Shelf},
-        callbacks={"audit": AUDIT},
-        criteria={"polite": polite},
-        objects=OBJECTS,
+        tools={"find": find, "shelf": Shelf}, callbacks={"audit": AUDIT}, criteria={"polite": polite}, objects=OBJECTS
     )
     return loader.load_text(json.dumps(top))
 
@@ -328,10 +312,7 @@ ROWS: dict[str, Row] = {
     "SubAgentGrammar.ref": (lambda: sub_agent_with(ref="b").name, "b"),
     "SubAgentGrammar.parameters": (lambda: given_in("lead"), {"x": 7}),
     "SubAgentGrammar.name": (lambda: sub_agent_with(ref="b", name="n").name, "n"),
-    "SubAgentGrammar.description": (
-        lambda: sub_agent_with(ref="b", description="d")._description,
-        "d",
-    ),
+    "SubAgentGrammar.description": (lambda: sub_agent_with(ref="b", description="d")._description, "d"),
     "SubAgentGrammar.allow": (lambda: sub_agent_with(ref="b", allow=["x"]).allow, ("x",)),
     "SubAgentGrammar.deny": (lambda: sub_agent_with(ref="b", deny=["x"]).deny, ("x",)),
     "SubAgentGrammar.timeout": (lambda: sub_agent_with(ref="b", timeout=7).timeout, 7),
@@ -353,18 +334,12 @@ ROWS: dict[str, Row] = {
     ),
     "MaxIterationsGrammar.max": (lambda: criterion_with(type="max_iterations", max=7).limit, 7),
     "KeywordGrammar.type": (lambda: isinstance(criterion_with(type="keyword", keyword="DONE"), KeywordCriteria), True),
-    "KeywordGrammar.keyword": (
-        lambda: criterion_with(type="keyword", keyword="DONE").keyword,
-        "DONE",
-    ),
+    "KeywordGrammar.keyword": (lambda: criterion_with(type="keyword", keyword="DONE").keyword, "DONE"),
     "StructuredOutputGrammar.type": (
         lambda: isinstance(criterion_with(type="structured_output"), StructuredOutputCriteria),
         True,
     ),
-    "StructuredOutputGrammar.schema": (
-        lambda: criterion_with(type="structured_output", schema=SCHEMA).schema,
-        SCHEMA,
-    ),
+    "StructuredOutputGrammar.schema": (lambda: criterion_with(type="structured_output", schema=SCHEMA).schema, SCHEMA),
     "NamedGrammar.name": (
         lambda: (criterion_with(name="polite"), agent_with("callbacks", [{"name": "audit"}])),
         (polite, (AUDIT,)),
@@ -417,28 +392,13 @@ ROWS: dict[str, Row] = {
         for key, value in (("id", "w"), ("description", "d"))
     },
     "SequentialGrammar.type": (lambda: type(group_with("sequential")).__name__, "SequentialAgent"),
-    "SequentialGrammar.steps": (
-        lambda: len(group_with("sequential", steps=[{"ref": "a"}] * 2).steps),
-        2,
-    ),
-    "SequentialGrammar.pass_output": (
-        lambda: group_with("sequential", pass_output=True).pass_output,
-        True,
-    ),
+    "SequentialGrammar.steps": (lambda: len(group_with("sequential", steps=[{"ref": "a"}] * 2).steps), 2),
+    "SequentialGrammar.pass_output": (lambda: group_with("sequential", pass_output=True).pass_output, True),
     "ParallelGrammar.type": (lambda: type(group_with("parallel")).__name__, "ParallelAgent"),
-    "ParallelGrammar.steps": (
-        lambda: len(group_with("parallel", steps=[{"ref": "a"}] * 2).children),
-        2,
-    ),
-    "ParallelGrammar.merge_strategy": (
-        lambda: group_with("parallel", merge_strategy="first").merge,
-        "first",
-    ),
+    "ParallelGrammar.steps": (lambda: len(group_with("parallel", steps=[{"ref": "a"}] * 2).children), 2),
+    "ParallelGrammar.merge_strategy": (lambda: group_with("parallel", merge_strategy="first").merge, "first"),
     "ParallelGrammar.max_parallel": (lambda: group_with("parallel", max_parallel=7).max_parallel, 7),
-    "ParallelGrammar.on_error": (
-        lambda: group_with("parallel", on_error="collect").on_error,
-        "collect",
-    ),
+    "ParallelGrammar.on_error": (lambda: group_with("parallel", on_error="collect").on_error, "collect"),
     **{
         f"GraphGrammar.{key}": (partial(graph_option, key, value), value)
         for key, value in (("id", "w"), ("description", "d"), ("max_parallel", 7))
@@ -460,22 +420,13 @@ ROWS: dict[str, Row] = {
     "TaskGrammar.max_repeats": (lambda: task_with(max_repeats=7).max_repeats, 7),
     # supervisors
     "SupervisorGrammar.id": (lambda: supervisor_with().id, "s"),
-    "SupervisorGrammar.children": (
-        lambda: [c.name for c in supervisor_with(children=["b", "a"]).children],
-        ["b", "a"],
-    ),
-    "SupervisorGrammar.strategy": (
-        lambda: supervisor_with(strategy="one_for_all").strategy,
-        OneForAll(),
-    ),
+    "SupervisorGrammar.children": (lambda: [c.name for c in supervisor_with(children=["b", "a"]).children], ["b", "a"]),
+    "SupervisorGrammar.strategy": (lambda: supervisor_with(strategy="one_for_all").strategy, OneForAll()),
     "SupervisorGrammar.max_restarts": (lambda: strategy_with("max_restarts", 7), 7),
     "SupervisorGrammar.within": (lambda: strategy_with("within", 7), 7),
     "SupervisorGrammar.backoff": (lambda: strategy_with("backoff", [1, 7]), (1, 7)),
     "SupervisorGrammar.decider": (lambda: strategy_with("decider", "decide"), decide),
-    "ChildGrammar.ref": (
-        lambda: [c.name for c in supervisor_with(children=[{"ref": "b"}]).children],
-        ["b"],
-    ),
+    "ChildGrammar.ref": (lambda: [c.name for c in supervisor_with(children=[{"ref": "b"}]).children], ["b"]),
     "ChildGrammar.restart": (
         lambda: [
             isinstance(c, Child) and c.restart

@@ -9,7 +9,7 @@ import pytest
 
 import understudy as us
 from understudy.callbacks import AgentCallback
-from understudy.orchestration.runner import Runner
+from understudy.orchestration import Runner
 from understudy.orchestration.supervision import Strategy
 from understudy.providers.client import HttpModel
 from understudy.specs import agent_grammar as agents

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import understudy as us
+from tests.support.spec_objects import web_search
 from understudy import (
     Agent,
     LoadedSpec,
@@ -21,18 +22,10 @@ from understudy import (
     Workflow,
     load_spec,
     load_spec_text,
-    tool,
 )
-from understudy.orchestration.runner import Runner
+from understudy.orchestration import Runner
 from understudy.specs import load_tool_file
 from understudy.toolsets import ToolSource
-
-
-@tool
-def web_search(query: str) -> str:
-    """Search the web."""
-    return query
-
 
 FULL = """\
 agents:
@@ -85,49 +78,11 @@ def test_a_spec_makes_the_agent_that_python_makes() -> None:
     assert made.run_spec.fingerprint() == same.run_spec.fingerprint()
 
 
-def test_what_a_spec_leaves_out_is_what_python_leaves_out() -> None:
-    made = load_spec_text("agents: [{id: clerk, model: rehearsal}]").agent("clerk")
-
-    same = Agent("clerk", model="rehearsal")
-    assert made.run_spec.fingerprint() == same.run_spec.fingerprint()
-    assert (made.max_iterations, made.max_turns) == (same.max_iterations, same.max_turns)
-
-
 def test_the_provider_may_stand_in_the_model() -> None:
     apart = load_spec_text("agents: [{id: a, provider: openai, model: 'ft:gpt-4o:acme'}]").agent("a")
     together = load_spec_text("agents: [{id: a, model: 'openai:ft:gpt-4o:acme'}]").agent("a")
 
     assert apart.model == together.model
-
-
-def test_an_assistant_with_empty_workflows_loads() -> None:
-    loaded = load_spec_text(
-        """
-agents:
-  - id: assistant
-    provider: openai
-    model: gpt-4o
-    system_prompt: "You are a helpful assistant."
-    max_iterations: 1
-workflows: []
-"""
-    )
-
-    assert loaded.agent("assistant").system_prompt == "You are a helpful assistant."
-    assert loaded.agent("assistant").max_iterations == 1
-
-
-def test_agents_keep_the_order_of_the_text() -> None:
-    loaded = load_spec_text("agents: [{id: b, model: rehearsal}, {id: a, model: rehearsal}]")
-
-    assert list(loaded.agents) == ["b", "a"]
-
-
-def test_an_agent_that_is_not_there_is_told_with_those_that_are() -> None:
-    loaded = load_spec_text("agents: [{id: clerk, model: rehearsal}, {id: boss, model: rehearsal}]")
-
-    with pytest.raises(SpecError, match="<text>: no agent 'clark'; it has clerk, boss; did you mean 'clerk'"):
-        loaded.agent("clark")
 
 
 def test_what_was_loaded_does_not_change() -> None:

@@ -14,6 +14,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.spec_objects import ShopError, web_search
 from understudy import AgentCallback, InMemoryMemory, LoadedSpec, Rehearsal, SpecError, load_spec_text, tool
 from understudy.specs.problems import MAX_PROBLEMS
 
@@ -74,19 +75,9 @@ SPEC: dict[str, Any] = yaml.safe_load(VALID)
 
 
 @tool
-def web_search(text: str) -> str:
-    """Search the web."""
-    return text
-
-
-@tool
 def place_order(text: str) -> str:
     """Order something."""
     return text
-
-
-class ShopError(Exception):
-    pass
 
 
 @dataclass

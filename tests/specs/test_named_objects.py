@@ -11,6 +11,7 @@ import yaml
 
 import understudy as us
 from tests.support.paths import ROOT
+from tests.support.spec_objects import ShopError
 from understudy.cli import main
 from understudy.jsonschemas import misfits
 from understudy.specs import load_tool_file, spec_schema
@@ -39,10 +40,6 @@ workflows:
 supervisors:
   - {id: watch, children: [sorter, writer], decider: judge}
 """
-
-
-class ShopError(Exception):
-    pass
 
 
 class TimeoutError(Exception):  # named like Python's on purpose

@@ -20,7 +20,7 @@ from understudy import (
     Workflow,
     tool,
 )
-from understudy.orchestration.runner import Runner
+from understudy.orchestration import Runner
 from understudy.session import RunContext
 from understudy.specs import labels, sketching
 from understudy.specs.picture import Box, Part, Picture

@@ -243,11 +243,3 @@ def test_names_with_tokens_in_another_sense_are_no_secrets(monkeypatch: pytest.M
 
     text = "agents:\n  - id: a\n    model: rehearsal\n    settings:\n      max_tokens: ${env:MAX_TOKENS}\n"
     assert load_spec_text(text).agent("a").settings.max_tokens == 5
-
-
-def test_top_level_keys_that_begin_with_x_are_free_for_anchors() -> None:
-    loaded = load_spec_text(
-        "version: 1\nx-brief: &brief {max_tokens: 100}\nagents: [{id: a, model: rehearsal, settings: *brief}]\n"
-    )
-
-    assert loaded.agent("a").settings.max_tokens == 100

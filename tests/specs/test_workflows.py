@@ -18,7 +18,7 @@ from understudy import (
     Workflow,
     load_spec_text,
 )
-from understudy.orchestration.runner import Runner
+from understudy.orchestration import Runner
 from understudy.testing import ScriptedModel, says
 
 AGENTS = """\
