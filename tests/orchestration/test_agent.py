@@ -143,10 +143,6 @@ def test_a_changed_copy_keeps_the_rest() -> None:
     assert other is not CLERK
 
 
-def test_a_copy_may_have_another_id() -> None:
-    assert CLERK.replace(id="other").id == "other"
-
-
 @pytest.mark.parametrize("model", ["openai:gpt-4o", "google:gemini-2.5-flash", "rehearsal"])
 def test_a_copy_keeps_its_model_string(model: str) -> None:
     agent = us.Agent("clerk", model=model)

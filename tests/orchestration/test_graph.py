@@ -12,15 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.counting import calls_counted
+from tests.support.group_machines import ASKS, broke, done, orders, stopped
 from understudy.errors import ProtocolViolation, SpecChanged
 from understudy.messages import JsonValue, Usage
-from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
+from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildResult, RunChildren
 from understudy.orchestration.graph_run import GraphRun
 from understudy.orchestration.graph_spec import GraphSpec, TaskSpec, circle_in, parameters_of, problems_of
 from understudy.orchestration.group_run import GroupDone
-from understudy.outcomes import Approve, Complete, Incomplete, Pause, PauseAnswer
-
-ASKS = Pause(id="question", path=("child",), question="Which?")
+from understudy.outcomes import Approve, PauseAnswer
 
 
 def task(name: str, *dependencies: str, prompt: str = "Go") -> TaskSpec:
@@ -42,12 +41,6 @@ def run_of(*tasks: TaskSpec, max_parallel: int | None = None, **parameters: Json
     return GraphRun(spec(*tasks, max_parallel=max_parallel), "the input", parameters)
 
 
-def orders(run: GraphRun) -> list[ChildOrder]:
-    step = run.next_step()
-    assert isinstance(step, RunChildren), step
-    return list(step.children)
-
-
 def due(run: GraphRun) -> dict[str, str]:
     """Return the tasks that are to run, and what each is told."""
     names = [each.name for each in run.spec.tasks]
@@ -66,20 +59,6 @@ def finish(run: GraphRun, name: str, text: str = "", *, again: bool = False, **c
 
 def break_(run: GraphRun, name: str, *, may_retry: bool = True) -> None:
     run.child_failed(position(run, name), ChildFailure("ProviderError", "gone"), may_retry=may_retry)
-
-
-def done(run: GraphRun) -> Complete[str]:
-    step = run.next_step()
-    assert isinstance(step, GroupDone), step
-    assert isinstance(step.outcome, Complete), step.outcome
-    return step.outcome
-
-
-def stopped(run: GraphRun) -> Incomplete:
-    step = run.next_step()
-    assert isinstance(step, GroupDone), step
-    assert isinstance(step.outcome, Incomplete), step.outcome
-    return step.outcome
 
 
 def statuses(run: GraphRun) -> dict[str, str]:
@@ -199,14 +178,6 @@ def test_a_task_may_refer_to_what_it_depends_on_through_others() -> None:
     finish(run, "b")
 
     assert due(run) == {"c": "text of a"}
-
-
-def test_no_more_tasks_run_at_once_than_max_parallel() -> None:
-    run = run_of(task("a"), task("b"), task("c"), max_parallel=2)
-
-    assert due(run).keys() == {"a", "b"}
-    finish(run, "b")
-    assert due(run).keys() == {"a", "c"}
 
 
 def test_a_failed_task_is_retried_after_a_wait_that_doubles_up_to_a_most() -> None:
@@ -469,7 +440,7 @@ def test_what_was_not_asked_for_changes_nothing() -> None:
 
     refused: list[Callable[[], None]] = [
         lambda: run.child_done(0, ChildResult()),
-        lambda: run.child_failed(0, ChildFailure("RunError", "")),
+        lambda: run.child_failed(0, broke("")),
         lambda: run.child_skipped(0),
         lambda: run.child_done(9, ChildResult()),
     ]
@@ -561,7 +532,7 @@ def play(run: GraphRun, picks: Iterable[int], swap: Callable[[GraphRun], GraphRu
                 for name in run.spec.tasks[run.task_at(order.position)].dependencies:
                     assert run.tasks[name].status == "done", "a task ran before what it depends on"
                 if pick % 7 == 5:
-                    run.child_failed(order.position, ChildFailure("RunError", "no"))
+                    run.child_failed(order.position, broke())
                 elif pick % 7 == 6:
                     run.child_paused(order.position, "SAVED", [ASKS])
                 else:

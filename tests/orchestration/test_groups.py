@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.counting import calls_counted
+from tests.support.group_machines import ASKS, broke, done, orders, running
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation, RunError, SpecChanged
 from understudy.messages import JsonValue, ToolCall, Usage
 from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
@@ -20,11 +21,10 @@ from understudy.orchestration.group_spec import GroupSpec, Merge, OnError, PassO
 from understudy.orchestration.group_state import GroupState
 from understudy.orchestration.parallel_run import ParallelRun
 from understudy.orchestration.sequence_run import SequenceRun
-from understudy.outcomes import Approve, Complete, Pause, PauseAnswer
+from understudy.outcomes import Approve, Pause, PauseAnswer
 
 AnyRun = GroupRun[GroupSpec, GroupState]
 
-ASKS = Pause(id="question", path=("child",), question="Which?")
 AT_LIMIT = ChildFailure("MaxIterationsExceeded", "it looked once")
 WAITS = Pause(id="approval", path=("child",), calls=(ToolCall("x", "pay"),))
 
@@ -42,34 +42,10 @@ def group(
     return ParallelRun(spec, "Go")
 
 
-def running(run: AnyRun) -> list[int]:
-    """Return the positions of the children that the machine wants run now."""
-    step = run.next_step()
-    assert isinstance(step, RunChildren), step
-    return [order.position for order in step.children]
-
-
-def orders(run: AnyRun) -> list[ChildOrder]:
-    step = run.next_step()
-    assert isinstance(step, RunChildren), step
-    return list(step.children)
-
-
-def done(run: AnyRun) -> Complete[str]:
-    step = run.next_step()
-    assert isinstance(step, GroupDone), step
-    assert isinstance(step.outcome, Complete), step.outcome
-    return step.outcome
-
-
 def says(text: str, combined_text: str | None = None, **changes: JsonValue) -> ChildResult:
     return ChildResult(
         text=text, combined_text=combined_text, usage=Usage(1, 2), iterations=1, turns=2, changes=changes
     )
-
-
-def broke(why: str = "no") -> ChildFailure:
-    return ChildFailure("RunError", why)
 
 
 # --- sequences
@@ -258,10 +234,13 @@ def test_in_a_paused_group_the_others_finish_and_only_the_paused_ones_go_on() ->
 def test_of_two_children_that_change_one_key_the_later_one_holds_and_the_conflict_is_told() -> None:
     run = group()
     run.child_done(2, says("", shared=2, mine=2))
-    run.child_done(0, says("", shared=0, same=1))
-    run.child_done(1, ChildResult(changes={"same": 1}, removed=("gone",)))
+    run.child_done(0, says("", shared=0, same=1, kept=1))
+    run.child_done(1, ChildResult(changes={"same": 1}, removed=("gone", "kept")))
 
-    assert run.changes == ({"shared": 2, "mine": 2, "same": 1}, frozenset({"gone"}), frozenset({"shared"}))
+    changes, removed, conflicts = run.changes
+    assert changes == {"shared": 2, "mine": 2, "same": 1}
+    assert removed == {"gone", "kept"}
+    assert conflicts == {"shared", "kept"}
 
 
 # --- limits
@@ -301,14 +280,6 @@ def test_a_group_is_at_a_limit_when_nothing_else_runs_or_waits() -> None:
         run.go_on({0: "RAISED"})
     run.go_on({1: "RAISED"})
     assert running(run) == [1]
-
-
-def test_a_key_that_one_child_sets_and_another_deletes_is_a_conflict() -> None:
-    run = group(2)
-    run.child_done(0, says("", key=1))
-    run.child_done(1, ChildResult(removed=("key",)))
-
-    assert run.changes == ({}, frozenset({"key"}), frozenset({"key"}))
 
 
 # --- all of them
