@@ -6,22 +6,16 @@ Keys come out nowhere at all. What users say and tools are called with stays out
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import understudy as us
-from tests.support.canaries import KEYS, SAID, Seen, Vault, serving, watching
+from tests.support.canaries import KEYS, SAID, Seen, Vault
 from tests.support.scripts import WAIT
 from understudy.cli import main
-
-
-@pytest.fixture(scope="module")
-def address() -> Generator[str]:
-    with serving() as found:
-        yield found
 
 
 @pytest.fixture(autouse=True)
@@ -29,12 +23,6 @@ def online(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.delenv("UNDERSTUDY_OFFLINE", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", KEYS["environment"])
     monkeypatch.setenv("OPENAI_BASE_URL", f"{address}/v1")
-
-
-@pytest.fixture
-def seen() -> Generator[Seen]:
-    with watching() as found:
-        yield found
 
 
 def tools_of(seen: Seen) -> list[us.ToolLike]:

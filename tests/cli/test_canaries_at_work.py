@@ -18,18 +18,12 @@ import pytest
 
 import understudy as us
 from tests.support import canary_tools
-from tests.support.canaries import KEYS, SAID, Seen, Vault, serving, watching
+from tests.support.canaries import KEYS, SAID, Seen, Vault, watching
 from tests.support.scripts import WAIT, eventually
 from understudy.testing import FunctionModel, says
 
 WORD = SAID["argument"]
 ALL = {**SAID, **KEYS}
-
-
-@pytest.fixture(scope="module")
-def address() -> Generator[str]:
-    with serving() as found:
-        yield found
 
 
 @pytest.fixture(autouse=True)

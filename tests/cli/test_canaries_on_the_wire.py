@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
 import understudy as us
-from tests.support.canaries import KEYS, SAID, Seen, serving, watching
+from tests.support.canaries import KEYS, SAID, Seen, serving
 from tests.support.scripts import WAIT, scripted
 
 SECRET = KEYS["address"]
@@ -28,12 +28,6 @@ def client_of(provider: str, **options: Any) -> us.Model:
 @pytest.fixture(autouse=True)
 def online(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UNDERSTUDY_OFFLINE", raising=False)
-
-
-@pytest.fixture
-def seen() -> Generator[Seen]:
-    with watching() as found:
-        yield found
 
 
 @pytest.mark.parametrize(

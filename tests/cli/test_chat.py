@@ -15,13 +15,7 @@ from tests.support.commands import chat_made
 from tests.support.terminals import on_terminal
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the current one; no store in the environment."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("UNDERSTUDY_STORE", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.fixture

@@ -15,15 +15,12 @@ from understudy.commands.check import check
 
 
 @pytest.fixture(autouse=True)
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a spec and tools, which is the current one; no keys in the environment."""
-    (tmp_path / "shop.yaml").write_text(SPEC)
-    (tmp_path / "bad.yaml").write_text("agents: [{id: a, model: rehearsal, tols: []}, {id: a, model: nobody}]")
-    (tmp_path / "tools.py").write_text(TOOLS)
-    monkeypatch.chdir(tmp_path)
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
+def shop(folder: Path) -> Path:
+    """A folder with a spec and tools, which is the current one."""
+    (folder / "shop.yaml").write_text(SPEC)
+    (folder / "bad.yaml").write_text("agents: [{id: a, model: rehearsal, tols: []}, {id: a, model: nobody}]")
+    (folder / "tools.py").write_text(TOOLS)
+    return folder
 
 
 def test_a_spec_without_problems_is_described(capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,13 +189,7 @@ BROKEN = Path(__file__).parent.parent / "specs" / "broken"
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        (
-            "agent-key-misspelt",
-            ":6:5: agent 'clerk': an agent has no key 'max_iteration'. Did you mean 'max_iterations'? The keys are id, ",
-        ),
         ("unclosed-quote", ":5:20: this quote is never closed"),
-        ("circle-mixed", ": this leads back to itself: editor -> issue -> front_page -> inner -> editor"),
-        ("python-tag", ":2:9: the tag !!python/object/apply:os.system is not allowed here"),
         ("include-circle/spec", "b.yaml:2:5: this file includes itself: a.yaml -> b.yaml -> a.yaml"),
     ],
 )

@@ -18,11 +18,10 @@ agents:
 
 
 @pytest.fixture(autouse=True)
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shop(folder: Path) -> Path:
     """A folder with a spec, which is the current one."""
-    (tmp_path / "shop.yaml").write_text(SPEC)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (folder / "shop.yaml").write_text(SPEC)
+    return folder
 
 
 def test_a_spec_is_printed_as_mermaid(capsys: pytest.CaptureFixture[str]) -> None:

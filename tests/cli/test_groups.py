@@ -6,12 +6,11 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import understudy as us
-from tests.support.commands import resume_made, run_made
+from tests.support.commands import report_of, resume_made, run_made
 from tests.support.tapes import lines_of
 from understudy.report import UsageMistake
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -20,12 +19,8 @@ STORE = ("--store", "sqlite:///shop.db")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the current one; no keys in the environment, and no network."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("UNDERSTUDY_STORE", raising=False)
+def offline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNDERSTUDY_OFFLINE", "1")
-    return tmp_path
 
 
 def look(word: str) -> str:
@@ -51,11 +46,6 @@ def asking(id: str) -> us.Agent:
         return says("__ask_user__: who?" if request.turn == 1 else f"{id} heard {request.messages[-1].text}")
 
     return us.Agent(id, model=FunctionModel(answer))
-
-
-def report_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
 
 
 REHEARSED = us.SequentialAgent(

@@ -52,14 +52,11 @@ agents:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a spec and tools, which is the current one; no keys in the environment."""
-    (tmp_path / "shop.yaml").write_text(SPEC)
-    (tmp_path / "tools.py").write_text(TOOLS)
-    monkeypatch.chdir(tmp_path)
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
+def shop(folder: Path) -> Path:
+    """A folder with a spec and tools, which is the current one."""
+    (folder / "shop.yaml").write_text(SPEC)
+    (folder / "tools.py").write_text(TOOLS)
+    return folder
 
 
 def run(id: str, *options: str, input: str = "hello") -> int:

@@ -14,7 +14,7 @@ import pytest
 
 import understudy as us
 from tests.cli.test_main import TOOLS
-from tests.support.commands import resume_made, run_made
+from tests.support.commands import report_of, resume_made, run_made
 from tests.support.paths import ROOT
 from tests.support.terminals import on_terminal
 from understudy import InvalidOutput
@@ -43,13 +43,11 @@ STORE = ("--store", "sqlite:///shop.db")
 
 
 @pytest.fixture(autouse=True)
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shop(folder: Path) -> Path:
     """A folder with a spec and tools, which is the current one."""
-    (tmp_path / "shop.yaml").write_text(SPEC)
-    (tmp_path / "tools.py").write_text(TOOLS)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("UNDERSTUDY_STORE", raising=False)
-    return tmp_path
+    (folder / "shop.yaml").write_text(SPEC)
+    (folder / "tools.py").write_text(TOOLS)
+    return folder
 
 
 def run(id: str, *options: str) -> int:
@@ -60,15 +58,10 @@ def resume(token: str, *options: str) -> int:
     return main(["resume", token, "shop.yaml", "--tools", "tools.py", *options])
 
 
-def report(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    found: dict[str, object] = json.loads(capsys.readouterr().out)
-    return found
-
-
 def paused(capsys: pytest.CaptureFixture[str]) -> str:
     """Let a run wait for an approval, and return its token."""
     assert run("cashier", *STORE, "--json") == 3
-    token = report(capsys)["token"]
+    token = report_of(capsys)["token"]
     assert isinstance(token, str)
     return token
 
@@ -112,7 +105,7 @@ def test_the_buyer_of_the_example_waits_for_an_approval(capsys: pytest.CaptureFi
     options = ("--tools", str(ledger / "tools.py"), *STORE, "--rehearse")
 
     assert main(["run", str(ledger / "agent.yaml"), "buyer", "Order what we run out of", *options, "--json"]) == 3
-    paused = report(capsys)
+    paused = report_of(capsys)
     assert main(["resume", str(paused["token"]), str(ledger / "agent.yaml"), *options, "--approve"]) == 0
 
     assert paused["waiting"] == [{"name": "place_order", "arguments": {"sku": "D-402", "units": 6}}]
@@ -123,7 +116,7 @@ def test_a_run_that_waits_nowhere_has_no_token(capsys: pytest.CaptureFixture[str
     assert run("cashier") == 3
     assert "with --store sqlite:///FILE.db it could be answered later" in capsys.readouterr().err
     assert run("cashier", "--json") == 3
-    assert "token" not in report(capsys)
+    assert "token" not in report_of(capsys)
 
 
 def test_a_store_that_is_not_there_is_refused_and_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,12 +185,12 @@ def test_calls_made_before_and_after_the_pause_are_in_the_report_once_each(capsy
     both = call("pay", "3") + call("look", "4", "c2")
     agent = made(call("look", "1"), call("look", "2"), both, call("look", "5"), says("ok"))
     assert run_made(agent, "go", *STORE, "--json") == 3
-    waiting = report(capsys)
+    waiting = report_of(capsys)
 
     assert resume_made(agent, str(waiting["token"]), *STORE, "--approve", "--json") == 0
 
     assert told(waiting["tool_calls"]) == [("look", "order 1"), ("look", "order 2"), ("look", "order 4")]
-    assert told(report(capsys)["tool_calls"]) == [
+    assert told(report_of(capsys)["tool_calls"]) == [
         ("look", "order 1"),
         ("look", "order 2"),
         ("look", "order 4"),
@@ -210,9 +203,9 @@ def test_calls_that_wait_again_are_not_reported_as_made(capsys: pytest.CaptureFi
     agent = made(call("pay", "1"), call("pay", "2"))
     assert run_made(agent, "go", *STORE, "--json") == 3
 
-    assert resume_made(agent, str(report(capsys)["token"]), *STORE, "--approve", "--json") == 3
+    assert resume_made(agent, str(report_of(capsys)["token"]), *STORE, "--approve", "--json") == 3
 
-    again = report(capsys)
+    again = report_of(capsys)
     assert told(again["tool_calls"]) == [("pay", "paid 1")]
     assert again["waiting"] == [{"name": "pay", "arguments": {"order": "2"}}]
 
@@ -221,9 +214,9 @@ def test_a_run_that_fails_after_its_pause_says_what_it_did_since(capsys: pytest.
     agent = made(call("pay", "1"), us.BadReply("lost"))
     assert run_made(agent, "go", *STORE, "--json") == 3
 
-    assert resume_made(agent, str(report(capsys)["token"]), *STORE, "--approve", "--json") == 1
+    assert resume_made(agent, str(report_of(capsys)["token"]), *STORE, "--approve", "--json") == 1
 
-    failed = report(capsys)
+    failed = report_of(capsys)
     assert failed["outcome"] == "error"
     assert told(failed["tool_calls"]) == [("pay", "paid 1")]
 
@@ -246,7 +239,7 @@ def test_an_interrupt_cancels_a_run_that_goes_on_and_progress_is_live(
 
 def test_a_limit_goes_on_when_it_is_raised(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("clerk", *STORE, "--json") == 1
-    token = report(capsys)["token"]
+    token = report_of(capsys)["token"]
     assert isinstance(token, str)
 
     assert resume(token, *STORE, "--max-iterations", "3") == 0
@@ -295,7 +288,7 @@ def test_an_answer_that_did_not_fit_is_asked_for_again_by_raising_its_limit() ->
 def test_a_limit_that_is_none_leaves_the_token(limit: str, shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (shop / "shop.yaml").write_text(LIMITED)
     assert run("budget", *STORE, "--json") == 1
-    token = str(report(capsys)["token"])
+    token = str(report_of(capsys)["token"])
 
     assert resume(token, *STORE, "--budget", limit) == 2
     assert "--budget" in capsys.readouterr().err
@@ -307,7 +300,7 @@ def test_another_process_finds_the_store_in_the_environment(
 ) -> None:
     monkeypatch.setenv("UNDERSTUDY_STORE", "sqlite:///shop.db")
     assert run("cashier", "--json") == 3
-    token = report(capsys)["token"]
+    token = report_of(capsys)["token"]
     assert isinstance(token, str)
 
     done = subprocess.run(
@@ -351,7 +344,7 @@ def test_without_a_key_nothing_is_resumed(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     (shop / "shop.yaml").write_text(SPEC.replace("model: rehearsal", "model: openai:gpt-4o"))
     assert run("cashier", *STORE, "--rehearse", "--json") == 3
-    token = str(report(capsys)["token"])
+    token = str(report_of(capsys)["token"])
 
     assert resume(token, *STORE, "--approve") == 1
     assert "set OPENAI_API_KEY" in capsys.readouterr().err

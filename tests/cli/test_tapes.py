@@ -26,13 +26,12 @@ agents:
 
 
 @pytest.fixture(autouse=True)
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a spec and tools, which is the current one; no keys in the environment, and no network."""
-    (tmp_path / "shop.yaml").write_text(SPEC)
-    (tmp_path / "tools.py").write_text(TOOLS)
-    monkeypatch.chdir(tmp_path)
+def shop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a spec and tools, which is the current one; no network."""
+    (folder / "shop.yaml").write_text(SPEC)
+    (folder / "tools.py").write_text(TOOLS)
     monkeypatch.setenv("UNDERSTUDY_OFFLINE", "1")
-    return tmp_path
+    return folder
 
 
 def run(id: str, *options: str, input: str = "hello") -> int:

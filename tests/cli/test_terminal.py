@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 
 import pytest
@@ -44,15 +44,23 @@ class Ticks:
         return next(self._ticks) / 2
 
 
-def test_in_a_pipe_each_thing_that_happens_has_a_line() -> None:
+def plainly(events: Iterable[Event]) -> list[str]:
+    """Return the lines that events have in a pipe."""
     stream = io.StringIO()
     progress = Plain(stream, clock=Ticks())
-
-    for event in EVENTS:
+    for event in events:
         progress.see(event)
     progress.close()
+    return stream.getvalue().splitlines()
 
-    assert stream.getvalue().splitlines() == [
+
+def kept(stream: io.StringIO) -> list[str]:
+    """Return the lines that stay on a terminal when live ones are gone."""
+    return [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()]
+
+
+def test_in_a_pipe_each_thing_that_happens_has_a_line() -> None:
+    assert plainly(EVENTS) == [
         "turn 1: asking the model",
         "  call look(sku='[bold]A-113')",
         "  call boom()",
@@ -75,7 +83,7 @@ def test_live_lines_show_the_same_and_nothing_of_it_is_markup() -> None:
     progress.close()
     progress.close()
 
-    assert [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()] == [
+    assert kept(stream) == [
         "✓ look(sku='[bold]A-113')  1.00 s  [red]7",
         "✗ boom()  1.00 s  boom failed: �[2J",
     ]
@@ -128,13 +136,7 @@ NESTED: list[Event] = [
 
 
 def test_runs_inside_are_named_by_the_way_to_them() -> None:
-    stream = io.StringIO()
-    progress = Plain(stream, clock=Ticks())
-
-    for event in NESTED:
-        progress.see(event)
-
-    assert stream.getvalue().splitlines() == [
+    assert plainly(NESTED) == [
         "report: task gather (panel) begins",
         "report > panel: clerk begins",
         "report > panel: clerk begins",
@@ -152,18 +154,17 @@ def test_runs_inside_are_named_by_the_way_to_them() -> None:
 
 
 def test_a_run_is_named_by_the_numbers_of_those_around_it() -> None:
-    stream = io.StringIO()
-    progress = Plain(stream, clock=Ticks())
     each, panel = ("report",), ("report", "panel")
+    events: list[Event] = [
+        *[us.ChildStarted(path=each, run_id="r", position=0, runner_id="panel", child_run_id=f"p{n}") for n in "12"],
+        *[
+            us.ChildStarted(path=panel, run_id=f"p{n}", position=0, runner_id="clerk", child_run_id=f"c{n}")
+            for n in "12"
+        ],
+        *[us.TurnStarted(path=(*panel, "clerk"), run_id=f"c{n}", turn=1) for n in "21"],
+    ]
 
-    for n in ("1", "2"):
-        progress.see(us.ChildStarted(path=each, run_id="r", position=0, runner_id="panel", child_run_id=f"p{n}"))
-    for n in ("1", "2"):
-        progress.see(us.ChildStarted(path=panel, run_id=f"p{n}", position=0, runner_id="clerk", child_run_id=f"c{n}"))
-    for n in ("2", "1"):
-        progress.see(us.TurnStarted(path=(*panel, "clerk"), run_id=f"c{n}", turn=1))
-
-    assert stream.getvalue().splitlines()[2:] == [
+    assert plainly(events)[2:] == [
         "report > panel: clerk begins",
         "report > panel #2: clerk begins",
         "report > panel #2 > clerk: turn 1: asking the model",
@@ -188,7 +189,7 @@ def test_each_run_that_is_at_work_has_a_live_line() -> None:
     ]
     assert shown[9] == ["report > panel > clerk #2: turn 1: running look (reading)"]
     assert shown[-1] == []
-    assert [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()] == [
+    assert kept(stream) == [
         "✓ report > panel > clerk: look(sku='[bold]A-113')  1.00 s  7",
         "✓ report > panel: clerk  2.50 s  A",
         "✗ report > panel: clerk  2.50 s  RateLimited: slow down",
@@ -302,13 +303,7 @@ RETRIES: list[Event] = [
 
 
 def test_a_retry_has_a_line_with_its_wait_and_what_went_wrong() -> None:
-    stream = io.StringIO()
-    progress = Plain(stream)
-
-    for event in RETRIES:
-        progress.see(event)
-
-    assert stream.getvalue().splitlines() == [
+    assert plainly(RETRIES) == [
         "  trying again in 1.2 s: RateLimited: slow�[2J down",
         "  look: trying again at once: ToolTimeout: too slow",
         "flow: task find (clerk): trying again in 60.0 s: BadReply: half",
@@ -324,7 +319,7 @@ def test_live_lines_show_retries_too() -> None:
         progress.see(event)
     progress.close()
 
-    assert [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()] == [
+    assert kept(stream) == [
         "↻ trying again in 1.2 s: RateLimited: slow�[2J down",
         "↻ look: trying again at once: ToolTimeout: too slow",
         "↻ flow: task find (clerk): trying again in 60.0 s: BadReply: half",

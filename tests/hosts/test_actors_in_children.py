@@ -48,12 +48,13 @@ def refused(ref):
 """
 
 
-def output(body: str) -> str:
-    return processes.output(HEAD + textwrap.dedent(body))
+def check(body: str) -> None:
+    """Run a program to its end, which must be reached."""
+    assert processes.output(f"{HEAD}{textwrap.dedent(body)}\nprint('all')") == "all\n"
 
 
 def test_an_actor_of_the_parent_is_down_in_the_child_and_goes_on_in_the_parent() -> None:
-    out = output("""
+    check("""
         idle, busy = system.spawn(Counter, name="idle"), system.spawn(Counter, name="busy")
         group = system.spawn(us.Supervisor("group", [
             us.Child(Counter, name="first"), us.Supervisor("inner", [us.Child(Counter, name="second")])
@@ -83,14 +84,11 @@ def test_an_actor_of_the_parent_is_down_in_the_child_and_goes_on_in_the_parent()
         assert (slow.result(10), idle.ask("count"), busy.ask("count"), group.is_alive) == (1, 2, 2, True)
         assert first.ask("count") == second.ask("count") == 1
         assert system.stop() == ()
-        print("all")
     """)
-
-    assert out == "all\n"
 
 
 def test_a_system_made_before_the_fork_has_fresh_actors_in_the_child() -> None:
-    out = output("""
+    check("""
         old = system.spawn(Counter, name="counter")
         old.ask("count")
 
@@ -119,14 +117,11 @@ def test_a_system_made_before_the_fork_has_fresh_actors_in_the_child() -> None:
 
         in_child(use)
         assert old.ask("count") == 2 and system.find("counter") == old
-        print("all")
     """)
-
-    assert out == "all\n"
 
 
 def test_a_system_that_was_stopped_before_the_fork_stays_stopped() -> None:
-    out = output("""
+    check("""
         system.stop()
 
         def refuse():
@@ -138,14 +133,11 @@ def test_a_system_that_was_stopped_before_the_fork_stays_stopped() -> None:
                 raise AssertionError("it works again")
 
         in_child(refuse)
-        print("all")
     """)
-
-    assert out == "all\n"
 
 
 def test_futures_are_merged_in_the_child() -> None:
-    out = output("""
+    check("""
         us.collect([clerk.submit("1")], timeout=10).result(10)  # so that there is a clock's thread in the parent
 
         def merge():
@@ -162,14 +154,11 @@ def test_futures_are_merged_in_the_child() -> None:
 
         in_child(merge)
         merge()
-        print("all")
     """)
-
-    assert out == "all\n"
 
 
 def test_the_parents_timers_and_futures_stay_in_the_parent() -> None:
-    out = output("""
+    check("""
         class Clock(us.Actor):
             def on_start(self):
                 self.every(0.01, "tick")
@@ -199,14 +188,11 @@ def test_the_parents_timers_and_futures_stay_in_the_parent() -> None:
         gate.set()
         ticked.clear()
         assert ticked.wait(10) and replies.result(10) == [1]
-        print("all")
     """)
-
-    assert out == "all\n"
 
 
 def test_an_actor_that_forks_has_a_child_that_can_work() -> None:
-    out = output("""
+    check("""
         class Forker(us.Actor):
             def on_receive(self, message):
                 in_child(self.work)
@@ -218,14 +204,12 @@ def test_an_actor_that_forks_has_a_child_that_can_work() -> None:
                 assert system.spawn(Counter).ask("count") == 1
 
         forker = system.spawn(Forker)
-        print(forker.ask("go"), forker.ask("go"))
+        assert [forker.ask("go"), forker.ask("go")] == ["forked", "forked"]
     """)
-
-    assert out == "forked forked\n"
 
 
 def test_references_are_usable_in_children_forked_while_others_send() -> None:
-    out = output("""
+    check("""
         counter, stop = system.spawn(Counter, mailbox=us.Mailbox(100, when_full="block")), threading.Event()
 
         def send():
@@ -239,14 +223,11 @@ def test_references_are_usable_in_children_forked_while_others_send() -> None:
         for _ in range(20):
             in_child(lambda: refused(counter) or os._exit(2))
         stop.set()
-        print("all")
     """)
-
-    assert out == "all\n"
 
 
 def test_a_child_forked_by_a_tool_is_still_inside_of_its_run() -> None:
-    out = output("""
+    check("""
         def answer(request):
             return us.says(request.tool_results[0].content) if request.tool_results else us.calls("branch")
 
@@ -263,14 +244,12 @@ def test_a_child_forked_by_a_tool_is_still_inside_of_its_run() -> None:
             raise AssertionError("the outer run would wait for itself, one process further")
 
         outer = us.Agent("outer", model=us.FunctionModel(answer), tools=[branch])
-        print(outer.run("go").text)
+        assert outer.run("go").text == "ok"
     """)
-
-    assert out == "ok\n"
 
 
 def test_a_child_forked_while_a_tool_gets_its_schema_can_use_the_tool() -> None:
-    out = output("""
+    check("""
         class Slow:
             @classmethod
             def __get_pydantic_core_schema__(cls, source, handler):
@@ -292,14 +271,11 @@ def test_a_child_forked_while_a_tool_gets_its_schema_can_use_the_tool() -> None:
             assert agent.run("go").text == "ok"
 
         in_child(use)
-        print("ok")
     """)
-
-    assert out == "ok\n"
 
 
 def test_an_agent_that_was_spawned_in_the_parent_runs_in_the_child_too() -> None:
-    out = output("""
+    check("""
         from understudy.testing import FunctionModel, says
 
         greeter = us.Agent("greeter", model=FunctionModel(lambda request: says("hello")))
@@ -314,14 +290,11 @@ def test_an_agent_that_was_spawned_in_the_parent_runs_in_the_child_too() -> None
 
         in_child(look)
         assert ref.is_alive and ref.run("hi", timeout=10).text == "hello"
-        print("all")
     """)
-
-    assert out == "all\n"
 
 
 def test_functions_stay_subscribed_in_the_child_and_actors_are_the_parents() -> None:
-    out = output("""
+    check("""
         class Listener(us.Actor):
             def on_receive(self, event):
                 if event != "are you there?":
@@ -363,14 +336,11 @@ def test_functions_stay_subscribed_in_the_child_and_actors_are_the_parents() -> 
         assert len(system.dead_letters()) == 1
         assert system.stop() == ()
         assert heard[-2:] == slowly == told == [(os.getpid(), "own/stopped"), (os.getpid(), "own/late")]
-        print("all")
     """)
-
-    assert out == "all\n"
 
 
 def test_a_child_hears_though_another_thread_held_the_streams_locks_at_the_fork() -> None:
-    out = output("""
+    check("""
         heard = []
         subscription = system.subscribe(heard.append, us.DeadLetter, buffer=1)
         ref = system.spawn(Counter)
@@ -397,7 +367,4 @@ def test_a_child_hears_though_another_thread_held_the_streams_locks_at_the_fork(
         in_child(use)
         gate.set()
         holder.join(10)
-        print("all")
     """)
-
-    assert out == "all\n"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
 from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
 
 from understudy.commands import chat, resume, run
 from understudy.commands.waiting import system_of
@@ -54,3 +58,9 @@ def chat_made(runner: Runner[object], *words: str) -> int:
     out = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         return chat.carry_out(spec_of(runner), arguments, out)
+
+
+def report_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Return the report that a command printed in JSON."""
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
