@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -13,13 +13,6 @@ from tests.hosts.processes import output
 from tests.support.scripts import WAIT, eventually, results_of
 from understudy.ancestry import DEFAULT_MAX_HOPS, next_hops
 from understudy.testing import FunctionModel, calls, says
-
-
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("court") as system:
-        yield system
-
 
 MANY = 2 * DEFAULT_MAX_HOPS
 

@@ -14,12 +14,6 @@ from understudy.actors.telling import events_of
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
-
-
 def look(word: str) -> str:
     return f"saw {word}"
 

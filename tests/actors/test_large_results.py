@@ -8,7 +8,7 @@ import pytest
 
 import understudy as us
 from tests.support import process_tools
-from tests.support.scripts import finished, results_of, scripted
+from tests.support.scripts import finished, needs_approval, results_of, scripted
 from understudy.testing import ScriptedModel, calls, says
 from understudy.tooloptions import DEFAULT_MAX_RESULT, MAX_RESULT
 
@@ -154,8 +154,7 @@ def test_tools_see_the_artifacts_of_their_run_and_so_does_who_resumes_it() -> No
 
     agent = us.Agent("clerk", model=ScriptedModel([calls("pages"), calls("count"), says("ok")]), tools=[pages, count])
 
-    paused = agent.run("go")
-    assert isinstance(paused, us.NeedsApproval)
+    paused = needs_approval(agent.run("go"))
     assert list(paused.artifacts) == ["artifact-1"]
     outcome = finished(agent.resume(paused.token, us.Approve()))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
@@ -14,8 +14,8 @@ import pydantic
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, results_of
-from tests.support.stores import DictStore
+from tests.support.scripts import WAIT, needs_approval, results_of
+from tests.support.tools import pay
 from understudy.outputs import OutputMode
 from understudy.testing import ScriptedModel, calls, says
 
@@ -40,24 +40,6 @@ class Paint:
 
 SPAM = '{"label": "spam", "score": 0.9}'
 HAM = '{"label": "ham", "score": 0.1}'
-
-
-@us.tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    return f"paid {cents}"
-
-
-@pytest.fixture(params=["object", "text"])
-def systems(request: pytest.FixtureRequest) -> Iterator[Systems]:
-    """Where a run pauses, and where it goes on: one system without a store, or two as two processes have them."""
-    if request.param == "object":
-        with us.ActorSystem("shop") as only:
-            yield only, only
-    else:
-        store = DictStore()
-        with us.ActorSystem("shop", store=store) as first, us.ActorSystem("shop", store=store) as second:
-            yield first, second
 
 
 def judge(*turns: us.ModelTurn) -> us.Agent[Verdict]:
@@ -232,8 +214,7 @@ def test_a_run_that_goes_on_elsewhere_gives_a_value_of_the_type(
     last = says(SPAM) if mode == "native" else calls("final_answer", label="spam", score=0.9)
     agent = paying(calls("pay", cents=1), last, mode=mode)
 
-    paused = agent.run("Win!", system=here)
-    assert isinstance(paused, us.NeedsApproval)
+    paused = needs_approval(agent.run("Win!", system=here))
     outcome = agent.resume(paused.token, us.Approve(), system=there)
 
     assert outcome.output == Verdict(label="spam", score=0.9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,36 +11,19 @@ import pytest
 
 import understudy as us
 from tests.hosts.forking import in_child
-from tests.support.scripts import WAIT, finished, results_of
+from tests.support.scripts import WAIT, finished, needs_approval, results_of
 from tests.support.stores import DictStore
+from tests.support.tools import pay
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 Systems = tuple[us.ActorSystem, us.ActorSystem]
 TEN = us.Usage(6, 4)
 
 
-@us.tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    return f"paid {cents}"
-
-
 @us.tool(on_error="raise")
 def breaks() -> str:
     """Break."""
     raise OSError("no disk")
-
-
-@pytest.fixture(params=["object", "text"])
-def systems(request: pytest.FixtureRequest) -> Iterator[Systems]:
-    """Where a run pauses, and where it goes on: one system without a store, or two as two processes have them."""
-    if request.param == "object":
-        with us.ActorSystem("shop") as only:
-            yield only, only
-    else:
-        store = DictStore()
-        with us.ActorSystem("shop", store=store) as first, us.ActorSystem("shop", store=store) as second:
-            yield first, second
 
 
 class Notes(us.AgentCallback):
@@ -91,8 +74,7 @@ def test_each_agent_asks_its_own_callbacks_once_for_each_moment_over_a_pause(sys
     child = agent("writer", calls("pay", cents=1), says("ok"), tools=(pay,)).replace(callbacks=[below])
     lead = lead_of(child).replace(callbacks=[above])
 
-    paused = lead.run("go", system=here)
-    assert isinstance(paused, us.NeedsApproval)
+    paused = needs_approval(lead.run("go", system=here))
     lead.resume(paused.token, us.Approve(), system=there)
 
     assert above.seen == ["before writer", "finish needs_approval", "after writer", "finish complete"]
@@ -115,8 +97,7 @@ def test_a_guard_is_asked_again_where_the_run_goes_on_and_may_block_what_a_perso
 
     clerk = agent("clerk", calls("pay", cents=1), says("ok"), tools=(pay,)).replace(callbacks=[Guard()])
 
-    paused = clerk.run("go", system=here)
-    assert isinstance(paused, us.NeedsApproval)
+    paused = needs_approval(clerk.run("go", system=here))
     allowed[0] = False
     outcome = finished(clerk.resume(paused.token, us.Approve(), system=there))
 
@@ -133,10 +114,8 @@ def test_a_guard_that_wants_an_approval_of_a_sub_agents_call_is_asked_on_both_si
     child = agent("writer", calls("pay", cents=1), says("ok"), tools=(pay,))
     lead = lead_of(child).replace(callbacks=[Guard()])
 
-    first = lead.run("go", system=here)
-    assert isinstance(first, us.NeedsApproval)
-    second = lead.resume(first.token, us.Approve(), system=there)
-    assert isinstance(second, us.NeedsApproval)
+    first = needs_approval(lead.run("go", system=here))
+    second = needs_approval(lead.resume(first.token, us.Approve(), system=there))
     outcome = finished(lead.resume(second.token, us.Approve(), system=there))
 
     assert [pause.path for pause in (*first.pauses, *second.pauses)] == [("lead",), ("lead", "writer")]
@@ -332,8 +311,7 @@ def test_an_agent_that_fails_mid_run_goes_on_with_everything_it_has(systems: Sys
         budget=us.Budget(total_tokens=1_000, tool_calls=3),
     )
 
-    paused = lead.run("go", system=here, conversation_id="c-42")
-    assert isinstance(paused, us.NeedsApproval)
+    paused = needs_approval(lead.run("go", system=here, conversation_id="c-42"))
     outcome = finished(lead.resume(paused.token, us.Approve(), system=there))
 
     assert outcome.usage.total_tokens == 50
@@ -409,8 +387,7 @@ def test_a_forked_child_uses_every_feature_that_its_parent_has_used() -> None:
     def run() -> None:
         child = agent("writer", calls("pay", cents=1), says("ok"), tools=(pay,))
         lead = lead_of(child).replace(callbacks=[Notes()], memory=memory, budget=us.Budget(total_tokens=1_000))
-        paused = lead.run("go", conversation_id="c-42", timeout=WAIT)
-        assert isinstance(paused, us.NeedsApproval)
+        paused = needs_approval(lead.run("go", conversation_id="c-42", timeout=WAIT))
         outcome = finished(lead.resume(paused.token, us.Approve(), timeout=WAIT))
         assert (outcome.text, outcome.usage.total_tokens) == ("Done.", 40)
 

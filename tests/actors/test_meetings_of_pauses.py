@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +11,13 @@ import pytest
 
 import understudy as us
 from tests.hosts.forking import in_child
-from tests.support.scripts import WAIT, eventually, finished, results_of
+from tests.support.scripts import WAIT, eventually, finished, needs_approval, paused, results_of
 from tests.support.stores import DictStore
+from tests.support.tools import pay
 from understudy.actors import runrecord as records
 from understudy.testing import ScriptedModel, calls, says
 
+Systems = tuple[us.ActorSystem, us.ActorSystem]
 TEN = us.Usage(6, 4)
 PRICES = {"ScriptedModel": us.Price(1.0, 1.0)}
 """A token costs a millionth of a dollar."""
@@ -26,12 +28,6 @@ ASK = "__ask_user__: "
 @dataclass
 class Cents:
     cents: int
-
-
-@us.tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    return f"paid {cents}"
 
 
 @us.tool(max_result=100)
@@ -66,26 +62,6 @@ def calls_of(*agents: us.Agent) -> int:
     return made
 
 
-def waiting(outcome: us.Outcome) -> us.NeedsApproval | us.NeedsInput:
-    assert isinstance(outcome, (us.NeedsApproval, us.NeedsInput)), outcome
-    return outcome
-
-
-@pytest.fixture(params=["object", "text"])
-def systems(request: pytest.FixtureRequest) -> Iterator[tuple[us.ActorSystem, us.ActorSystem]]:
-    """Where a run pauses, and where it goes on: one system without a store, or two as two processes have them."""
-    if request.param == "object":
-        with us.ActorSystem("shop") as only:
-            yield only, only
-    else:
-        store = DictStore()
-        with us.ActorSystem("shop", store=store) as first, us.ActorSystem("shop", store=store) as second:
-            yield first, second
-
-
-Systems = tuple[us.ActorSystem, us.ActorSystem]
-
-
 # --- budgets
 
 
@@ -101,9 +77,9 @@ def test_what_a_child_spent_before_each_of_its_pauses_is_counted_once(systems: S
 
     outcome: us.Outcome = lead.run("go", system=here)
     for number in range(3):
-        paused = waiting(outcome)
-        assert paused.usage.total_tokens == 10 * (2 + number) == 10 * calls_of(lead, child)
-        outcome = lead.resume(paused.token, us.Approve(), system=there)
+        waits = paused(outcome)
+        assert waits.usage.total_tokens == 10 * (2 + number) == 10 * calls_of(lead, child)
+        outcome = lead.resume(waits.token, us.Approve(), system=there)
 
     assert calls_of(lead, child) == 6
     assert finished(outcome).usage.total_tokens == 60
@@ -116,8 +92,8 @@ def test_children_that_pause_side_by_side_and_go_on_one_by_one_are_counted_once(
     asks = calls("one", input="go") + calls("two", input="go") + calls("three", input="go")
     lead = agent("lead", asks, says("Done."), below=[one, two, three])
 
-    first = waiting(lead.run("go", system=here))
-    second = waiting(lead.resume(first.token, {first.pauses[0].id: us.Approve()}, system=there))
+    first = paused(lead.run("go", system=here))
+    second = paused(lead.resume(first.token, {first.pauses[0].id: us.Approve()}, system=there))
     outcome = finished(lead.resume(second.token, us.Approve(), system=there))
 
     assert first.usage.total_tokens == 40
@@ -131,11 +107,11 @@ def test_a_grandchild_is_counted_at_every_level_once(systems: Systems) -> None:
     middle = agent("middle", calls("bottom", input="go"), says("ok"), below=[bottom])
     top = agent("top", calls("middle", input="go"), says("Done."), below=[middle])
 
-    paused = waiting(top.run("go", system=here))
-    again = waiting(top.resume(paused.token, us.Approve(), system=there))
+    waits = paused(top.run("go", system=here))
+    again = paused(top.resume(waits.token, us.Approve(), system=there))
     outcome = finished(top.resume(again.token, us.Approve(), system=there))
 
-    assert (paused.usage.total_tokens, again.usage.total_tokens) == (30, 40)
+    assert (waits.usage.total_tokens, again.usage.total_tokens) == (30, 40)
     assert outcome.usage.total_tokens == 70 == 10 * calls_of(top, middle, bottom)
 
 
@@ -145,9 +121,9 @@ def test_a_child_that_went_on_from_a_pause_is_held_to_the_budget_of_the_run_arou
     limits = us.Budget(total_tokens=25)
     lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], budget=limits)
 
-    paused = waiting(lead.run("go", system=here))
+    waits = paused(lead.run("go", system=here))
     with pytest.raises(us.BudgetExceeded) as caught:
-        lead.resume(paused.token, us.Approve(), system=there)
+        lead.resume(waits.token, us.Approve(), system=there)
 
     assert (caught.value.what, caught.value.spent, caught.value.inherited) == ("total_tokens", 30, False)
     assert calls_of(lead, child) == 3
@@ -162,8 +138,8 @@ def test_a_budget_can_be_raised_with_the_answer_and_the_child_goes_on(systems: S
     limits = us.Budget(total_tokens=25)
     lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], budget=limits)
 
-    paused = waiting(lead.run("go", system=here))
-    outcome = lead.resume(paused.token, us.Approve(), budget=us.Budget(total_tokens=100), system=there)
+    waits = paused(lead.run("go", system=here))
+    outcome = lead.resume(waits.token, us.Approve(), budget=us.Budget(total_tokens=100), system=there)
 
     assert [result.content for result in results_of(finished(outcome))] == ["writer is done"]
     assert outcome.usage.total_tokens == 40
@@ -173,9 +149,9 @@ def test_a_budget_of_one_run_is_kept_over_its_pauses(systems: Systems) -> None:
     here, there = systems
     clerk = agent("clerk", calls("pay", cents=1), says("Done."), tools=[pay])
 
-    paused = waiting(clerk.run("go", system=here, budget=us.Budget(turns=1)))
+    waits = paused(clerk.run("go", system=here, budget=us.Budget(turns=1)))
     with pytest.raises(us.BudgetExceeded) as caught:
-        clerk.resume(paused.token, us.Approve(), system=there)
+        clerk.resume(waits.token, us.Approve(), system=there)
 
     assert clerk.resume(caught.value.token, budget=us.Budget(turns=2), system=there).text == "Done."
 
@@ -207,8 +183,8 @@ def test_what_was_too_long_for_the_model_is_there_after_a_pause(systems: Systems
     turns = (calls("pages"), calls("pay", cents=1), read, calls("pages"), says("Done."))
     clerk = agent("clerk", *turns, tools=[pages, pay, us.read_artifact])
 
-    paused = waiting(clerk.run("go", system=here))
-    outcome = finished(clerk.resume(paused.token, us.Approve(), system=there))
+    waits = paused(clerk.run("go", system=here))
+    outcome = finished(clerk.resume(waits.token, us.Approve(), system=there))
 
     assert [artifact.text for artifact in outcome.artifacts.values()] == [LONG, LONG]
     assert list(outcome.artifacts) == ["artifact-1", "artifact-2"]
@@ -222,8 +198,8 @@ def test_a_child_reads_what_it_was_too_long_for_before_it_paused(systems: System
     child = agent("writer", *turns, tools=[pages, pay, us.read_artifact])
     lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child])
 
-    paused = waiting(lead.run("go", system=here))
-    finished(lead.resume(paused.token, us.Approve(), system=there))
+    waits = paused(lead.run("go", system=here))
+    finished(lead.resume(waits.token, us.Approve(), system=there))
 
     assert isinstance(child.model, ScriptedModel)
     assert child.model.requests[3].tool_results[0].content.endswith("]\nabc\n")
@@ -238,11 +214,11 @@ def test_another_process_goes_on_with_all_that_a_run_and_those_inside_have(tmp_p
     turns = (calls("pages"), calls("writer", input="go"), says("Done."))
     lead = agent("lead", *turns, tools=[pages], below=[child], memory=us.InMemoryMemory(), budget=us.Budget(turns=7))
     with us.ActorSystem("shop", store=url) as here:
-        paused = waiting(lead.run("go", system=here, conversation_id="c-42"))
+        waits = paused(lead.run("go", system=here, conversation_id="c-42"))
 
     def elsewhere() -> None:
         with us.ActorSystem("shop", store=url) as there:
-            outcome = finished(lead.resume(paused.token, us.Approve(), system=there))
+            outcome = finished(lead.resume(waits.token, us.Approve(), system=there))
         assert isinstance(child.model, ScriptedModel)
         assert child.model.requests[3].tool_results[0].content.endswith("]\nabc\n")
         assert [artifact.text for artifact in outcome.artifacts.values()] == [LONG]
@@ -266,8 +242,8 @@ def test_a_child_that_pauses_twice_leaves_one_turn_in_the_conversation_of_the_ru
     child = paying("writer", times=2).replace(memory=own)
     lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], memory=memory)
 
-    paused = waiting(lead.run("go", system=here, conversation_id="c-42"))
-    again = waiting(lead.resume(paused.token, us.Approve(), system=there))
+    waits = paused(lead.run("go", system=here, conversation_id="c-42"))
+    again = paused(lead.resume(waits.token, us.Approve(), system=there))
     assert said(memory) == []
     lead.resume(again.token, us.Approve(), system=there)
 
@@ -281,8 +257,8 @@ def test_a_child_whose_memory_is_that_of_the_run_around_it_takes_no_part_in_the_
     child = paying("writer").replace(memory=memory)
     lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], memory=memory)
 
-    paused = waiting(lead.run("go", system=here, conversation_id="c-42"))
-    lead.resume(paused.token, us.Approve(), system=there, timeout=WAIT)
+    waits = paused(lead.run("go", system=here, conversation_id="c-42"))
+    lead.resume(waits.token, us.Approve(), system=there, timeout=WAIT)
 
     assert said(memory) == ["go", "", "", "Done."]
 
@@ -293,9 +269,9 @@ def test_a_turn_that_paused_twice_is_stored_once_after_what_came_between(systems
     clerk = agent("clerk", calls("pay", cents=1), says("B"), calls("pay", cents=2), says("Done."), tools=[pay])
     clerk = clerk.replace(memory=memory)
 
-    paused = waiting(clerk.run("a", system=here, conversation_id="c-42"))
+    waits = paused(clerk.run("a", system=here, conversation_id="c-42"))
     finished(clerk.run("b", system=there, conversation_id="c-42"))
-    again = waiting(clerk.resume(paused.token, us.Approve(), system=there))
+    again = paused(clerk.resume(waits.token, us.Approve(), system=there))
     clerk.resume(again.token, us.Approve(), system=there)
 
     assert said(memory) == ["b", "B", "a", "", "", "", "", "Done."]
@@ -312,8 +288,8 @@ def test_the_turn_that_is_stored_ends_with_the_text_that_a_callback_gave(systems
     clerk = agent("clerk", calls("pay", cents=1), says("Rude."), tools=[pay], memory=memory)
     clerk = clerk.replace(callbacks=[Nicer()])
 
-    paused = waiting(clerk.run("a", system=here, conversation_id="c-42"))
-    outcome = finished(clerk.resume(paused.token, us.Approve(), system=there))
+    waits = paused(clerk.run("a", system=here, conversation_id="c-42"))
+    outcome = finished(clerk.resume(waits.token, us.Approve(), system=there))
 
     assert (outcome.text, said(memory)) == ("Nicer.", ["a", "", "", "Nicer."])
 
@@ -330,9 +306,9 @@ def test_temporary_values_of_the_run_around_it_are_in_no_text_of_a_child() -> No
     child = agent("writer", calls("mark"), calls("pay", cents=1), says("ok"), tools=[mark, pay])
     lead = agent("lead", calls("mark"), calls("writer", input="go"), says("Done."), tools=[mark], below=[child])
     with us.ActorSystem("shop", store=store) as system:
-        paused = waiting(lead.run("go", system=system, session={"temp:given": "hush"}))
+        waits = paused(lead.run("go", system=system, session={"temp:given": "hush"}))
         texts = [run.payload for run in store.runs.values()]
-        outcome = finished(lead.resume(paused.token, us.Approve(), system=system))
+        outcome = finished(lead.resume(waits.token, us.Approve(), system=system))
 
     assert texts and not any("hush" in text for text in texts)
     assert outcome.session == {"word": "kept"}
@@ -363,7 +339,7 @@ def test_time_in_line_for_a_conversation_is_not_spent_and_counts_against_a_timeo
 
     clerk = agent("clerk", calls("pay", cents=1), says("Done."), tools=[pay], memory=memory)
     other = agent("other", calls("wait"), says("ok"), tools=[wait], memory=memory)
-    first = waiting(clerk.run("a", system=here, conversation_id="c-42"))
+    first = paused(clerk.run("a", system=here, conversation_id="c-42"))
     held = other.submit("b", system=there, conversation_id="c-42")
     eventually(lambda: held.status().doing == "running tool wait", "the other run holds the conversation")
 
@@ -384,9 +360,8 @@ def test_a_typed_answer_by_a_tool_is_a_turn_that_the_next_run_knows(systems: Sys
     model = ScriptedModel([calls("pay", cents=1), calls("final_answer", cents=1), calls("final_answer", cents=2)])
     judge = us.Agent("judge", model=model, tools=[pay], output_type=Cents, output_mode="tool", memory=memory)
 
-    paused = judge.run("a", system=here, conversation_id="c-42")
-    assert isinstance(paused, us.NeedsApproval)
-    first = judge.resume(paused.token, us.Approve(), system=there)
+    waits = needs_approval(judge.run("a", system=here, conversation_id="c-42"))
+    first = judge.resume(waits.token, us.Approve(), system=there)
     second = judge.run("b", system=there, conversation_id="c-42")
 
     assert (first.output, second.output) == (Cents(1), Cents(2))
@@ -402,9 +377,9 @@ def test_an_abort_after_a_pause_leaves_the_conversation_as_it_was(systems: Syste
     clerk = agent("clerk", calls("pay", cents=1), says("Done."), tools=[pay], memory=memory)
     clerk = clerk.replace(callbacks=[rail])
 
-    paused = waiting(clerk.run("a", system=here, conversation_id="c-42"))
+    waits = paused(clerk.run("a", system=here, conversation_id="c-42"))
     with pytest.raises(us.CallbackAbort):
-        clerk.resume(paused.token, us.Approve(), system=there)
+        clerk.resume(waits.token, us.Approve(), system=there)
 
     assert said(memory) == []
     assert finished(agent("other", says("B"), memory=memory).run("b", system=there, conversation_id="c-42")).text == "B"
@@ -439,10 +414,10 @@ def test_no_level_spends_the_seconds_for_which_a_person_is_waited_for(
     child = agent("writer", *turns, tools=[work, pay], budget=us.Budget(seconds=10))
     lead = agent("lead", calls("writer", input="go"), says("Done."), below=[child], budget=us.Budget(seconds=6))
 
-    paused = waiting(lead.run("go", system=here))
+    waits = paused(lead.run("go", system=here))
     clock.now += 10_000.0
     with pytest.raises(us.BudgetExceeded) as caught:
-        lead.resume(paused.token, us.Approve(), system=there)
+        lead.resume(waits.token, us.Approve(), system=there)
     clock.now += 10_000.0
     outcome = lead.resume(caught.value.token, budget=us.Budget(seconds=7), system=there)
 
@@ -461,12 +436,12 @@ def test_a_group_below_goes_on_with_what_its_children_have_and_spent(systems: Sy
     panel = us.ParallelAgent("panel", [one, two])
     lead = agent("lead", calls("panel", input="go"), says("Done."), below=[panel])
 
-    paused = waiting(lead.run("go", system=here))
-    outcome = finished(lead.resume(paused.token, us.Approve(), system=there))
+    waits = paused(lead.run("go", system=here))
+    outcome = finished(lead.resume(waits.token, us.Approve(), system=there))
 
     assert isinstance(one.model, ScriptedModel)
     assert one.model.requests[3].tool_results[0].content.endswith("]\nabc\n")
-    assert paused.usage.total_tokens == 40
+    assert waits.usage.total_tokens == 40
     assert outcome.usage.total_tokens == 80 == 10 * calls_of(lead, one, two)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import understudy as us
 from tests.support.paths import ROOT
-from tests.support.scripts import WAIT, eventually, finished
+from tests.support.scripts import WAIT, eventually, finished, needs_input
 from tests.support.stores import DictStore
 from understudy.actors import memory as memories
 from understudy.actors import memory_notice
@@ -223,8 +223,7 @@ def test_what_a_paused_run_kept_of_a_user_who_was_not_said_is_read_as_before(tmp
     agent = agent_with(memory, says("__ask_user__: Who?"), says("Ada."))
     store = f"sqlite:///{tmp_path}/shop.db"
     with us.ActorSystem("understudy", store=store) as system:
-        paused = agent.run("go", conversation_id="c-42", system=system)
-    assert isinstance(paused, us.NeedsInput)
+        paused = needs_input(agent.run("go", conversation_id="c-42", system=system))
     with sqlite3.connect(tmp_path / "shop.db") as base:  # as it was written when nobody was "default"
         base.execute(
             "UPDATE understudy_pauses SET payload = replace(payload, ?, ?)", ('"user_id":null', '"user_id":"default"')
@@ -733,8 +732,7 @@ def test_a_temporary_value_that_was_deleted_does_not_come_back_after_a_pause() -
     model = ScriptedModel([calls("drop"), QUESTION, calls("drop"), says("ok")])
     agent = us.Agent("clerk", model=model, tools=[drop])
     session = us.SessionState({"temp:given": 1})
-    outcome = agent.run("go", session=session)
-    assert isinstance(outcome, us.NeedsInput)
+    outcome = needs_input(agent.run("go", session=session))
     agent.resume(outcome.token, "Ada")
 
     assert seen == [True, False]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
+from tests.support.scripts import WAIT, eventually, finished, needs_input, results_of, scripted
 from tests.support.threads import CLOCK, REFUSAL, WATCHDOG, idle, no_threads
 from understudy.actors.clockwork import Alarm, ring_at
 from understudy.actors.ref import ActorRef
@@ -92,8 +92,7 @@ def test_what_is_submitted_without_a_thread_to_drive_it_has_failed() -> None:
 def test_a_token_stands_if_its_run_could_not_be_watched() -> None:
     system = us.ActorSystem("shop")
     agent = scripted(says("__ask_user__: who?"), says("Hello, Ada."))
-    paused = agent.run("go", system=system)
-    assert isinstance(paused, us.NeedsInput)
+    paused = needs_input(agent.run("go", system=system))
     runs = system.prepare(agent, "go", RunOptions()).runs
 
     with no_threads(), pytest.MonkeyPatch.context() as patch:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, results_of, scripted
 from understudy.testing import calls, says
-
-
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
 
 
 @us.tool(timeout=0.05)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually, finished, results_of
+from tests.support.scripts import WAIT, eventually, finished, needs_approval, results_of
 from understudy.actors.story import Fact, Story
 from understudy.isolation import Isolation
 from understudy.testing import ScriptedModel, calls, says
@@ -121,8 +121,7 @@ def test_calls_that_a_person_approved_wait_for_a_place_too() -> None:
         return counter.visit(number, nothing)
 
     agent = clerk(turn_of("work", range(3)), work, at_once=1)
-    paused = agent.run("go")
-    assert isinstance(paused, us.NeedsApproval)
+    paused = needs_approval(agent.run("go"))
 
     outcome = agent.resume(paused.token, us.Approve())
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import understudy as us
+from tests.support.copies import COPIES
 from tests.support.scripts import WAIT, finished
 from understudy.actors.executor import error_result
 from understudy.errors import place_note
@@ -339,20 +340,7 @@ def test_an_agent_s_error_has_no_children_of_an_earlier_run() -> None:
 # --- in another process
 
 
-def copied(error: us.UnderstudyError) -> us.UnderstudyError:
-    return copy.copy(error)
-
-
-def copied_deeply(error: us.UnderstudyError) -> us.UnderstudyError:
-    return copy.deepcopy(error)
-
-
-def pickled(error: us.UnderstudyError) -> us.UnderstudyError:
-    again: us.UnderstudyError = pickle.loads(pickle.dumps(error))
-    return again
-
-
-@pytest.mark.parametrize("way", [copied, copied_deeply, pickled])
+@pytest.mark.parametrize("way", COPIES)
 def test_what_an_error_tells_survives_a_copy(way: Callable[[us.UnderstudyError], us.UnderstudyError]) -> None:
     first = clerk(says("one"), id="first")
     error = error_of(us.SequentialAgent("seq", [first, clerk(spent(calls("look")), busy())]), session={"shop": "main"})

@@ -17,7 +17,7 @@ from bench.holding import Situation
 from bench.situations import RETRY_AFTER, SITUATIONS, BackingOff, OneTool
 from tests.hosts.processes import output_of
 from tests.support.interrupts import QUESTION
-from tests.support.scripts import WAIT, eventually, finished, scripted
+from tests.support.scripts import WAIT, eventually, finished, needs_input, scripted
 from understudy.messages import JsonValue
 from understudy.testing import says
 
@@ -104,8 +104,7 @@ def test_an_interrupt_is_raised_at_once_and_cancels_the_run(
 
 
 def paused(agent: us.Agent, system: us.ActorSystem, timeout: float | None = None) -> us.NeedsInput:
-    outcome = agent.run("go", system=system, timeout=timeout)
-    assert isinstance(outcome, us.NeedsInput)
+    outcome = needs_input(agent.run("go", system=system, timeout=timeout))
     return outcome
 
 

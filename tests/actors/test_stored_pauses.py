@@ -10,18 +10,15 @@ from typing import cast
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually, finished, results_of
+from tests.support.gates import Gate
+from tests.support.scripts import WAIT, eventually, finished, needs_approval, needs_input, results_of
 from tests.support.stores import DictStore
+from tests.support.together import all_at_once
+from tests.support.tools import refund
 from understudy import PausedRun
 from understudy.actors.storedpauses import KEPT_LIMITS
 from understudy.orchestration.port import ResumeOptions
-from understudy.testing import ScriptedModel, calls, says
-
-
-@us.tool(approval=True)
-def refund(order: str, cents: int) -> str:
-    """Pay money back."""
-    return f"paid {cents} for {order}"
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
 def look(order: str) -> str:
@@ -63,23 +60,13 @@ def other(store: DictStore) -> Generator[us.ActorSystem]:
         yield made
 
 
-def paused(outcome: us.Outcome) -> us.NeedsApproval:
-    assert isinstance(outcome, us.NeedsApproval), outcome
-    return outcome
-
-
-def asked(outcome: us.Outcome) -> us.NeedsInput:
-    assert isinstance(outcome, us.NeedsInput), outcome
-    return outcome
-
-
 # --- from one system to another
 
 
 def test_a_run_goes_on_in_another_system_with_the_agent_that_is_there(
     system: us.ActorSystem, other: us.ActorSystem
 ) -> None:
-    waiting = paused(clerk(calls("look", order="7"), ASKS).run("Refund order 7", system=system))
+    waiting = needs_approval(clerk(calls("look", order="7"), ASKS).run("Refund order 7", system=system))
 
     outcome = finished(clerk(says("Done.")).resume(waiting.token, us.Approve(), system=other))
 
@@ -87,18 +74,10 @@ def test_a_run_goes_on_in_another_system_with_the_agent_that_is_there(
     assert [result.content for result in results_of(outcome)] == ["order 7", "paid 1200 for 7"]
 
 
-def test_a_run_goes_on_after_its_system_stopped(store: DictStore) -> None:
-    with us.ActorSystem("first", store=store) as first:
-        waiting = asked(clerk(says("__ask_user__: Which order?")).run("Refund", system=first))
-
-    with us.ActorSystem("first", store=store) as again:
-        assert clerk(says("Seven.")).resume(waiting.token, "7", system=again).text == "Seven."
-
-
 def test_a_file_is_a_store(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shop.db"
     with us.ActorSystem("first", store=url) as first:
-        waiting = paused(clerk(ASKS).run("Refund", system=first))
+        waiting = needs_approval(clerk(ASKS).run("Refund", system=first))
 
     with us.ActorSystem("second", store=url) as second:
         outcome = clerk(says("Done.")).resume(waiting.token, us.Approve(), system=second)
@@ -106,17 +85,11 @@ def test_a_file_is_a_store(tmp_path: Path) -> None:
     assert finished(outcome).text == "Done."
 
 
-def test_a_reference_resumes_from_the_store_of_its_system(system: us.ActorSystem, other: us.ActorSystem) -> None:
-    token = paused(clerk(ASKS).run("Refund", system=system)).token
-
-    assert other.spawn(clerk(says("Done."))).resume(token, us.Approve()).text == "Done."
-
-
 def test_each_pause_of_a_run_has_a_token_and_only_the_last_one_works(
     system: us.ActorSystem, other: us.ActorSystem
 ) -> None:
-    first = asked(clerk(says("__ask_user__: Which?")).run("Refund", system=system))
-    second = asked(clerk(says("__ask_user__: Sure?")).resume(first.token, "7", system=other))
+    first = needs_input(clerk(says("__ask_user__: Which?")).run("Refund", system=system))
+    second = needs_input(clerk(says("__ask_user__: Sure?")).resume(first.token, "7", system=other))
 
     with pytest.raises(us.TokenUsed):
         clerk().resume(first.token, "8", system=system)
@@ -127,7 +100,9 @@ def test_each_pause_of_a_run_has_a_token_and_only_the_last_one_works(
 
 
 def test_a_hundred_runs_wait_at_once_and_each_goes_on_once(system: us.ActorSystem, other: us.ActorSystem) -> None:
-    waiting = [paused(clerk(calls("refund", order=str(n), cents=n)).run("Refund", system=system)) for n in range(100)]
+    waiting = [
+        needs_approval(clerk(calls("refund", order=str(n), cents=n)).run("Refund", system=system)) for n in range(100)
+    ]
 
     outcomes = [clerk(says("ok")).resume(one.token, us.Approve(), system=other) for one in reversed(waiting)]
 
@@ -137,7 +112,7 @@ def test_a_hundred_runs_wait_at_once_and_each_goes_on_once(system: us.ActorSyste
 def test_of_two_who_bring_one_token_one_goes_on(
     store: DictStore, system: us.ActorSystem, other: us.ActorSystem
 ) -> None:
-    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
     both_have_read, ended = threading.Barrier(2), list[object]()
     store.on_call = lambda method: both_have_read.wait(WAIT) if method == "take" else None
 
@@ -147,11 +122,7 @@ def test_of_two_who_bring_one_token_one_goes_on(
         except us.TokenUsed as error:
             ended.append(type(error))
 
-    threads = [threading.Thread(target=resume, args=(where,)) for where in (system, other)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT)
+    all_at_once(resume, [system, other])
 
     assert sorted(ended, key=str) == [us.TokenUsed, "Done."]
 
@@ -164,7 +135,7 @@ def test_session_user_and_conversation_are_carried_over_and_deps_are_given_again
 ) -> None:
     session = us.SessionState({"customer": "ada"})
     turns = (calls("note", word="a"), says("__ask_user__: Go on?"))
-    waiting = asked(clerk(*turns).run("Note", session=session, user_id="u-1", deps="first", system=system))
+    waiting = needs_input(clerk(*turns).run("Note", session=session, user_id="u-1", deps="first", system=system))
     assert dict(session) == {"customer": "ada", "word": "a"}
 
     outcome = clerk(calls("note", word="b"), says("ok")).resume(waiting.token, "yes", deps="second", system=other)
@@ -177,7 +148,7 @@ def test_session_user_and_conversation_are_carried_over_and_deps_are_given_again
 def test_status_and_events_of_a_run_that_paused_into_a_store(system: us.ActorSystem) -> None:
     handle = clerk(ASKS).submit("Refund", system=system)
 
-    token = paused(handle.result(WAIT)).token
+    token = needs_approval(handle.result(WAIT)).token
 
     last = list(handle.events())[-1]
     assert isinstance(last, us.RunFinished)
@@ -200,7 +171,7 @@ def test_a_tool_gets_the_arguments_that_a_person_approved_and_the_session_as_it_
         tools=[us.Tool(pay, approval=True)],
     )
     with us.ActorSystem("first", store=url) as system:
-        waiting = paused(agent.run("Refund", session={"path": order}, system=system))
+        waiting = needs_approval(agent.run("Refund", session={"path": order}, system=system))
         outcome = agent.resume(waiting.token, us.Approve(), system=system)
 
     assert waiting.calls[0].arguments == {"order": order}
@@ -220,8 +191,8 @@ def test_arguments_that_would_come_back_changed_are_not_kept(store: DictStore) -
 # --- what is refused, and leaves the token as it is
 
 
-def test_an_answer_of_the_wrong_kind_leaves_the_token(system: us.ActorSystem, other: us.ActorSystem) -> None:
-    token = paused(clerk(ASKS).run("Refund", system=system)).token
+def test_what_does_not_fit_leaves_the_token(system: us.ActorSystem, other: us.ActorSystem) -> None:
+    token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
 
     with pytest.raises(TypeError, match=r"pass Approve\(\)"):
         clerk().resume(token, "yes", system=other)
@@ -230,22 +201,16 @@ def test_an_answer_of_the_wrong_kind_leaves_the_token(system: us.ActorSystem, ot
     with pytest.raises(ValueError, match="can only be raised"):
         clerk().resume(token, us.Approve(), max_iterations=1, system=other)
 
-    assert clerk(says("Done.")).resume(token, us.Approve(), system=other).text == "Done."
-
-
-def test_another_agent_leaves_the_token(system: us.ActorSystem, other: us.ActorSystem) -> None:
-    token = paused(clerk(ASKS).run("Refund", system=system)).token
-
     with pytest.raises(ValueError, match="belongs to 'clerk', not to 'auditor'"):
         clerk().replace(id="auditor").resume(token, us.Approve(), system=other)
 
-    assert clerk(says("Done.")).resume(token, us.Approve(), system=other).text == "Done."
+    assert other.spawn(clerk(says("Done."))).resume(token, us.Approve()).text == "Done."
 
 
 def test_another_definition_is_refused_unless_it_is_to_be_adopted(
     system: us.ActorSystem, other: us.ActorSystem
 ) -> None:
-    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
     changed = clerk(says("Done."), prompt="Be kind.")
 
     with pytest.raises(us.SpecChanged, match="adopt=True"):
@@ -256,7 +221,7 @@ def test_another_definition_is_refused_unless_it_is_to_be_adopted(
 
 @pytest.mark.parametrize("change", ["nonce", "revision", "run", "form", "surrogate"])
 def test_a_token_that_is_not_quite_right_is_unknown(change: str, system: us.ActorSystem) -> None:
-    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
     run_id, revision, nonce = token.rsplit(".", 2)
     wrong = {
         "nonce": f"{run_id}.{revision}.{nonce[::-1]}x",
@@ -272,7 +237,7 @@ def test_a_token_that_is_not_quite_right_is_unknown(change: str, system: us.Acto
 
 
 def test_a_system_without_a_store_says_that_one_makes_tokens_last(system: us.ActorSystem) -> None:
-    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
 
     with us.ActorSystem("memory") as memory, pytest.raises(us.UnknownToken, match="without a store"):
         clerk().resume(token, us.Approve(), system=memory)
@@ -313,23 +278,22 @@ NOT_YES_OR_NO: tuple[object, ...] = (None, 1, 0, -1, "no", "", [True], object(),
 
 
 @pytest.mark.parametrize("answer", NOT_YES_OR_NO, ids=lambda answer: type(answer).__name__)
-def test_a_store_that_does_not_say_whether_it_took_a_run_runs_nothing_and_the_token_stands(answer: object) -> None:
+def test_a_store_that_does_not_say_whether_it_took_or_kept_a_run_runs_nothing_and_the_token_stands(
+    answer: object,
+) -> None:
     store = OddStore(take=answer)
     with us.ActorSystem("odd", store=store) as system:
-        token = paused(clerk(ASKS).run("Refund", system=system)).token
+        token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
         for _ in range(2):
             with pytest.raises(us.StoreError, match=r"take\(\) must return True or False, got"):
                 clerk(says("Done.")).submit_resume(token, us.Approve(), system=system)
         store.says.clear()
-
         assert clerk(says("Done.")).resume(token, us.Approve(), system=system).text == "Done."
-
-
-@pytest.mark.parametrize("answer", NOT_YES_OR_NO, ids=lambda answer: type(answer).__name__)
-def test_a_store_that_does_not_say_whether_it_kept_a_run_ends_the_run(answer: object) -> None:
-    says_so = r"cannot be kept in DictStore: .*put\(\) must return True or False, got"
-    with us.ActorSystem("odd", store=OddStore(put=answer)) as system, pytest.raises(us.StoreError, match=says_so):
-        clerk(ASKS).run("Refund", system=system)
+        store.says["put"] = answer
+        with pytest.raises(
+            us.StoreError, match=r"cannot be kept in DictStore: .*put\(\) must return True or False, got"
+        ):
+            clerk(ASKS).run("Refund", system=system)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +316,7 @@ def test_a_store_that_does_not_say_whether_it_kept_a_run_ends_the_run(answer: ob
 def test_a_store_that_returns_no_entry_is_a_store_error(found: object, fault: str) -> None:
     store = OddStore()
     with us.ActorSystem("odd", store=store) as system:
-        token = paused(clerk(ASKS).run("Refund", system=system)).token
+        token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
         store.says["get"] = found
         with pytest.raises(us.StoreError, match=fault):
             clerk().resume(token, us.Approve(), system=system)
@@ -365,7 +329,7 @@ def test_a_store_that_returns_no_entry_is_a_store_error(found: object, fault: st
 def test_what_a_store_returns_may_fail_to_say_what_it_is(method: str) -> None:
     store = OddStore()
     with us.ActorSystem("odd", store=store) as system:
-        token = paused(clerk(ASKS).run("Refund", system=system)).token
+        token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
         store.says[method] = Disguised()
         with pytest.raises(us.StoreError, match=rf"{method}\(\) must return .* got a value of type Disguised"):
             clerk().resume(token, us.Approve(), system=system)
@@ -379,7 +343,7 @@ class UnnamedStore(DictStore):
 def test_a_store_without_a_repr_keeps_runs_and_is_named_by_its_type_in_errors() -> None:
     store = UnnamedStore()
     with us.ActorSystem("odd", store=store) as system:
-        token = paused(clerk(ASKS).run("Refund", system=system)).token
+        token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
         with pytest.raises(us.UnknownToken, match="in a UnnamedStore"):
             clerk().resume(f"{token}x", us.Approve(), system=system)
         assert clerk(says("Done.")).resume(token, us.Approve(), system=system).text == "Done."
@@ -406,7 +370,7 @@ def test_a_limit_has_a_token_that_works_elsewhere(
 
 
 def test_a_run_that_waits_for_a_person_is_never_forgotten(store: DictStore, system: us.ActorSystem) -> None:
-    waiting = paused(clerk(ASKS).run("Refund", system=system))
+    waiting = needs_approval(clerk(ASKS).run("Refund", system=system))
 
     assert store.keeps == {waiting.run_id: None}
 
@@ -415,9 +379,9 @@ def test_a_run_that_waits_for_a_person_is_never_forgotten(store: DictStore, syst
 
 
 def test_a_run_that_is_over_leaves_no_text_behind(store: DictStore, system: us.ActorSystem) -> None:
-    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
     clerk(says("Done.")).resume(token, us.Approve(), system=system)
-    failing = asked(clerk(says("__ask_user__: Which?")).run("Refund", system=system)).token
+    failing = needs_input(clerk(says("__ask_user__: Which?")).run("Refund", system=system)).token
     with pytest.raises(us.RateLimited):
         clerk(us.RateLimited("slow down")).resume(failing, "7", system=system)
 
@@ -427,51 +391,29 @@ def test_a_run_that_is_over_leaves_no_text_behind(store: DictStore, system: us.A
 def test_a_run_under_way_has_its_text_in_the_store_until_it_is_cancelled(
     store: DictStore, system: us.ActorSystem
 ) -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    def think(_: us.ModelRequest) -> us.ModelTurn:
-        entered.set()
-        leave.wait(WAIT)
-        return says("late")
-
-    waiting = paused(clerk(ASKS).run("Refund", system=system))
-    ended: list[BaseException] = []
-
-    def resume() -> None:
-        try:
-            slow.resume(waiting.token, us.Approve(), system=system)
-        except us.RunCancelled as error:
-            ended.append(error)
-
+    gate = Gate()
+    waiting = needs_approval(clerk(ASKS).run("Refund", system=system))
     slow = clerk()
-    with slow.override(model=us.FunctionModel(think)):
-        thread = threading.Thread(target=resume)
-        thread.start()
-        assert entered.wait(WAIT)
+    with slow.override(model=FunctionModel(gate.then(says("late")))):
+        handle = slow.submit_resume(waiting.token, us.Approve(), system=system)
+        assert gate.entered.wait(WAIT)
         under_way = store.runs[waiting.run_id]
         system.stop(0.0)
-        thread.join(WAIT)
-        leave.set()
+        gate.open()
 
     assert (under_way.state, under_way.payload != "") == ("taken", True)
-    assert len(ended) == 1
+    assert isinstance(handle.exception(WAIT), us.RunCancelled)
     eventually(lambda: store.runs[waiting.run_id].state == "over", "the entry is closed")
 
 
 def test_a_run_that_ends_while_it_is_stored_leaves_no_run_that_waits(store: DictStore, system: us.ActorSystem) -> None:
-    storing, ended = threading.Event(), threading.Event()
-
-    def hold(method: str) -> None:
-        if method == "put":
-            storing.set()
-            ended.wait(WAIT)
-
-    store.on_call = hold
+    gate = Gate()
+    store.on_call = lambda method: gate() if method == "put" else None
     handle = clerk(ASKS).submit("Refund", system=system)
-    assert storing.wait(WAIT)
+    assert gate.entered.wait(WAIT)
     assert handle.status().doing == "keeping what it needs to go on"
     handle.cancel()  # does not wait for the store
-    ended.set()
+    gate.open()
 
     with pytest.raises(us.RunCancelled):
         handle.result(WAIT)
@@ -482,19 +424,13 @@ def test_a_run_that_ends_while_it_is_stored_leaves_no_run_that_waits(store: Dict
 def test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store(
     store: DictStore, system: us.ActorSystem, ending: str
 ) -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    def think(_: us.ModelRequest) -> us.ModelTurn:
-        entered.set()
-        leave.wait(WAIT)
-        return says("Done.")
-
-    waiting = paused(clerk(ASKS).run("Refund", system=system))
+    gate = Gate()
+    waiting = needs_approval(clerk(ASKS).run("Refund", system=system))
     slow = clerk()
-    with slow.override(model=us.FunctionModel(think)):
+    with slow.override(model=FunctionModel(gate.then(says("Done.")))):
         record = system.prepare_again(slow, waiting.token, us.Approve(), ResumeOptions())
         system.launch(record)
-        assert entered.wait(WAIT)
+        assert gate.entered.wait(WAIT)
         stale = record.epoch - 1
         if ending == "outcome":
             outcome: us.Complete[object] = us.Complete(
@@ -504,7 +440,7 @@ def test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store(
         else:
             record.runs.fail(record, us.RunError("late"), stale)
         kept = store.runs[waiting.run_id]
-        leave.set()
+        gate.open()
 
         assert (kept.state, kept.payload != "") == ("taken", True)
         assert record.reply.wait(WAIT)
@@ -545,7 +481,7 @@ def test_a_limit_that_cannot_be_stored_is_raised_all_the_same_without_a_token(
 
 @pytest.mark.parametrize("broken", ["get", "take"])
 def test_a_store_that_fails_on_resume_leaves_the_token(broken: str, store: DictStore, system: us.ActorSystem) -> None:
-    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
     store.on_call = lambda method: break_down(method) if method == broken else None
 
     with pytest.raises(us.StoreError, match="the disk is away"):
@@ -558,7 +494,7 @@ def test_a_store_that_fails_on_resume_leaves_the_token(broken: str, store: DictS
 def test_a_store_that_cannot_close_an_entry_does_not_spoil_the_outcome(
     store: DictStore, system: us.ActorSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
-    token = paused(clerk(ASKS).run("Refund", system=system)).token
+    token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
     store.on_call = lambda method: break_down(method) if method == "close" else None
 
     assert clerk(says("Done.")).resume(token, us.Approve(), system=system).text == "Done."
@@ -574,7 +510,7 @@ def test_a_session_that_json_cannot_carry_ends_the_run_at_its_pause(system: us.A
 
 
 def test_what_a_store_has_and_nobody_can_read_is_told(store: DictStore, system: us.ActorSystem) -> None:
-    waiting = paused(clerk(ASKS).run("Refund", system=system))
+    waiting = needs_approval(clerk(ASKS).run("Refund", system=system))
     broken = us.PausedRun(run_id=waiting.run_id, revision=1, nonce=waiting.token.rsplit(".", 1)[1], payload="{}")
     store.runs[waiting.run_id] = broken
 

@@ -9,17 +9,12 @@ from pathlib import Path
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually, finished, results_of
+from tests.support.scripts import WAIT, contents_of, eventually, finished, needs_approval, needs_input, results_of
+from tests.support.tools import pay
 from tests.support.waiting_runs import tokens_of
 from understudy.testing import ScriptedModel, calls, says
 
 ASK = "__ask_user__: "
-
-
-@us.tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    return f"paid {cents}"
 
 
 def agent(
@@ -47,23 +42,9 @@ def lead_of(*below: us.SubAgentLike, tools: Iterable[us.ToolLike] = ()) -> us.Ag
     return made.replace(model=ScriptedModel([turn, says("Done.")]))
 
 
-def asked(outcome: us.Outcome) -> us.NeedsInput:
-    assert isinstance(outcome, us.NeedsInput), outcome
-    return outcome
-
-
-def waiting(outcome: us.Outcome) -> us.NeedsApproval:
-    assert isinstance(outcome, us.NeedsApproval), outcome
-    return outcome
-
-
 def requests(agent: us.Agent) -> list[us.ModelRequest]:
     assert isinstance(agent.model, ScriptedModel)
     return agent.model.requests
-
-
-def contents(outcome: us.Outcome) -> list[str]:
-    return [result.content for result in results_of(outcome)]
 
 
 # --- one pause
@@ -73,12 +54,12 @@ def test_a_question_of_a_sub_agent_is_one_of_the_run_and_the_answer_goes_on_insi
     writer = asking("writer", "Which tone?", then="A warm draft.")
     lead = lead_of(writer)
 
-    paused = asked(lead.run("go"))
+    paused = needs_input(lead.run("go"))
     outcome = finished(lead.resume(paused.token, "warm"))
 
     assert (paused.question, paused.agent_id) == ("Which tone?", "lead")
     assert [(pause.path, pause.question) for pause in paused.pauses] == [(("lead", "writer"), "Which tone?")]
-    assert contents(outcome) == ["A warm draft."]
+    assert contents_of(outcome) == ["A warm draft."]
     assert outcome.run_id == paused.run_id
 
 
@@ -86,7 +67,7 @@ def test_a_sub_agent_that_waits_is_no_success_and_no_result_at_all() -> None:
     lead = lead_of(asking("writer"))
 
     handle = lead.submit("go")
-    paused = asked(handle.result(WAIT))
+    paused = needs_input(handle.result(WAIT))
 
     assert results_of(paused) == []
     assert [type(event).__name__ for event in handle.events()][-2:] == ["ToolStarted", "RunFinished"]
@@ -99,7 +80,7 @@ def test_a_resumed_sub_agent_remembers_its_task_and_what_it_did() -> None:
     writer = agent("writer", calls("look"), says(ASK + "Which?"), says("ok"), tools=[look])
     lead = lead_of(writer)
 
-    lead.resume(asked(lead.run("go")).token, "this")
+    lead.resume(needs_input(lead.run("go")).token, "this")
 
     assert [message.text for message in requests(writer)[2].messages] == ["go", "", "", ASK + "Which?", "this"]
     assert [result.content for result in requests(writer)[2].messages[2].tool_results] == ["seen"]
@@ -108,18 +89,18 @@ def test_a_resumed_sub_agent_remembers_its_task_and_what_it_did() -> None:
 def test_an_approval_inside_of_a_sub_agent_is_decided_from_outside() -> None:
     lead = lead_of(paying("writer"))
 
-    paused = waiting(lead.run("go"))
+    paused = needs_approval(lead.run("go"))
     outcome = finished(lead.resume(paused.token, us.Approve(arguments={"cents": 5})))
 
     assert [(call.name, call.arguments) for call in paused.calls] == [("pay", {"cents": 1})]
-    assert contents(outcome) == ["writer is done"]
+    assert contents_of(outcome) == ["writer is done"]
 
 
 def test_the_decision_reaches_the_call_that_waits() -> None:
     writer = paying("writer")
     lead = lead_of(writer)
 
-    paused = waiting(lead.run("go"))
+    paused = needs_approval(lead.run("go"))
     lead.resume(paused.token, {paused.calls[0].id: us.Reject("too much")})
 
     assert requests(writer)[1].tool_results[0].content == "Rejected: too much"
@@ -129,7 +110,7 @@ def test_a_model_of_a_sub_agent_may_ask_with_the_tool_for_it() -> None:
     writer = agent("writer", calls("ask_user", question="Which?"), says("ok"), tools=[us.ask_user])
     lead = lead_of(writer)
 
-    finished(lead.resume(asked(lead.run("go")).token, "this"))
+    finished(lead.resume(needs_input(lead.run("go")).token, "this"))
 
     assert requests(writer)[1].tool_results[0].content == "this"
 
@@ -137,11 +118,11 @@ def test_a_model_of_a_sub_agent_may_ask_with_the_tool_for_it() -> None:
 def test_a_sub_agent_may_wait_again() -> None:
     lead = lead_of(agent("writer", says(ASK + "One?"), says(ASK + "Two?"), says("ok")))
 
-    one = asked(lead.run("go"))
-    two = asked(lead.resume(one.token, "1"))
+    one = needs_input(lead.run("go"))
+    two = needs_input(lead.resume(one.token, "1"))
     outcome = finished(lead.resume(two.token, "2"))
 
-    assert (one.question, two.question, contents(outcome)) == ("One?", "Two?", ["ok"])
+    assert (one.question, two.question, contents_of(outcome)) == ("One?", "Two?", ["ok"])
     assert one.token != two.token
 
 
@@ -150,7 +131,7 @@ def test_a_token_of_a_run_with_sub_agents_works_once_and_is_the_only_one() -> No
     lead = lead_of(writer)
 
     with us.ActorSystem("tokens") as system:
-        paused = asked(lead.run("go", system=system))
+        paused = needs_input(lead.run("go", system=system))
         kept = len(tokens_of(system))
         with pytest.raises(ValueError, match="belongs to 'lead'"):
             writer.resume(paused.token, "this", system=system)
@@ -170,13 +151,13 @@ def test_a_question_three_levels_down_names_the_way_and_its_answer_finds_it() ->
     editor = agent("editor", calls("writer", input="?"), says("An edition."), below=[writer])
     lead = lead_of(editor)
 
-    paused = asked(lead.run("go"))
+    paused = needs_input(lead.run("go"))
     outcome = finished(lead.resume(paused.token, "yes"))
 
     assert [pause.path for pause in paused.pauses] == [("lead", "editor", "writer", "checker")]
     assert requests(checker)[1].messages[-1].text == "yes"
     assert requests(writer)[1].tool_results[0].content == "It is true."
-    assert contents(outcome) == ["An edition."]
+    assert contents_of(outcome) == ["An edition."]
 
 
 # --- several pauses
@@ -192,11 +173,11 @@ def test_all_others_of_the_turn_end_first_and_are_not_done_again() -> None:
     quick = agent("quick", calls("look"), says("quick is done"), tools=[look])
     lead = lead_of(asking("writer"), quick, tools=[look])
 
-    paused = asked(lead.run("go"))
+    paused = needs_input(lead.run("go"))
     assert ran == ["look", "look"]
     outcome = finished(lead.resume(paused.token, "this"))
 
-    assert contents(outcome) == ["ok", "quick is done", "seen"]
+    assert contents_of(outcome) == ["ok", "quick is done", "seen"]
     assert ran == ["look", "look"]
 
 
@@ -206,23 +187,23 @@ def test_two_that_wait_are_answered_one_after_the_other_each_with_a_token(order:
     lead = lead_of(left, right)
     first, second = order
 
-    both = asked(lead.run("go"))
-    one = asked(lead.resume(both.token, {both.pauses[first].id: "this"}))
+    both = needs_input(lead.run("go"))
+    one = needs_input(lead.resume(both.token, {both.pauses[first].id: "this"}))
     outcome = finished(lead.resume(one.token, "that"))
 
     assert [pause.question for pause in both.pauses] == ["Left?", "Right?"]
     assert [pause.id for pause in one.pauses] == [both.pauses[second].id]
-    assert contents(outcome) == ["l", "r"]
+    assert contents_of(outcome) == ["l", "r"]
     assert [len(requests(left)), len(requests(right))] == [2, 2]
 
 
 def test_two_that_wait_are_answered_at_once() -> None:
     lead = lead_of(asking("left", then="l"), paying("right"))
 
-    both = asked(lead.run("go"))
+    both = needs_input(lead.run("go"))
     answers: dict[str, us.PauseAnswer] = {both.pauses[0].id: "this", both.pauses[1].id: us.Approve()}
 
-    assert contents(finished(lead.resume(both.token, answers))) == ["l", "right is done"]
+    assert contents_of(finished(lead.resume(both.token, answers))) == ["l", "right is done"]
 
 
 def test_two_calls_of_one_sub_agent_wait_apart() -> None:
@@ -237,12 +218,12 @@ def test_two_calls_of_one_sub_agent_wait_apart() -> None:
     turn = calls("writer", input="a") + calls("writer", input="b") + calls("draft", input="c")
     lead = agent("lead", turn, says("Done."), below=[writer, us.SubAgent(writer, name="draft")])
 
-    three = asked(lead.run("go"))
-    two = asked(lead.resume(three.token, {three.pauses[1].id: "second"}))
+    three = needs_input(lead.run("go"))
+    two = needs_input(lead.resume(three.token, {three.pauses[1].id: "second"}))
     outcome = finished(lead.resume(two.token, {two.pauses[0].id: "first", two.pauses[1].id: "third"}))
 
     assert [pause.question for pause in three.pauses] == ["a?", "b?", "c?"]
-    assert contents(outcome) == ["a first", "b second", "c third"]
+    assert contents_of(outcome) == ["a first", "b second", "c third"]
 
 
 def test_of_what_one_sub_agent_waits_for_a_part_may_be_answered() -> None:
@@ -250,14 +231,14 @@ def test_of_what_one_sub_agent_waits_for_a_part_may_be_answered() -> None:
     writer = agent("writer", both, says("ok"), tools=[us.ask_user, pay])
     lead = lead_of(writer)
 
-    first = waiting(lead.run("go"))
+    first = needs_approval(lead.run("go"))
     approval, question = first.pauses
-    second = asked(lead.resume(first.token, {approval.id: us.Approve()}))
+    second = needs_input(lead.resume(first.token, {approval.id: us.Approve()}))
     outcome = finished(lead.resume(second.token, "this"))
 
     assert [pause.id for pause in second.pauses] == [question.id]
     assert [result.content for result in requests(writer)[1].tool_results] == ["this", "paid 1"]
-    assert contents(outcome) == ["ok"]
+    assert contents_of(outcome) == ["ok"]
 
 
 def test_what_the_run_waits_for_itself_stands_before_what_its_sub_agents_wait_for() -> None:
@@ -267,18 +248,18 @@ def test_what_the_run_waits_for_itself_stands_before_what_its_sub_agents_wait_fo
 
     lead = lead_of(asking("writer"), tools=[send])
 
-    first = waiting(lead.run("go"))
-    second = asked(lead.resume(first.token, us.Approve()))
+    first = needs_approval(lead.run("go"))
+    second = needs_input(lead.resume(first.token, us.Approve()))
     outcome = finished(lead.resume(second.token, "this"))
 
     assert [pause.path for pause in first.pauses] == [("lead",), ("lead", "writer")]
-    assert contents(outcome) == ["ok", "sent"]
+    assert contents_of(outcome) == ["ok", "sent"]
 
 
 @pytest.mark.parametrize("answer", [us.Approve(), None, {"child/nobody/question": "this"}])
 def test_an_answer_that_does_not_fit_is_refused_and_the_token_stands(answer: us.Decision | None) -> None:
     lead = lead_of(asking("writer"))
-    paused = asked(lead.run("go"))
+    paused = needs_input(lead.run("go"))
 
     with pytest.raises((TypeError, us.ProtocolViolation)):
         lead.resume(paused.token, answer)
@@ -311,7 +292,7 @@ def test_what_it_changed_in_the_session_before_it_waited_is_committed_with_its_r
     session = us.SessionState({"draft": "old", "other": "kept"})
     lead = lead_of(noting("writer", says("ok")))
 
-    paused = asked(lead.run("go", session=session, deps="ada"))
+    paused = needs_input(lead.run("go", session=session, deps="ada"))
     assert dict(session) == {"draft": "old", "other": "kept"}
     lead.resume(paused.token, "this")
 
@@ -326,7 +307,7 @@ def test_what_others_changed_while_it_waited_is_kept() -> None:
     session = us.SessionState({"other": "old"})
     lead = lead_of(noting("writer", says("ok")), tools=[change])
 
-    lead.resume(asked(lead.run("go", session=session)).token, "this")
+    lead.resume(needs_input(lead.run("go", session=session)).token, "this")
 
     assert session["other"] == "changed"
 
@@ -335,9 +316,9 @@ def test_what_it_changed_is_dropped_when_it_fails_after_it_waited() -> None:
     session = us.SessionState({"draft": "old"})
     lead = lead_of(noting("writer", us.RateLimited("slow down")))
 
-    outcome = finished(lead.resume(asked(lead.run("go", session=session)).token, "this"))
+    outcome = finished(lead.resume(needs_input(lead.run("go", session=session)).token, "this"))
 
-    assert contents(outcome) == ["writer failed: RateLimited: slow down"]
+    assert contents_of(outcome) == ["writer failed: RateLimited: slow down"]
     assert dict(session) == {"draft": "old"}
 
 
@@ -348,7 +329,7 @@ def test_deps_are_given_again_and_reach_the_sub_agent() -> None:
     writer = agent("writer", says(ASK + "Go on?"), calls("whose"), says("ok"), tools=[whose])
     lead = lead_of(writer)
 
-    lead.resume(asked(lead.run("go", deps="first")).token, "yes", deps="second")
+    lead.resume(needs_input(lead.run("go", deps="first")).token, "yes", deps="second")
 
     assert requests(writer)[2].tool_results[0].content == "second"
 
@@ -365,7 +346,7 @@ def test_a_sub_agent_that_goes_on_is_cancelled_with_the_run_and_has_its_deadline
     lead = lead_of(agent("writer", says(ASK + "Go on?"), calls("hang"), tools=[hang]))
 
     with us.ActorSystem("later") as system:
-        paused = asked(lead.run("go", system=system))
+        paused = needs_input(lead.run("go", system=system))
         with pytest.raises(us.RunTimedOut, match="'lead'"):
             lead.resume(paused.token, "yes", timeout=0.2, system=system)
         assert began.is_set() and told.wait(WAIT)
@@ -381,7 +362,7 @@ def test_the_lists_of_a_sub_agent_hold_when_it_goes_on() -> None:
     writer = agent("writer", says(ASK + "Go on?"), calls("on"), says("ok"), tools=[on])
     lead = lead_of(us.SubAgent(writer, deny=["other"]))
 
-    lead.resume(asked(lead.run("go")).token, "yes")
+    lead.resume(needs_input(lead.run("go")).token, "yes")
 
     assert "DisallowedAgentCall" in requests(writer)[2].tool_results[0].content
 
@@ -394,7 +375,7 @@ def test_a_sub_agent_that_a_tool_runs_waits_for_whoever_ran_it() -> None:
 
     lead = lead_of(tools=[ask])
 
-    assert contents(finished(lead.run("go"))) == ["it waits for an answer to: Which?"]
+    assert contents_of(finished(lead.run("go"))) == ["it waits for an answer to: Which?"]
 
 
 # --- in another process
@@ -422,21 +403,21 @@ def team() -> us.Agent:
 def test_a_run_with_sub_agents_goes_on_in_another_system_with_definitions_made_anew(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'runs.db'}"
     with us.ActorSystem("one", store=store) as one:
-        both = asked(team().run("go", system=one))
+        both = needs_input(team().run("go", system=one))
     with us.ActorSystem("two", store=store) as two:
-        rest = waiting(team().resume(both.token, {both.pauses[0].id: "yes"}, system=two))
+        rest = needs_approval(team().resume(both.token, {both.pauses[0].id: "yes"}, system=two))
     with us.ActorSystem("three", store=store) as three:
         outcome = finished(team().resume(rest.token, us.Approve(), system=three))
 
     assert [pause.path for pause in both.pauses] == [("lead", "left", "checker"), ("lead", "right")]
     assert [pause.path for pause in rest.pauses] == [("lead", "right")]
-    assert contents(outcome) == ["l", "r"]
+    assert contents_of(outcome) == ["l", "r"]
 
 
 def test_a_run_is_refused_when_the_definition_of_a_sub_agent_has_changed(tmp_path: Path) -> None:
     lead = team()
     with us.ActorSystem("one", store=f"sqlite:///{tmp_path / 'runs.db'}") as one:
-        paused = asked(lead.run("go", system=one))
+        paused = needs_input(lead.run("go", system=one))
         left, right = lead.sub_agents
         assert isinstance(left.runner, us.Agent)
         changed = lead.replace(sub_agents=[left.runner.replace(system_prompt="Be brief."), right])

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, assert_type
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, finished, results_of
+from tests.support.scripts import WAIT, finished, needs_approval, needs_input, paused, results_of
 from tests.support.stores import DictStore
+from tests.support.together import all_at_once
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 if TYPE_CHECKING:
@@ -83,11 +84,6 @@ def cashier() -> us.Agent:
     return us.Agent("cashier", model=ScriptedModel(turns), tools=[refund])
 
 
-def token_of(outcome: us.Outcome[object]) -> str:
-    assert isinstance(outcome, (us.NeedsInput, us.NeedsApproval)), outcome
-    return outcome.token
-
-
 def kinds(events: list[us.Event], *path: str) -> list[str]:
     return [type(event).__name__ for event in events if event.path == path]
 
@@ -100,7 +96,7 @@ def test_the_handle_is_of_the_same_run_and_comes_to_what_resume_returns(system: 
     waiting = agent.run("Refund order 7", system=system)
 
     handle = assert_type(
-        agent.submit_resume(token_of(waiting), us.Approve(), timeout=WAIT, system=system), us.RunHandle[str]
+        agent.submit_resume(paused(waiting).token, us.Approve(), timeout=WAIT, system=system), us.RunHandle[str]
     )
 
     outcome = finished(handle.result(WAIT))
@@ -110,7 +106,7 @@ def test_the_handle_is_of_the_same_run_and_comes_to_what_resume_returns(system: 
 
 def test_it_does_not_wait_for_the_run(gate: Gate, system: us.ActorSystem) -> None:
     agent = us.Agent("clerk", model=gate)
-    handle = agent.submit_resume(token_of(agent.run("hi", system=system)), "Ada", system=system)
+    handle = agent.submit_resume(paused(agent.run("hi", system=system)).token, "Ada", system=system)
     assert gate.entered.wait(WAIT)
 
     status = handle.status()
@@ -125,7 +121,7 @@ def test_it_does_not_wait_for_the_run(gate: Gate, system: us.ActorSystem) -> Non
 
 def test_the_run_can_be_cancelled_and_its_token_stays_used(gate: Gate, system: us.ActorSystem) -> None:
     agent = us.Agent("clerk", model=gate)
-    token = token_of(agent.run("hi", system=system))
+    token = paused(agent.run("hi", system=system)).token
     handle = agent.submit_resume(token, "Ada", system=system)
     assert gate.entered.wait(WAIT)
 
@@ -139,7 +135,7 @@ def test_the_run_can_be_cancelled_and_its_token_stays_used(gate: Gate, system: u
 
 def test_its_time_is_limited_from_now_on(gate: Gate, system: us.ActorSystem) -> None:
     agent = us.Agent("clerk", model=gate)
-    handle = agent.submit_resume(token_of(agent.run("hi", system=system)), "Ada", timeout=0.05, system=system)
+    handle = agent.submit_resume(paused(agent.run("hi", system=system)).token, "Ada", timeout=0.05, system=system)
 
     assert isinstance(handle.exception(WAIT), us.RunTimedOut)
 
@@ -159,19 +155,10 @@ def test_a_limit_is_raised_by_the_handle_with_the_next_token(system: us.ActorSys
     assert agent.submit_resume(second.token, max_iterations=3, system=system).result(WAIT).text == "ok"
 
 
-def test_several_that_go_on_are_collected(system: us.ActorSystem) -> None:
-    agent = asker()
-    tokens = [token_of(agent.run("hi", system=system)) for _ in range(3)]
-
-    handles = [agent.submit_resume(token, name, system=system) for token, name in zip(tokens, "abc", strict=True)]
-
-    assert [each.text for each in us.collect(handles, timeout=WAIT).result()] == ["Hello a", "Hello b", "Hello c"]
-
-
 def test_a_reference_has_it_too(system: us.ActorSystem) -> None:
     ref = system.spawn(asker())
 
-    handle = assert_type(ref.submit_resume(token_of(ref.run("hi")), "Ada", timeout=WAIT), us.RunHandle[str])
+    handle = assert_type(ref.submit_resume(paused(ref.run("hi")).token, "Ada", timeout=WAIT), us.RunHandle[str])
 
     assert finished(handle.result(WAIT)).text == "Hello Ada"
 
@@ -181,7 +168,7 @@ def test_a_reference_has_it_too(system: us.ActorSystem) -> None:
 
 def test_the_events_are_those_since_the_run_went_on(system: us.ActorSystem) -> None:
     agent = cashier()
-    handle = agent.submit_resume(token_of(agent.run("go", system=system)), us.Approve(), system=system)
+    handle = agent.submit_resume(paused(agent.run("go", system=system)).token, us.Approve(), system=system)
 
     events = list(handle.events())
 
@@ -222,7 +209,7 @@ def test_each_runs_events_are_numbered_without_gaps_over_all_its_pauses(
     handle = runner.submit("go", system=system)
     stays = [list(handle.events(inner=True))]
     for answer in (us.Approve(), "It was broken."):
-        handle = runner.submit_resume(token_of(handle.result(WAIT)), answer, system=system)
+        handle = runner.submit_resume(paused(handle.result(WAIT)).token, answer, system=system)
         stays.append(list(handle.events(inner=True)))
 
     numbers: dict[str, list[int]] = {}
@@ -235,7 +222,7 @@ def test_each_runs_events_are_numbered_without_gaps_over_all_its_pauses(
 def test_events_begin_at_nought_after_a_pause_that_was_kept_before_they_were_counted(store: DictStore) -> None:
     agent = asker()
     with us.ActorSystem("shop", store=store) as system:
-        token = token_of(agent.run("hi", system=system))
+        token = paused(agent.run("hi", system=system)).token
         (kept,) = store.runs.values()
         older = {name: value for name, value in json.loads(kept.payload).items() if name != "events"}
         store.runs[kept.run_id] = replace(kept, payload=json.dumps(older))
@@ -260,7 +247,7 @@ def test_events_go_on_after_a_limit_was_raised(system: us.ActorSystem) -> None:
 
 def test_they_arrive_while_it_goes_on(gate: Gate, system: us.ActorSystem) -> None:
     agent = us.Agent("clerk", model=gate)
-    handle = agent.submit_resume(token_of(agent.run("hi", system=system)), "Ada", system=system)
+    handle = agent.submit_resume(paused(agent.run("hi", system=system)).token, "Ada", system=system)
 
     told: list[us.Event] = []
     for event in handle.events():
@@ -273,7 +260,7 @@ def test_they_arrive_while_it_goes_on(gate: Gate, system: us.ActorSystem) -> Non
 def test_a_run_that_pauses_again_ends_the_events_with_the_next_token(system: us.ActorSystem) -> None:
     turns = [says(ASKS), says("__ask_user__: And why?"), says("I see.")]
     agent = us.Agent("clerk", model=ScriptedModel(turns))
-    handle = agent.submit_resume(token_of(agent.run("hi", system=system)), "Ada", system=system)
+    handle = agent.submit_resume(paused(agent.run("hi", system=system)).token, "Ada", system=system)
 
     *_, last = handle.events()
 
@@ -293,14 +280,13 @@ def settled(events: list[us.Event], *path: str) -> list[tuple[str, str]]:
 def test_calls_that_an_answer_settles_are_told_with_their_results(system: us.ActorSystem) -> None:
     turn = calls("refund", order="7") + calls("refund", order="8") + calls("ask_user", question="Who?")
     agent = us.Agent("clerk", model=ScriptedModel([turn, says("ok")]), tools=[refund, us.ask_user])
-    waiting = agent.run("go", system=system)
-    assert isinstance(waiting, us.NeedsApproval)
+    waiting = needs_approval(agent.run("go", system=system))
     question = waiting.pauses[1].id
     first, second = [call.id for call in waiting.calls]
 
     handle = agent.submit_resume(waiting.token, {second: us.Reject("too much"), question: "Ada"}, system=system)
     events = list(handle.events())
-    again = agent.submit_resume(token_of(handle.result(WAIT)), {first: us.Approve()}, system=system)
+    again = agent.submit_resume(paused(handle.result(WAIT)).token, {first: us.Approve()}, system=system)
 
     assert settled(events, "clerk") == [("refund", "Rejected: too much"), ("ask_user", "Ada")]
     assert settled(list(again.events()), "clerk") == [("refund", "paid 7")]
@@ -311,7 +297,7 @@ def test_calls_inside_that_an_answer_settles_are_told_there(system: us.ActorSyst
     lead = us.Agent("lead", model=model, sub_agents=[cashier()])
     group = us.SequentialAgent("desk", [lead])
 
-    handle = group.submit_resume(token_of(group.run("go", system=system)), us.Reject("no"), system=system)
+    handle = group.submit_resume(paused(group.run("go", system=system)).token, us.Reject("no"), system=system)
 
     assert settled(list(handle.events(inner=True)), "desk", "lead", "cashier") == [("refund", "Rejected: no")]
 
@@ -320,8 +306,7 @@ def test_what_happens_inside_of_a_group_that_goes_on_is_told_under_the_ids_it_ha
     group = us.ParallelAgent("desk", [asker(), us.SequentialAgent("till", [cashier()])])
     begun = group.submit("go", system=system)
     before = {event.path: event.run_id for event in begun.events(inner=True)}
-    waiting = begun.result(WAIT)
-    assert isinstance(waiting, us.NeedsInput)
+    waiting = needs_input(begun.result(WAIT))
     question, approval = [pause.id for pause in waiting.pauses]
 
     handle = group.submit_resume(waiting.token, {question: "Ada", approval: us.Approve()}, system=system)
@@ -338,7 +323,7 @@ def test_what_happens_inside_of_a_sub_agent_that_goes_on_is_told(system: us.Acto
     model = ScriptedModel([calls("cashier", input="x"), says("done")])
     lead = us.Agent("lead", model=model, sub_agents=[cashier()])
 
-    handle = lead.submit_resume(token_of(lead.run("go", system=system)), us.Approve(), system=system)
+    handle = lead.submit_resume(paused(lead.run("go", system=system)).token, us.Approve(), system=system)
 
     events = list(handle.events(inner=True))
     assert kinds(events, "lead", "cashier")[:2] == ["ToolStarted", "ToolFinished"]
@@ -348,7 +333,7 @@ def test_what_happens_inside_of_a_sub_agent_that_goes_on_is_told(system: us.Acto
 
 def test_a_group_that_goes_on_is_cancelled_with_all_inside(gate: Gate, system: us.ActorSystem) -> None:
     group = us.SequentialAgent("desk", [us.Agent("clerk", model=gate)])
-    handle = group.submit_resume(token_of(group.run("hi", system=system)), "Ada", system=system)
+    handle = group.submit_resume(paused(group.run("hi", system=system)).token, "Ada", system=system)
     assert gate.entered.wait(WAIT)
 
     assert handle.cancel()
@@ -378,7 +363,7 @@ def test_what_does_not_fit_is_raised_at_once_and_the_token_stands(
     system: us.ActorSystem,
 ) -> None:
     agent = asker()
-    token = token_of(agent.run("hi", system=system))
+    token = paused(agent.run("hi", system=system)).token
 
     with pytest.raises(error):
         asker(id).submit_resume(token + wrong, answer, system=system)
@@ -387,23 +372,12 @@ def test_what_does_not_fit_is_raised_at_once_and_the_token_stands(
     assert agent.submit_resume(token, "Ada", system=system).result(WAIT).text == "Hello Ada"
 
 
-def test_another_definition_is_refused_at_once_unless_it_is_adopted(store: DictStore) -> None:
-    with us.ActorSystem("shop", store=store) as system:
-        token = token_of(asker().run("hi", system=system))
-        changed = asker().replace(system_prompt="Be kind.")
-
-        with pytest.raises(us.SpecChanged):
-            changed.submit_resume(token, "Ada", system=system)
-
-        assert changed.submit_resume(token, "Ada", adopt=True, system=system).result(WAIT).text == "Hello Ada"
-
-
 def test_the_store_is_asked_on_the_callers_thread_before_there_is_a_handle(store: DictStore) -> None:
     asked: list[tuple[str, bool]] = []
     caller = threading.get_ident()
     with us.ActorSystem("shop", store=store) as system:
         agent = asker()
-        token = token_of(agent.run("hi", system=system))
+        token = paused(agent.run("hi", system=system)).token
         store.on_call = lambda method: asked.append((method, threading.get_ident() == caller))
 
         handle = agent.submit_resume(token, "Ada", system=system)
@@ -412,42 +386,19 @@ def test_the_store_is_asked_on_the_callers_thread_before_there_is_a_handle(store
         assert handle.result(WAIT).text == "Hello Ada"
 
 
-@pytest.mark.parametrize("broken", ["get", "take"])
-def test_a_store_that_fails_is_an_error_at_once_and_the_token_stands(store: DictStore, broken: str) -> None:
-    def fail(method: str) -> None:
-        if method == broken:
-            raise ConnectionError("the disk is away")
-
-    with us.ActorSystem("shop", store=store) as system:
-        agent = asker()
-        token = token_of(agent.run("hi", system=system))
-        store.on_call = fail
-        with pytest.raises(us.StoreError, match="the disk is away"):
-            agent.submit_resume(token, "Ada", system=system)
-        store.on_call = lambda _: None
-
-        assert agent.submit_resume(token, "Ada", system=system).result(WAIT).text == "Hello Ada"
-
-
 def test_of_many_who_bring_one_token_one_gets_a_handle(system: us.ActorSystem) -> None:
     agent = asker()
-    token = token_of(agent.run("hi", system=system))
-    together = threading.Barrier(8, timeout=WAIT)
+    token = paused(agent.run("hi", system=system)).token
     handles: list[us.RunHandle[str]] = []
     refused: list[us.TokenUsed] = []
 
     def bring() -> None:
-        together.wait()
         try:
             handles.append(agent.submit_resume(token, "Ada", system=system))
         except us.TokenUsed as error:
             refused.append(error)
 
-    threads = [threading.Thread(target=bring, daemon=True) for _ in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(WAIT)
+    all_at_once(lambda _: bring(), range(8))
 
     assert (len(handles), len(refused)) == (1, 7)
     assert handles[0].result(WAIT).text == "Hello Ada"
@@ -456,7 +407,7 @@ def test_of_many_who_bring_one_token_one_gets_a_handle(system: us.ActorSystem) -
 def test_calls_for_the_callers_thread_are_refused_as_by_submit_and_the_token_stands(system: us.ActorSystem) -> None:
     turns = [says(ASKS), calls("sign"), says("ok")]
     agent = us.Agent("clerk", model=ScriptedModel(turns), tools=[sign])
-    token = token_of(agent.run("hi", system=system))
+    token = paused(agent.run("hi", system=system)).token
 
     with pytest.raises(ValueError, match=r"tool 'sign' has isolation='caller'.*after .*submit_resume\(\) none does"):
         agent.submit_resume(token, "Ada", system=system)
@@ -494,7 +445,7 @@ def interrupted_at_the_end_of(function: str) -> Generator[None]:
 
 def test_an_interrupt_before_there_is_a_handle_ends_the_run(gate: Gate, system: us.ActorSystem) -> None:
     agent = us.Agent("clerk", model=gate)
-    token = token_of(agent.run("hi", system=system))
+    token = paused(agent.run("hi", system=system)).token
 
     with interrupted_at_the_end_of("ActorSystem.launch"):
         agent.submit_resume(token, "Ada", system=system)
@@ -539,7 +490,7 @@ def test_a_tool_may_go_on_with_a_run_of_its_own_agent_and_not_wait_for_it(system
         return says(ASKS if request.turn == 1 else f"Hello {said.text}")
 
     me = us.Agent("me", model=FunctionModel(answer), tools=[again])
-    tokens += [token_of(me.run("ask", system=system)) for _ in range(2)]
+    tokens += [paused(me.run("ask", system=system)).token for _ in range(2)]
 
     waited = me.run("yes", system=system)
     begun = me.run("no", system=system)

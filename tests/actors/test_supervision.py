@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -24,18 +24,14 @@ from understudy.actors.family import Family, always
 from understudy.orchestration.supervision import Restart, Strategy
 
 
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
-
-
 @dataclass
 class Stage:
     """What the actors of one test share: a list of what happened, and who is to fail at its next start."""
 
     happened: list[str] = field(default_factory=list[str])
     failing_starts: dict[str, int] = field(default_factory=dict[str, int])
+    starting: threading.Event = field(default_factory=threading.Event)
+    gate: threading.Event = field(default_factory=threading.Event)
 
     def child(self, name: str, restart: Restart = "transient") -> us.Child:
         return us.Child(lambda: Player(name, self), name, restart=restart)
@@ -91,19 +87,52 @@ def given_up(system: us.ActorSystem, name: str) -> bool:
     return not system.find(name).is_alive
 
 
+def blocked(
+    system: us.ActorSystem, name: str, then: BaseException | None = None
+) -> tuple[us.Future[object], threading.Event]:
+    """Have an actor at a message until the event is set, and then fail if `then` is given."""
+    entered, gate = threading.Event(), threading.Event()
+
+    def hold() -> str:
+        entered.set()
+        assert gate.wait(WAIT)
+        if then is not None:
+            raise then
+        return "done"
+
+    future = system.find(name).ask_future(hold)
+    assert entered.wait(WAIT)
+    return future, gate
+
+
+@pytest.fixture
+def alarms(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """Return what would ring after the actors' backoffs, and does so when the test says it."""
+    alarms = list[Callable[[], object]]()
+
+    def note(at: float, ring: Callable[[], object]) -> None:
+        alarms.append(ring)
+
+    monkeypatch.setattr(actorcell, "ring_at", note)
+    return alarms
+
+
 @pytest.mark.parametrize(
-    ("strategy", "happens"),
+    ("strategy", "happens", "answers"),
     [
-        (us.OneForOne(), ["halt b", "start b"]),
-        (us.OneForAll(), ["halt b", "halt c", "halt a", "start a", "start b", "start c"]),
-        (us.RestForOne(), ["halt b", "halt c", "start b", "start c"]),
+        (us.OneForOne(), ["halt b", "start b"], [2, 1, 2]),
+        (us.OneForAll(), ["halt b", "halt c", "halt a", "start a", "start b", "start c"], [1, 1, 1]),
+        (us.RestForOne(), ["halt b", "halt c", "start b", "start c"], [2, 1, 1]),
     ],
     ids=["one for one", "one for all", "rest for one"],
 )
-def test_who_is_restarted_and_in_which_order(system: us.ActorSystem, strategy: Strategy, happens: list[str]) -> None:
+def test_who_is_restarted_and_in_which_order(
+    system: us.ActorSystem, strategy: Strategy, happens: list[str], answers: list[int]
+) -> None:
     stage = Stage()
     group(system, stage, strategy)
     assert stage.happened == ["start a", "start b", "start c"]
+    assert [system.find(name).ask("x") for name in "abc"] == [1, 1, 1]
 
     with pytest.raises(us.AgentCrashed):
         system.find("b").ask(ValueError("no"))
@@ -111,31 +140,12 @@ def test_who_is_restarted_and_in_which_order(system: us.ActorSystem, strategy: S
 
     # The one that failed lets go at once; the others are halted last first, and all begin in order.
     assert stage.since(3) == happens
-    assert [system.find(name).ask("x") for name in "abc"] == [1, 1, 1]
-
-
-def test_a_sibling_that_is_not_concerned_keeps_its_state(system: us.ActorSystem) -> None:
-    stage = Stage()
-    group(system, stage, us.RestForOne())
-    assert system.find("a").ask("x") == 1
-
-    with pytest.raises(us.AgentCrashed):
-        system.find("b").ask(ValueError("no"))
-
-    assert system.find("a").ask("x") == 2
+    assert [system.find(name).ask("x") for name in "abc"] == answers  # the others have kept their state
 
 
 def test_what_waits_for_a_sibling_is_kept_in_order_over_its_restart(system: us.ActorSystem) -> None:
-    stage = Stage()
-    group(system, stage, us.OneForAll())
-    entered, gate = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        entered.set()
-        assert gate.wait(WAIT)
-
-    system.find("c").tell(hold)
-    assert entered.wait(WAIT)
+    group(system, Stage(), us.OneForAll())
+    _, gate = blocked(system, "c")
     waiting = [system.find("c").ask_future("x") for _ in range(5)]
     with pytest.raises(us.AgentCrashed):
         system.find("a").ask(ValueError("no"))
@@ -308,40 +318,35 @@ class Unspeakable(str):
         raise SystemExit("not to be shown")
 
 
-@pytest.mark.parametrize("raised", [RuntimeError("cannot decide"), SystemExit(3), KeyboardInterrupt()], ids=repr)
-@pytest.mark.parametrize("strategy", [us.OneForOne, us.OneForAll])
-def test_a_decider_that_raises_anything_escalates_and_says_so(
-    system: us.ActorSystem, strategy: type[Strategy], raised: BaseException, caplog: pytest.LogCaptureFixture
-) -> None:
-    def decide(error: BaseException) -> us.Directive:
-        raise raised
+def raises(error: BaseException) -> Callable[[BaseException], us.Directive]:
+    def decide(_: BaseException) -> us.Directive:
+        raise error
 
-    escalates(system, strategy(decider=decide), caplog)
+    return decide
+
+
+def returns(value: object) -> Callable[[BaseException], us.Directive]:
+    return lambda _: cast("us.Directive", value)
 
 
 @pytest.mark.parametrize(
-    "returned", [None, "explode", "", 7, [], True, Unspeakable("restart")], ids=lambda r: type(r).__name__
+    "decide",
+    [
+        *[raises(error) for error in (RuntimeError("cannot decide"), SystemExit(3), KeyboardInterrupt())],
+        *[returns(value) for value in (None, "explode", "", 7, list[str](), True, Unspeakable("restart"))],
+    ],
 )
 @pytest.mark.parametrize("strategy", [us.OneForOne, us.OneForAll])
 def test_a_decider_that_returns_no_directive_escalates_and_says_so(
-    system: us.ActorSystem, strategy: type[Strategy], returned: object, caplog: pytest.LogCaptureFixture
+    system: us.ActorSystem,
+    strategy: type[Strategy],
+    decide: Callable[[BaseException], us.Directive],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    escalates(system, strategy(decider=lambda error: cast("us.Directive", returned)), caplog)
-
-
-def escalates(system: us.ActorSystem, strategy: Strategy, caplog: pytest.LogCaptureFixture) -> None:
-    """Fail an actor at a message and again at its start, with others waiting; all are answered, and it can be stopped."""
-    stage, entered, gate = Stage(), threading.Event(), threading.Event()
-    ref = group(system, stage, strategy, "ab")
+    """An actor fails at a message and again at its start, with others waiting; all are answered, and it can be stopped."""
+    ref = group(system, Stage(), strategy(decider=decide), "ab")
     a, b = system.find("a"), system.find("b")
-
-    def fail_later() -> None:
-        entered.set()
-        assert gate.wait(WAIT)
-        raise ValueError("no")
-
-    failing = a.ask_future(fail_later)
-    assert entered.wait(WAIT)
+    failing, gate = blocked(system, "a", ValueError("no"))
     waiting = [a.ask_future("x") for _ in range(2)]
     gate.set()
 
@@ -375,40 +380,13 @@ def test_an_actor_whose_start_cannot_be_decided_about_is_given_up(
 
 
 def test_an_actor_whose_error_deserves_its_end_answers_what_waits(system: us.ActorSystem) -> None:
-    stage, entered, gate = Stage(), threading.Event(), threading.Event()
-    group(system, stage, us.OneForOne(decider=verdict("stop")), "a")
-    ref = system.find("a")
-
-    def fail_later() -> None:
-        entered.set()
-        assert gate.wait(WAIT)
-        raise ValueError("no")
-
-    failing = ref.ask_future(fail_later)
-    assert entered.wait(WAIT)
-    waiting = [ref.ask_future("x") for _ in range(2)]
+    group(system, Stage(), us.OneForOne(decider=verdict("stop")), "a")
+    failing, gate = blocked(system, "a", ValueError("no"))
+    waiting = [system.find("a").ask_future("x") for _ in range(2)]
     gate.set()
 
     assert isinstance(failing.exception(WAIT), us.AgentCrashed)
     assert [type(future.exception(WAIT)) for future in waiting] == [us.AgentDown] * 2
-
-
-def test_a_group_that_is_stopped_while_it_is_restarted_stops(system: us.ActorSystem) -> None:
-    stage, entered, gate = Stage(), threading.Event(), threading.Event()
-    ref = group(system, stage, us.OneForAll(), "ab")
-
-    def hold() -> None:
-        entered.set()
-        assert gate.wait(WAIT)
-
-    system.find("b").tell(hold)
-    assert entered.wait(WAIT)
-    with pytest.raises(us.AgentCrashed):
-        system.find("a").ask(ValueError("no"))  # b is to be halted, and then to begin; so it is in the middle of it
-    ref.stop()
-    gate.set()
-
-    assert ref.stop(WAIT)
 
 
 def test_a_backoff_is_waited_while_messages_wait_and_is_doubled(
@@ -452,17 +430,8 @@ def test_a_stop_wins_over_a_backoff(system: us.ActorSystem) -> None:
 
 
 def test_a_sibling_that_fails_while_the_group_is_restarted_is_restarted_with_it(system: us.ActorSystem) -> None:
-    stage = Stage()
-    ref = group(system, stage, us.OneForAll(max_restarts=1, within=60))
-    entered, gate = threading.Event(), threading.Event()
-
-    def fail_later() -> None:
-        entered.set()
-        assert gate.wait(WAIT)
-        raise LookupError("too")
-
-    system.find("c").tell(fail_later)
-    assert entered.wait(WAIT)
+    ref = group(system, Stage(), us.OneForAll(max_restarts=1, within=60))
+    _, gate = blocked(system, "c", LookupError("too"))
     with pytest.raises(us.AgentCrashed):
         system.find("a").ask(ValueError("no"))
     gate.set()
@@ -471,24 +440,32 @@ def test_a_sibling_that_fails_while_the_group_is_restarted_is_restarted_with_it(
     assert ref.is_alive  # two failures, one restart
 
 
-def test_a_member_that_fails_again_before_the_last_one_has_begun_is_restarted_again(system: us.ActorSystem) -> None:
-    stage, gate, starting = Stage(), threading.Event(), threading.Event()
+class Slow(Player):
+    """Starts in the second life of its group when the test says so."""
 
-    class Slow(Player):
-        def on_start(self) -> None:
-            if stage.happened.count("start a") == 2:  # the second life of the group
-                starting.set()
-                assert gate.wait(WAIT)
-            super().on_start()
+    def on_start(self) -> None:
+        if self.stage.happened.count("start a") == 2:
+            self.stage.starting.set()
+            assert self.stage.gate.wait(WAIT)
+        super().on_start()
 
-    children = [stage.child("a"), us.Child(lambda: Slow("b", stage), "b")]
-    system.spawn(us.Supervisor("desk", children, strategy=us.OneForAll(max_restarts=9, within=60)))
-    settled(stage, 2)
+
+def fail_twice(system: us.ActorSystem, stage: Stage, names: str, most: int) -> us.SupervisorRef:
+    """Fail `a`, and again while the group is restarted for that, which `b` holds up."""
+    children = [us.Child(lambda: Slow("b", stage), "b") if name == "b" else stage.child(name) for name in names]
+    ref = system.spawn(us.Supervisor("desk", children, strategy=us.OneForAll(max_restarts=most, within=60)))
+    settled(stage, len(names))
     for when in ("first", "again, while b is starting"):
         with pytest.raises(us.AgentCrashed):
             system.find("a").ask(ValueError(when))
-        assert starting.wait(WAIT)
-    gate.set()
+        assert stage.starting.wait(WAIT)
+    return ref
+
+
+def test_a_member_that_fails_again_before_the_last_one_has_begun_is_restarted_again(system: us.ActorSystem) -> None:
+    stage = Stage()
+    fail_twice(system, stage, "ab", 9)
+    stage.gate.set()
 
     assert [system.find(name).ask("x", timeout=WAIT) for name in "ab"] == [1, 1]
     assert stage.happened.count("start a") == 3
@@ -597,25 +574,11 @@ def test_a_large_group_of_which_most_have_stopped_is_restarted_as_one(system: us
 
 
 def test_a_group_that_is_given_up_while_it_is_restarted_is_given_up_as_a_whole(system: us.ActorSystem) -> None:
-    stage, gate, starting = Stage(), threading.Event(), threading.Event()
-
-    class Slow(Player):
-        def on_start(self) -> None:
-            if stage.happened.count("start a") == 2:  # the second life of the group
-                starting.set()
-                assert gate.wait(WAIT)
-            super().on_start()
-
-    children = [stage.child("a"), us.Child(lambda: Slow("b", stage), "b"), stage.child("c"), stage.child("d")]
-    ref = system.spawn(us.Supervisor("desk", children, strategy=us.OneForAll(max_restarts=1, within=60)))
-    settled(stage, 4)
-    for when in ("first", "again, while b is starting"):
-        with pytest.raises(us.AgentCrashed):
-            system.find("a").ask(ValueError(when))
-        assert starting.wait(WAIT)
+    stage = Stage()
+    ref = fail_twice(system, stage, "abcd", 1)
     eventually(lambda: not ref.is_alive, "the group is given up")
     waiting = [system.find(name).ask_future("x", timeout=WAIT) for name in "cd"]
-    gate.set()
+    stage.gate.set()
 
     for each in waiting:
         with pytest.raises(us.AgentDown, match="given up"):
@@ -625,15 +588,10 @@ def test_a_group_that_is_given_up_while_it_is_restarted_is_given_up_as_a_whole(s
 
 
 def test_a_child_that_waits_for_its_restart_when_its_group_is_given_up_does_not_begin(
-    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+    system: us.ActorSystem, alarms: list[Callable[[], object]]
 ) -> None:
-    stage, alarms = Stage(), list[Callable[[], object]]()
+    stage = Stage()
     group(system, stage, us.OneForOne(max_restarts=1, within=60, backoff=(1.0, 1.0)), "ab")
-
-    def note(at: float, ring: Callable[[], object]) -> None:
-        alarms.append(ring)
-
-    monkeypatch.setattr(actorcell, "ring_at", note)
     for name in "ab":  # the first one is to begin after a second, the second one fails too often
         with pytest.raises(us.AgentCrashed):
             system.find(name).ask(ValueError("no"))
@@ -657,44 +615,6 @@ def test_a_group_inside_that_cannot_start_and_is_stopped_does_not_keep_those_aft
         system.find("b").ask("x", timeout=WAIT)
 
 
-class Held:
-    """A member that begins when the test says so."""
-
-    restart: Restart = "transient"
-
-    def __init__(self) -> None:
-        self.thens: list[Callable[[], object]] = []
-
-    def begin(
-        self, delay: float, then: Callable[[], object], still: Callable[[], bool] = always, life: int = 0
-    ) -> None:
-        self.thens.append(then)
-
-    def halt(
-        self, cause: BaseException | None, then: Callable[[], object], life: int = 0, *, with_siblings: bool = False
-    ) -> None:
-        then()
-
-    def give_up(self, cause: BaseException, then: Callable[[], object], life: int = 0) -> None:
-        then()
-
-    def stop_then(self, then: Callable[[], object]) -> None:
-        then()
-
-
-def test_everyone_who_had_a_group_begin_hears_when_it_has() -> None:
-    member, heard = Held(), list[str]()
-    family = Family("desk", us.OneForOne())
-    family.members.append(member)
-
-    family.begin(0.0, lambda: heard.append("its first start"))
-    family.begin(0.0, lambda: heard.append("its restart with others"))
-    for then in member.thens:
-        then()
-
-    assert heard == ["its first start", "its restart with others"]
-
-
 class Noted:
     """A member that notes what is asked of it and comes in time; it is halted when the test says so."""
 
@@ -704,7 +624,7 @@ class Noted:
         self._name = name
         self._notes = notes
         self._begun_in = 0
-        self.halted: list[Callable[[], object]] = []
+        self.held: list[Callable[[], object]] = []
 
     def _note(self, what: str, in_time: bool) -> None:
         self._notes.append(f"{self._name}: {what if in_time else f'not {what}'}")
@@ -721,7 +641,7 @@ class Noted:
         self, cause: BaseException | None, then: Callable[[], object], life: int = 0, *, with_siblings: bool = False
     ) -> None:
         self._note("halted", life >= self._begun_in)
-        self.halted.append(then)
+        self.held.append(then)
 
     def give_up(self, cause: BaseException, then: Callable[[], object], life: int = 0) -> None:
         self._note("given up", life >= self._begun_in)
@@ -731,10 +651,32 @@ class Noted:
         then()
 
 
+class Held(Noted):
+    """Begins when the test says so."""
+
+    def begin(
+        self, delay: float, then: Callable[[], object], still: Callable[[], bool] = always, life: int = 0
+    ) -> None:
+        self.held.append(then)
+
+
 def group_of(notes: list[str], *names: str) -> tuple[Family, list[Noted]]:
     family, members = Family("desk", us.OneForAll()), [Noted(name, notes) for name in names]
     family.members.extend(members)
     return family, members
+
+
+def test_everyone_who_had_a_group_begin_hears_when_it_has() -> None:
+    member, heard = Held("held", []), list[str]()
+    family = Family("desk", us.OneForOne())
+    family.members.append(member)
+
+    family.begin(0.0, lambda: heard.append("its first start"))
+    family.begin(0.0, lambda: heard.append("its restart with others"))
+    for then in member.held:
+        then()
+
+    assert heard == ["its first start", "its restart with others"]
 
 
 def test_a_restart_that_a_group_given_up_had_begun_halts_nobody_in_its_next_life() -> None:
@@ -745,8 +687,8 @@ def test_a_restart_that_a_group_given_up_had_begun_halts_nobody_in_its_next_life
     family.escalate(ValueError("too often"))
     family.begin(0.0, lambda: None)
     del notes[:]
-    last.halted.pop()()
-    first.halted.pop()()
+    last.held.pop()()
+    first.held.pop()()
 
     assert notes == ["first: not halted", "first: not begun"]
 
@@ -757,7 +699,7 @@ def test_a_restart_inside_of_a_group_that_is_halted_begins_nobody() -> None:
 
     family.regroup(only, ValueError("it failed"))
     family.halt(None, lambda: notes.append("all are halted"))
-    for halted in only.halted:
+    for halted in only.held:
         halted()
 
     assert notes == ["only: halted", "only: halted", "only: not begun", "all are halted"]
@@ -769,7 +711,7 @@ def test_a_group_that_was_given_up_and_then_halted_with_others_can_be_given_up_a
 
     family.escalate(ValueError("too often"))
     family.halt(None, lambda: None)
-    only.halted.pop()()
+    only.held.pop()()
     family.give_up(ValueError("the others too"), lambda: None)
 
     assert notes == ["only: given up", "only: halted", "only: given up"]
@@ -785,11 +727,11 @@ def test_a_member_that_fails_between_the_halt_and_the_beginning_of_its_group_can
     family.halt(None, lambda: None)
     family.regroup(only, ValueError("it failed before its halt reached it"))
     family.begin(0.0, lambda: None, life=1)
-    for halted in list(only.halted):
+    for halted in list(only.held):
         halted()
-    del notes[:], only.halted[:]
+    del notes[:], only.held[:]
     family.regroup(only, ValueError("it failed again"))
-    only.halted.pop()()
+    only.held.pop()()
 
     assert notes == ["only: halted", "only: begun"]
 
@@ -797,20 +739,12 @@ def test_a_member_that_fails_between_the_halt_and_the_beginning_of_its_group_can
 def test_an_ask_is_answered_after_a_group_was_restarted_around_a_member_that_failed_in_the_middle(
     system: us.ActorSystem,
 ) -> None:
-    stage, entered, gate = Stage(), threading.Event(), threading.Event()
+    stage = Stage()
     inner = us.Supervisor("inner", [stage.child("a"), stage.child("b")], strategy=us.OneForAll())
     children: list[us.Child | us.Supervisor] = [stage.child("x0"), inner, stage.child("x")]
     system.spawn(us.Supervisor("outer", children, strategy=us.RestForOne()))
     settled(stage, 4)
-    a = system.find("a")
-
-    def fail_later() -> None:
-        entered.set()
-        assert gate.wait(WAIT)
-        raise LookupError("slow boom")
-
-    failing = a.ask_future(fail_later)
-    assert entered.wait(WAIT)
+    failing, gate = blocked(system, "a", LookupError("slow boom"))
     with pytest.raises(us.AgentCrashed):
         system.find("x0").ask(ValueError("no"))
     eventually(lambda: "halt b" in stage.happened, "the group inside is being halted")
@@ -818,26 +752,8 @@ def test_an_ask_is_answered_after_a_group_was_restarted_around_a_member_that_fai
     assert isinstance(failing.exception(WAIT), us.AgentCrashed)
 
     with pytest.raises(us.AgentCrashed):
-        a.ask(ValueError("no"), timeout=WAIT)
+        system.find("a").ask(ValueError("no"), timeout=WAIT)
     assert [system.find(name).ask("x", timeout=WAIT) for name in ("x0", "a", "b", "x")] == [1, 1, 1, 1]
-
-
-def blocked(
-    system: us.ActorSystem, name: str, then: BaseException | None = None
-) -> tuple[us.Future[object], threading.Event]:
-    """Have an actor at a message until the event is set, and then fail if `then` is given."""
-    entered, gate = threading.Event(), threading.Event()
-
-    def hold() -> str:
-        entered.set()
-        assert gate.wait(WAIT)
-        if then is not None:
-            raise then
-        return "done"
-
-    future = system.find(name).ask_future(hold)
-    assert entered.wait(WAIT)
-    return future, gate
 
 
 # --- what ends stays ended
@@ -889,14 +805,9 @@ def test_a_temporary_actor_begins_again_with_its_whole_group(system: us.ActorSys
 
 
 def test_an_actor_that_fails_in_a_group_given_up_with_those_above_does_not_come_back(
-    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+    system: us.ActorSystem, alarms: list[Callable[[], object]]
 ) -> None:
-    stage, alarms = Stage(), list[Callable[[], object]]()
-
-    def note(at: float, ring: Callable[[], object]) -> None:
-        alarms.append(ring)
-
-    monkeypatch.setattr(actorcell, "ring_at", note)
+    stage = Stage()
     inner = us.Supervisor("inner", [stage.child("a")], strategy=us.OneForOne(max_restarts=5, backoff=(0.1, 0.1)))
     children: list[us.Child | us.Supervisor] = [stage.child("x"), inner]
     ref = system.spawn(us.Supervisor("outer", children, strategy=us.OneForOne(max_restarts=0)))

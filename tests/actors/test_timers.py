@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future as StandardFuture
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +11,9 @@ from typing import Any
 import pytest
 
 import understudy as us
+from tests.support.gates import Gate
 from tests.support.scripts import WAIT, eventually, scripted
 from understudy.testing import says
-
-
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
 
 
 @dataclass
@@ -74,20 +69,15 @@ def test_a_periodic_timer_sends_until_it_is_cancelled(system: us.ActorSystem) ->
 def test_a_periodic_timer_does_not_pile_up_messages_for_a_slow_actor(system: us.ActorSystem) -> None:
     ref, noted = notes(system)
     ref.ask(Do(lambda actor: actor.every(0.001, "tick")))
-    entered, gate = threading.Event(), threading.Event()
-
-    def hold(actor: object) -> None:
-        entered.set()
-        assert gate.wait(WAIT)
-
-    ref.tell(Do(hold))
-    assert entered.wait(WAIT)
+    gate = Gate()
+    ref.tell(Do(gate))
+    assert gate.entered.wait(WAIT)
     eventually(lambda: system.health().actors[0].depth >= 1, "a message waits")
     quick, ticks = notes(system, "quick")
     quick.ask(Do(lambda actor: actor.every(0.001, "tick")))
     eventually(lambda: len(ticks) >= 20, "there was time for many more")
     assert system.health().actors[0].depth == 1
-    gate.set()
+    gate.open()
     eventually(lambda: len(noted) >= 2, "it goes on")
 
 
@@ -217,39 +207,30 @@ def test_word_of_an_end_comes_even_to_a_full_mailbox(system: us.ActorSystem) -> 
     watched, _ = notes(system, "watched")
     watcher = system.spawn(lambda: Notes(noted), name="watcher", mailbox=us.Mailbox(1))
     watcher.ask(Do(lambda actor: actor.watch(watched)))
-    entered, gate = threading.Event(), threading.Event()
-
-    def hold(actor: object) -> None:
-        entered.set()
-        assert gate.wait(WAIT)
-
-    watcher.tell(Do(hold))
-    assert entered.wait(WAIT)
+    gate = Gate()
+    watcher.tell(Do(gate))
+    assert gate.entered.wait(WAIT)
     watcher.tell("waits")
     assert watched.stop(WAIT)
-    gate.set()
+    gate.open()
 
     eventually(lambda: len(noted) == 2, "both came")
     assert noted == [us.Down("shop/watched"), "waits"]
 
 
-def test_the_value_of_a_future_can_be_piped_to_the_actor(system: us.ActorSystem) -> None:
+def test_the_value_or_error_of_a_future_can_be_piped_to_the_actor_and_an_error_that_is_not_is_logged(
+    system: us.ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
     ref, noted = notes(system)
-    agent = scripted(says("forty-two"))
+    answers = scripted(says("forty-two")).submit("?")
+    fails, fails_too = [scripted(us.RateLimited("no")).submit("?") for _ in range(2)]
 
-    ref.ask(Do(lambda actor: actor.pipe(agent.submit("?"), lambda outcome: ("heard", outcome.text))))
-
+    ref.ask(Do(lambda actor: actor.pipe(answers, lambda outcome: ("heard", outcome.text))))
     eventually(lambda: noted == [("heard", "forty-two")], "the value came")
+    ref.ask(Do(lambda actor: actor.pipe(fails, lambda outcome: outcome, lambda error: type(error).__name__)))
+    ref.ask(Do(lambda actor: actor.pipe(fails_too, lambda outcome: outcome)))
 
-
-def test_the_error_of_a_future_is_piped_too_or_logged(system: us.ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
-    ref, noted = notes(system)
-    handles = [scripted(us.RateLimited("no")).submit("?") for _ in range(2)]
-
-    ref.ask(Do(lambda actor: actor.pipe(handles[0], lambda outcome: outcome, lambda error: type(error).__name__)))
-    ref.ask(Do(lambda actor: actor.pipe(handles[1], lambda outcome: outcome)))
-
-    eventually(lambda: noted == ["RateLimited"], "the error came")
+    eventually(lambda: noted[1:] == ["RateLimited"], "the error came")
     eventually(
         lambda: any("piped future failed" in record.message for record in caplog.records), "the other was logged"
     )

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually, finished, results_of
+from tests.support.scripts import WAIT, contents_of, eventually, finished, results_of
 from understudy.testing import ScriptedModel, calls, says
 from understudy.toolsets import ToolSource
 
@@ -86,10 +86,6 @@ def make(tools: list[ToolSource], *turns: us.ModelTurn, id: str = "clerk", **opt
     return us.Agent(id, model=ScriptedModel([*turns, says("ok")]), tools=tools, **options)  # type: ignore[call-overload, no-any-return]  # pyright: ignore[reportArgumentType]
 
 
-def contents(outcome: us.Outcome) -> list[str]:
-    return [result.content for result in results_of(outcome)]
-
-
 def adds(count: int) -> us.ModelTurn:
     turn = calls("add", cents=1)
     for _ in range(count - 1):
@@ -105,8 +101,8 @@ def test_calls_of_one_turn_and_of_several_share_the_object_and_take_turns(system
 
     (till,) = made
     assert (till.total, till.most_inside) == (25, 1)
-    assert sorted(map(int, contents(outcome)[:20])) == list(range(1, 21))
-    assert contents(outcome)[20:] == ["25", "clerk sees 25"]
+    assert sorted(map(int, contents_of(outcome)[:20])) == list(range(1, 21))
+    assert contents_of(outcome)[20:] == ["25", "clerk sees 25"]
     assert dict(outcome.session) == {"seen": 25}
 
 
@@ -166,7 +162,7 @@ def test_it_is_made_at_the_first_call_and_what_its_class_raises_is_that_call_s_e
 
     outcome = agent.run("go", system=system)
 
-    assert contents(outcome) == ["look failed: OSError: not today", "seen"]
+    assert contents_of(outcome) == ["look failed: OSError: not today", "seen"]
 
 
 def test_a_restart_of_the_agent_makes_it_afresh(system: us.ActorSystem) -> None:
@@ -175,9 +171,9 @@ def test_a_restart_of_the_agent_makes_it_afresh(system: us.ActorSystem) -> None:
     agent = make([partial(Till, made)], *turns, says("ok"), adds(1), restart_on=[ConnectionError])
     ref = system.spawn(agent)
 
-    assert contents(ref.run("go")) == ["1", "breaks failed: ConnectionError: the drawer is stuck"]
+    assert contents_of(ref.run("go")) == ["1", "breaks failed: ConnectionError: the drawer is stuck"]
     eventually(lambda: system.health().actors[0].restarts == 1, "the agent was restarted")
-    assert contents(ref.run("go")) == ["1"]
+    assert contents_of(ref.run("go")) == ["1"]
 
     assert [till.total for till in made] == [1, 1]
 
@@ -190,7 +186,7 @@ def test_an_object_that_is_given_stays_after_a_restart(system: us.ActorSystem) -
     ref.run("go")
     eventually(lambda: system.health().actors[0].restarts == 1, "the agent was restarted")
 
-    assert contents(ref.run("go")) == ["2"]
+    assert contents_of(ref.run("go")) == ["2"]
 
 
 def test_a_call_that_hangs_is_given_up_and_others_are_told_until_it_comes_back(
@@ -202,11 +198,11 @@ def test_a_call_that_hangs_is_given_up_and_others_are_told_until_it_comes_back(
 
     kinds = [result.error_kind for result in results_of(outcome)]
     assert kinds == ["timed_out", "unavailable", "unavailable", "unavailable"]
-    assert contents(outcome)[3] == ("pass_by did not run: its toolset, Gate, is held by a call that never came back")
+    assert contents_of(outcome)[3] == ("pass_by did not run: its toolset, Gate, is held by a call that never came back")
 
     opened.set()
     eventually(lambda: system.hung == 0, "the call came back")
-    assert contents(make([gate], calls("pass_by"), id="next").run("go", system=system)) == ["passed"]
+    assert contents_of(make([gate], calls("pass_by"), id="next").run("go", system=system)) == ["passed"]
 
 
 def test_a_restart_leaves_the_object_to_the_call_that_hangs_in_it(
@@ -224,7 +220,7 @@ def test_a_restart_leaves_the_object_to_the_call_that_hangs_in_it(
     eventually(lambda: system.health().actors[0].restarts == 1, "the agent was restarted")
 
     assert first == ["timed_out", "unavailable", "raised"]
-    assert contents(ref.run("go", timeout=WAIT)) == ["passed"]
+    assert contents_of(ref.run("go", timeout=WAIT)) == ["passed"]
     assert system.hung == 1
 
 
@@ -252,7 +248,7 @@ def test_a_call_that_would_wait_for_its_own_caller_is_refused(system: us.ActorSy
 def test_its_calls_may_be_the_caller_s(system: us.ActorSystem) -> None:
     outcome = make([Desk], calls("where") + calls("add", cents=1)).run("go", system=system, timeout=WAIT)
 
-    assert contents(outcome) == ["true", "1"]
+    assert contents_of(outcome) == ["true", "1"]
 
 
 def test_nothing_keeps_a_toolset_whose_agent_is_gone(system: us.ActorSystem) -> None:

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import permutations
 
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT
+from tests.support.scripts import WAIT, finished, paused
 from tests.support.stores import DictStore
 from understudy.testing import FunctionModel, calls, says
 
 ASKS = "__ask_user__: "
 Systems = Callable[[], us.ActorSystem]
-
-
-@pytest.fixture(params=["memory", "store"])
-def another(request: pytest.FixtureRequest) -> Iterator[Systems]:
-    """Return what gives the system in which a run goes on: the same one, or each time another with the same store."""
-    made, store = list[us.ActorSystem](), DictStore()
-
-    def system() -> us.ActorSystem:
-        if request.param == "store" or not made:
-            made.append(us.ActorSystem("trees", store=store if request.param == "store" else None))
-        return made[-1]
-
-    yield system
-    for each in reversed(made):
-        each.stop(WAIT)
 
 
 class Asker:
@@ -67,16 +52,6 @@ class Payer:
         self.agent = us.Agent(id, model=FunctionModel(answer), tools=[pay])
 
 
-def waiting(outcome: us.Outcome[object]) -> us.NeedsInput | us.NeedsApproval:
-    assert isinstance(outcome, (us.NeedsInput, us.NeedsApproval)), outcome
-    return outcome
-
-
-def finished(outcome: us.Outcome[object]) -> us.Complete[object]:
-    assert isinstance(outcome, us.Complete), outcome
-    return outcome
-
-
 # --- one agent at several places
 
 
@@ -96,14 +71,14 @@ def test_an_agent_at_three_places_waits_at_each_and_goes_on_where_it_is_answered
     tree = at_three_places(asker.agent)
 
     outcome = tree.run("x", system=another())
-    paths = [pause.path for pause in waiting(outcome).pauses]
+    paths = [pause.path for pause in paused(outcome).pauses]
     left = list(PLACES)
     for place in order:
-        paused = waiting(outcome)
-        assert [pause.path for pause in paused.pauses] == left
-        (pause,) = [pause for pause in paused.pauses if pause.path == PLACES[place]]
+        waits = paused(outcome)
+        assert [pause.path for pause in waits.pauses] == left
+        (pause,) = [pause for pause in waits.pauses if pause.path == PLACES[place]]
         left.remove(pause.path)
-        outcome = tree.resume(paused.token, {pause.id: f"n{place}"}, system=another())
+        outcome = tree.resume(waits.token, {pause.id: f"n{place}"}, system=another())
 
     assert paths == PLACES
     assert finished(outcome).combined_text == '["a(x n0)", "a(x n1)", "a(third n2)"]'
@@ -114,9 +89,9 @@ def test_an_agent_at_three_places_is_answered_at_all_of_them_at_once(another: Sy
     asker = Asker("a", "name?")
     tree = at_three_places(asker.agent)
 
-    paused = waiting(tree.run("x", system=another()))
-    answers = {pause.id: f"n{place}" for place, pause in enumerate(paused.pauses)}
-    outcome = tree.resume(paused.token, answers, system=another())
+    waits = paused(tree.run("x", system=another()))
+    answers = {pause.id: f"n{place}" for place, pause in enumerate(waits.pauses)}
+    outcome = tree.resume(waits.token, answers, system=another())
 
     assert finished(outcome).combined_text == '["a(x n0)", "a(x n1)", "a(third n2)"]'
     assert asker.calls == 6
@@ -128,8 +103,8 @@ def test_an_agent_that_stands_twice_in_a_sequence_waits_twice_and_knows_nothing_
     asker = Asker("a", "name?")
     tree = us.SequentialAgent("s", [asker.agent, us.SequentialAgent("again", [asker.agent])])
 
-    first = waiting(tree.run("x", system=another()))
-    second = waiting(tree.resume(first.token, "n0", system=another()))
+    first = paused(tree.run("x", system=another()))
+    second = paused(tree.resume(first.token, "n0", system=another()))
     outcome = tree.resume(second.token, "n1", system=another())
 
     assert [pause.path for pause in (*first.pauses, *second.pauses)] == [("s", "a"), ("s", "again", "a")]
@@ -171,10 +146,10 @@ def test_two_that_wait_three_levels_down_are_answered_one_after_the_other(
     deep = Deep()
     outcome = deep.tree.run("x", system=another())
     for each in order:
-        paused = waiting(outcome)
-        (pause,) = [pause for pause in paused.pauses if what(pause) == each]
-        others = {what(pause) for pause in paused.pauses} - {each}
-        outcome = deep.tree.resume(paused.token, {pause.id: answer_to(pause)}, system=another())
+        waits = paused(outcome)
+        (pause,) = [pause for pause in waits.pauses if what(pause) == each]
+        others = {what(pause) for pause in waits.pauses} - {each}
+        outcome = deep.tree.resume(waits.token, {pause.id: answer_to(pause)}, system=another())
         still = {what(pause) for pause in outcome.pauses} if not isinstance(outcome, us.Complete) else set[str]()
         assert others <= still, "what was not answered waits on"
 
@@ -185,9 +160,9 @@ def test_two_that_wait_three_levels_down_are_answered_one_after_the_other(
 def test_two_that_wait_three_levels_down_are_answered_at_once(another: Systems) -> None:
     deep = Deep()
 
-    first = waiting(deep.tree.run("x", system=another()))
+    first = paused(deep.tree.run("x", system=another()))
     answers = {pause.id: answer_to(pause) for pause in first.pauses}
-    second = waiting(deep.tree.resume(first.token, answers, system=another()))
+    second = paused(deep.tree.resume(first.token, answers, system=another()))
     outcome = deep.tree.resume(second.token, "last", system=another())
 
     assert [pause.path for pause in first.pauses] == [
@@ -201,8 +176,8 @@ def test_two_that_wait_three_levels_down_are_answered_at_once(another: Systems) 
 
 def test_answers_that_fit_only_in_part_are_refused_and_nothing_goes_on(another: Systems) -> None:
     deep = Deep()
-    paused = waiting(deep.tree.run("x", system=another()))
-    question, approval = paused.pauses
+    waits = paused(deep.tree.run("x", system=another()))
+    question, approval = waits.pauses
 
     for wrong in (
         {question.id: us.Approve()},
@@ -210,11 +185,11 @@ def test_answers_that_fit_only_in_part_are_refused_and_nothing_goes_on(another: 
         {question.id: "yes", "no": ""},
     ):
         with pytest.raises((TypeError, us.ProtocolViolation)):
-            deep.tree.resume(paused.token, wrong, system=another())
+            deep.tree.resume(waits.token, wrong, system=another())
 
     assert (deep.left.calls, deep.right.calls) == (1, 1)
-    answers = {pause.id: answer_to(pause) for pause in paused.pauses}
-    assert [what(pause) for pause in waiting(deep.tree.resume(paused.token, answers, system=another())).pauses] == [TWO]
+    answers = {pause.id: answer_to(pause) for pause in waits.pauses}
+    assert [what(pause) for pause in paused(deep.tree.resume(waits.token, answers, system=another())).pauses] == [TWO]
 
 
 # --- pauses and faults
@@ -230,9 +205,9 @@ def test_a_group_whose_driver_fails_while_it_is_stored_pauses_all_the_same() -> 
     store.on_call = fail_once
     deep = Deep()
     with us.ActorSystem("trees", store=store) as system:
-        paused = waiting(deep.tree.run("x", system=system, timeout=WAIT))
-        answers = {pause.id: answer_to(pause) for pause in paused.pauses}
-        again = waiting(deep.tree.resume(paused.token, answers, system=system))
+        waits = paused(deep.tree.run("x", system=system, timeout=WAIT))
+        answers = {pause.id: answer_to(pause) for pause in waits.pauses}
+        again = paused(deep.tree.resume(waits.token, answers, system=system))
 
     assert next(faults, None) is None
     assert [what(pause) for pause in again.pauses] == [TWO]

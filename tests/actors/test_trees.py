@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import understudy as us
 from tests.support.nested import Leaf, ending, nested, path_to
 from tests.support.nested import notes as all_notes
-from tests.support.scripts import WAIT, eventually
+from tests.support.scripts import WAIT, eventually, needs_approval, needs_input
 from tests.support.stores import DictStore
 from tests.support.tree_plays import answers_for, play
 from tests.support.tree_runners import GIVEN, Stage, runner_of, tally
@@ -82,11 +82,9 @@ def test_a_tree_of_four_levels_pauses_at_its_leaf_and_goes_on_there(leaf: Leaf, 
     notes = Notes()
     tree = nested(leaf, notes)
 
-    first = tree.run("Go", system=system)
-    assert isinstance(first, us.NeedsInput)
+    first = needs_input(tree.run("Go", system=system))
     assert system.in_flight == 0
-    second = tree.resume(first.token, "well", system=system)
-    assert isinstance(second, us.NeedsApproval)
+    second = needs_approval(tree.resume(first.token, "well", system=system))
     outcome = tree.resume(second.token, us.Approve(), system=system)
 
     assert [pause.path for pause in (*first.pauses, *second.pauses)] == [path_to(leaf)] * 2
@@ -124,10 +122,8 @@ def test_the_deadline_of_a_tree_holds_for_the_tool_at_its_leaf(leaf: Leaf, syste
 def test_a_tree_that_goes_on_is_held_to_the_deadline_that_it_was_given_then(leaf: Leaf, system: us.ActorSystem) -> None:
     notes = Notes()
     tree = nested(leaf, notes)
-    first = tree.run("Go", system=system)
-    assert isinstance(first, us.NeedsInput)
-    second = tree.resume(first.token, "hang", system=system)
-    assert isinstance(second, us.NeedsApproval)
+    first = needs_input(tree.run("Go", system=system))
+    second = needs_approval(tree.resume(first.token, "hang", system=system))
 
     with pytest.raises(us.RunTimedOut, match="'outer'"):
         tree.resume(second.token, us.Approve(), timeout=1.0, system=system)

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually
+from tests.support.scripts import WAIT, echo, eventually, finished, incomplete, needs_input
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 AT_ONCE = (0.0, 0.0)
-
-
-@pytest.fixture
-def system() -> Iterator[us.ActorSystem]:
-    with us.ActorSystem("shop") as system:
-        yield system
-
-
-def echo(id: str) -> us.Agent:
-    return us.Agent(id, model=FunctionModel(lambda request: says(f"{id}({request.messages[-1].text})")))
 
 
 def scripted(id: str, *turns: us.ModelTurn | Exception) -> us.Agent:
@@ -33,16 +23,6 @@ def scripted(id: str, *turns: us.ModelTurn | Exception) -> us.Agent:
 
 def answering(*texts: str) -> us.Agent:
     return scripted("answering", *[says(text) for text in texts])
-
-
-def finished(outcome: us.Outcome[object]) -> us.Complete[object]:
-    assert isinstance(outcome, us.Complete), outcome
-    return outcome
-
-
-def incomplete(outcome: us.Outcome[object]) -> us.Incomplete:
-    assert isinstance(outcome, us.Incomplete), outcome
-    return outcome
 
 
 def states(outcome: us.Outcome[object]) -> dict[str, str]:
@@ -228,8 +208,7 @@ def test_a_workflow_pauses_when_nothing_else_runs_and_a_failure_besides_does_not
     ]
     flow = us.Workflow("w", tasks)
 
-    outcome = flow.run("x", system=system)
-    assert isinstance(outcome, us.NeedsInput)
+    outcome = needs_input(flow.run("x", system=system))
     ended = flow.resume(outcome.token, "Ada", system=system)
 
     assert states(outcome) == {"ask": "paused", "bad": "failed"}
