@@ -30,22 +30,6 @@ def unfinished(outcome: us.Outcome) -> us.Incomplete:
     return outcome
 
 
-def test_without_criteria_the_first_text_ends_the_run() -> None:
-    agent = judged(says("Hm."), says("DONE"), by=[])
-
-    assert finished(agent.run("go")).text == "Hm."
-    assert len(model_of(agent).requests) == 1
-
-
-def test_a_run_goes_on_until_a_text_meets_a_criterion() -> None:
-    agent = judged(says("Hm."), says("Seven. DONE"), by=[us.KeywordCriteria("DONE")], continue_message="And?")
-
-    outcome = finished(agent.run("How many?"))
-
-    assert (outcome.text, outcome.completion_reason) == ("Seven. DONE", "keyword 'DONE' found in response")
-    assert [m.text for m in model_of(agent).requests[1].messages] == ["How many?", "Hm.", "And?"]
-
-
 def test_the_model_rehearsal_meets_the_agent_s_criteria() -> None:
     agent = us.Agent("clerk", model="rehearsal", tools=[look], criteria=[us.KeywordCriteria("DONE")])
 
@@ -58,17 +42,6 @@ def test_the_reason_is_that_of_the_first_criterion_met_in_their_order() -> None:
     outcome = finished(judged(says('"DONE"'), by=by).run("go"))
 
     assert outcome.completion_reason == "structured output received"
-
-
-def test_a_run_that_meets_no_criterion_is_incomplete_and_goes_on_with_a_higher_limit() -> None:
-    agent = judged(says("a"), says("b"), says("c"), says("DONE"), by=[us.KeywordCriteria("DONE")], max_continues=1)
-
-    stopped = unfinished(agent.run("go"))
-    outcome = finished(agent.resume(stopped.token, max_continues=3))
-
-    assert (stopped.last_text, stopped.turns) == ("b", 2)
-    assert stopped.completion_reason == "no criterion was met after 1 continue messages"
-    assert (outcome.text, outcome.turns) == ("DONE", 4)
 
 
 def test_a_limit_of_continue_messages_can_only_be_raised() -> None:
@@ -175,31 +148,6 @@ def test_a_criterion_that_answers_neither_yes_nor_no_nor_why_fails_the_agent() -
         judged(says("Seven."), by=[odd]).run("go")
 
     assert str(caught.value.__cause__) == "criterion 'odd' must return True, False or a reason, got a value of type int"
-
-
-def test_a_question_to_a_person_is_not_judged() -> None:
-    def never(ctx: us.RunContext, text: str) -> bool:
-        raise AssertionError(text)
-
-    outcome = judged(says("__ask_user__: Which?"), by=[never]).run("go")
-
-    assert isinstance(outcome, us.NeedsInput)
-
-
-def test_text_beside_tool_calls_is_not_judged() -> None:
-    agent = judged(says("DONE soon. ") + calls("look", sku="A"), says("Seven. DONE"), by=[us.KeywordCriteria("DONE")])
-
-    assert finished(agent.run("go")).turns == 2
-
-
-def test_a_text_of_a_callbacks_ends_the_run_whatever_the_criteria_say() -> None:
-    class Silence(us.AgentCallback):
-        def after_model_call(self, ctx: us.RunContext, turn: us.ModelTurn) -> us.CallbackAction:
-            return us.OverrideResponse("No comment.")
-
-    agent = judged(says("Hm."), by=[us.KeywordCriteria("DONE")], callbacks=[Silence()])
-
-    assert finished(agent.run("go")).text == "No comment."
 
 
 @pytest.mark.parametrize(

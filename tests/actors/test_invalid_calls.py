@@ -69,19 +69,6 @@ EVERY_KIND = [
 
 
 @pytest.mark.parametrize(("turn", "kind", "words"), EVERY_KIND)
-def test_by_default_the_model_reads_what_is_wrong_and_valid_siblings_run(
-    turn: us.ModelTurn, kind: str, words: str
-) -> None:
-    outcome = finished(made(turn + calls("look", sku="B"), says("ok")).run("go"))
-
-    bad, good = results_of(outcome)
-    assert (bad.error_kind, bad.is_error) == (kind, True)
-    assert words in bad.content
-    assert good.content == "found B"
-    assert ran == ["B"]
-
-
-@pytest.mark.parametrize(("turn", "kind", "words"), EVERY_KIND)
 def test_fail_ends_the_run_and_nothing_of_the_turn_runs(turn: us.ModelTurn, kind: str, words: str) -> None:
     agent = made(calls("look", sku="B") + turn, on_invalid_call="fail")
 
@@ -103,18 +90,6 @@ def test_retry_runs_nothing_of_the_turn_and_tells_the_model_why(turn: us.ModelTu
     assert words in bad.content
     assert ran == []
     assert (outcome.turns, outcome.iterations) == (2, 0)
-
-
-def test_a_model_that_never_gets_it_right_comes_to_an_end_with_every_call_answered() -> None:
-    agent = made(*[NOT_FITTING] * 3, on_invalid_call="retry", max_invalid_retries=2)
-
-    handle = agent.submit("go")
-
-    with pytest.raises(us.ToolError, match="invalid call of 'look'"):
-        handle.result(WAIT)
-    history = model_of(agent).requests[-1].messages
-    assert [message.role for message in history] == ["user", "assistant", "user", "assistant", "user"]
-    assert [r.error_kind for m in history for r in m.tool_results] == ["bad_arguments"] * 2
 
 
 def test_a_function_sees_the_call_and_decides() -> None:
@@ -149,13 +124,6 @@ def test_what_a_function_answers_is_done(resolution: us.Resolution, content: str
     assert [r.content for r in results_of(outcome)] == [content]
 
 
-def test_a_function_can_stop_the_run() -> None:
-    agent = made(UNKNOWN, on_invalid_call=always(us.StopRun("Enough of this.")))
-
-    with pytest.raises(us.RunCancelled, match="Enough of this"):
-        agent.run("go")
-
-
 def test_a_repair_that_repairs_nothing_does_not_run() -> None:
     agent = made(UNKNOWN, on_invalid_call=always(us.RepairCall(name="lock")))
 
@@ -185,16 +153,6 @@ def test_a_function_that_fails_is_asked_again_and_what_it_said_before_stands() -
 
     assert asked == [0, 1, 1]
     assert len(model_of(agent).requests) == 2
-
-
-def test_a_person_is_not_asked_to_approve_a_call_that_cannot_run() -> None:
-    @us.tool(approval=True)
-    def refund(cents: int) -> str:
-        return "paid"
-
-    agent = made(calls("refund", cents="much"), says("ok"), tools=[refund])
-
-    assert [r.error_kind for r in results_of(finished(agent.run("go")))] == ["bad_arguments"]
 
 
 def test_the_approval_rule_is_asked_about_a_repaired_call_under_its_name_and_about_no_invalid_one() -> None:

@@ -130,27 +130,6 @@ def test_retries_come_first() -> None:
     assert attempts == [1, 1]
 
 
-@pytest.mark.parametrize(
-    "turn", [calls("pya"), calls("pay", cents="many"), us.ModelTurn((us.ToolCall("c", "pay", bad_arguments="{"),))]
-)
-def test_a_call_that_cannot_be_made_ends_it_too(turn: us.ModelTurn) -> None:
-    def pay(cents: int = 0) -> str:
-        return "paid"
-
-    with pytest.raises(us.ToolError):
-        make(pay, turn, on_tool_error="raise").run("go")
-
-
-def test_a_tool_s_own_word_goes_before_the_agent_s() -> None:
-    @us.tool(on_error="result")
-    def pay() -> str:
-        raise LookupError("no")
-
-    assert result_of(pay, calls("pay"), on_tool_error="raise").error_kind == "raised"
-    with pytest.raises(us.ToolError):
-        make(us.tool(on_error="raise")(pay), calls("pay")).run("go")
-
-
 @pytest.mark.parametrize("beside", [us.ModelTurn(()), calls("fine")])
 def test_a_call_that_hangs_ends_it_with_a_timeout(gate: threading.Event, beside: us.ModelTurn) -> None:
     @us.tool(timeout=0.05)

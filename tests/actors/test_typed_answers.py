@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, assert_type, cast
@@ -68,16 +67,6 @@ def test_any_type_that_pydantic_knows_will_do(agent: us.Agent[object], value: ob
     assert agent.run("Hi").output == value
 
 
-def test_a_final_call_gives_the_output_after_the_tools() -> None:
-    model = ScriptedModel([calls("look", sku="A"), calls("final_answer", label="ham", score=0)])
-    agent = us.Agent("judge", model=model, tools=[look], output_type=Verdict, output_mode="tool")
-
-    outcome = agent.run("Hi")
-
-    assert outcome.output == Verdict(label="ham", score=0.0)
-    assert (json.loads(outcome.text), outcome.iterations) == ({"label": "ham", "score": 0}, 1)
-
-
 def test_a_final_call_is_no_tool_that_events_tell_of() -> None:
     model = ScriptedModel([calls("look", sku="A") + calls("final_answer", label="ham", score=0)])
     agent = us.Agent("judge", model=model, tools=[look], output_type=Verdict, output_mode="tool")
@@ -136,17 +125,6 @@ def test_a_bad_answer_is_sent_back_and_a_good_one_taken() -> None:
     assert "'label': input should be 'spam' or 'ham', got 'eggs'" in model.requests[2].text
 
 
-def test_answers_that_never_fit_end_the_run_with_the_last_one_and_a_token() -> None:
-    agent = judge(says("a"), says("b"), says(SPAM), max_output_retries=1)
-
-    with pytest.raises(us.InvalidOutput) as caught:
-        agent.run("Win a prize!")
-
-    error = caught.value
-    assert (error.text, len(error.problems)) == ("b", 2)
-    assert agent.resume(error.token, max_output_retries=2).output == Verdict(label="spam", score=0.9)
-
-
 def test_a_token_of_bad_answers_without_a_higher_limit_leads_back_to_the_error() -> None:
     agent = judge(says("a"), says(SPAM), max_output_retries=0)
     with pytest.raises(us.InvalidOutput) as first:
@@ -159,13 +137,6 @@ def test_a_token_of_bad_answers_without_a_higher_limit_leads_back_to_the_error()
     with pytest.raises(us.TokenUsed):
         agent.resume(first.value.token)
     assert agent.resume(second.value.token, max_output_retries=1).output.label == "spam"
-
-
-def test_a_refusal_is_told_as_one() -> None:
-    refusal = us.ModelTurn((), refusal="I can't help with that.")
-
-    with pytest.raises(us.InvalidOutput, match="the model refused: I can't help with that."):
-        judge(refusal, says(SPAM)).run("Hi")
 
 
 # --- validators
@@ -261,57 +232,7 @@ def test_a_text_of_a_callback_that_does_not_fit_is_no_outcome_and_cannot_be_resu
     assert (caught.value.text, caught.value.token) == ("No.", "")
 
 
-def test_a_rule_for_invalid_calls_is_not_asked_about_a_final_call() -> None:
-    def never(context: us.RunContext, call: us.InvalidCall) -> us.FailRun:
-        return us.FailRun()
-
-    bad = us.ModelTurn((us.ToolCall("f", "final_answer", bad_arguments='{"label"'),))
-    model = ScriptedModel([bad, calls("final_answer", label="ham", score=0)])
-    agent = us.Agent("judge", model=model, output_type=Verdict, output_mode="tool", on_invalid_call=never)
-
-    assert agent.run("Hi").output.label == "ham"
-
-
-# --- pauses
-
-
-def test_a_run_that_paused_is_typed_when_it_goes_on() -> None:
-    @us.tool(approval=True)
-    def pay(cents: int) -> str:
-        """Pay."""
-        return "paid"
-
-    model = ScriptedModel([says("__ask_user__: which?"), calls("pay", cents=1), says(SPAM)])
-    agent = us.Agent("judge", model=model, tools=[pay], output_type=Verdict)
-
-    asks = agent.run("Hi")
-    assert isinstance(asks, us.NeedsInput)
-    waits = agent.resume(asks.token, "this one")
-    assert isinstance(waits, us.NeedsApproval)
-    assert agent.resume(waits.token, us.Approve()).output == Verdict(label="spam", score=0.9)
-
-
 # --- by hand
-
-
-def test_a_run_by_hand_is_told_what_is_wrong_and_reads_the_value_at_its_end() -> None:
-    agent = judge()
-    run = us.AgentRun(us.RunSpec.of(agent), "Win a prize!")
-    turns = iter([says("Spam."), says(SPAM)])
-    while True:
-        match run.next_step():
-            case us.CallModel():
-                turn = next(turns)
-                text = run.answer_in(turn)
-                run.model_response(turn, output_problem=None if text is None else agent.check_output(text).problem)
-            case us.Done(outcome=outcome):
-                break
-            case step:
-                raise AssertionError(step)
-        run = us.AgentRun.from_json(run.to_json(), us.RunSpec.of(agent))
-
-    assert agent.check_output(outcome.text).value == Verdict(label="spam", score=0.9)
-    assert outcome.turns == 2
 
 
 def test_the_text_of_an_agent_without_output_type_is_its_output() -> None:

@@ -19,7 +19,7 @@ TEST_RUNS = "tests/actors/test_runs.py"
 TEST_TOOL_CALLS = "tests/actors/test_tool_calls.py"
 TEST_STORED_PAUSES = "tests/actors/test_stored_pauses.py"
 TEST_CONVERSATIONS = "tests/actors/test_conversations.py"
-TEST_BUDGETS = "tests/orchestration/test_budgets.py"
+TEST_SCENARIOS = "tests/orchestration/test_scenarios.py"
 
 MUTANTS = (
     # --- epochs and stale drivers
@@ -125,14 +125,14 @@ MUTANTS = (
         LIMITS,
         "    if refusal is not None:\n        raise refusal\n",
         "",
-        (f"{TEST_BUDGETS}::test_the_turns_of_a_budget_are_model_calls",),
+        (TEST_SCENARIOS,),
     ),
     Mutant(
         "the calls of a round are not counted before they run",
         LIMITS,
         "    account.take_calls(round_.open_calls())\n",
         "",
-        (f"{TEST_BUDGETS}::test_a_round_that_would_go_beyond_the_tool_calls_does_not_run_at_all",),
+        (TEST_SCENARIOS,),
     ),
     # --- secrets
     Mutant(

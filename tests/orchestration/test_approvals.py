@@ -13,16 +13,13 @@ from tests.support.machines import (
     gives,
     make_spec,
     messages_of,
-    model_step,
-    reloaded,
     run_of,
-    said,
     tool_ids,
     waiting_ids,
 )
-from understudy.errors import MaxIterationsExceeded, ProtocolViolation
+from understudy.errors import ProtocolViolation
 from understudy.messages import ToolResult
-from understudy.orchestration import AgentRun, AwaitApproval, CallModel, CallTools
+from understudy.orchestration import AgentRun, CallTools
 from understudy.outcomes import Approve, Decision, Reject
 
 SPEC = make_spec("look", "refund", "grant", approvals={"refund": True, "look": False})
@@ -31,69 +28,6 @@ BY_RULE = make_spec("look", "refund", approvals={"refund": None})
 
 def rejected(id: str, content: str, name: str = "refund") -> ToolResult:
     return ToolResult(id, content, is_error=True, error_kind="rejected", name=name)
-
-
-def test_calls_that_need_no_approval_run_first_and_then_all_others_wait_together() -> None:
-    run = run_of(SPEC, [asks(call("a", "refund"), call("b"), call("c", "refund"), call("d", "grant"))])
-
-    first = run.next_step()
-    run.tool_results([gives("b"), gives("d", name="grant")])
-    second = run.next_step()
-
-    assert first == CallTools((call("b"), call("d", "grant")))
-    assert second == AwaitApproval((call("a", "refund"), call("c", "refund")))
-
-
-def test_an_approved_call_runs_and_its_result_stands_in_call_order() -> None:
-    run = run_of(SPEC, [asks(call("a", "refund"), call("b"))])
-    run.next_step()
-    run.tool_results([gives("b")])
-
-    run.decisions({"a": Approve()})
-
-    assert run.next_step() == CallTools((call("a", "refund"),))
-    run.tool_results([gives("a", name="refund")])
-    assert messages_of(run)[-1] == answers(gives("a", name="refund"), gives("b"))
-
-
-def test_decisions_may_come_in_part_and_what_was_approved_runs_before_the_rest_is_asked_again() -> None:
-    run = run_of(SPEC, [asks(call("a", "refund"), call("b", "refund"), call("c", "refund"))])
-    assert waiting_ids(run) == ["a", "b", "c"]
-
-    run.decisions({"b": Approve()})
-    assert tool_ids(run) == ["b"]
-    run.tool_results([gives("b", name="refund")])
-    assert waiting_ids(run) == ["a", "c"]
-    run.decisions({"c": Reject("too much")})
-    assert waiting_ids(run) == ["a"]
-    run.decisions({"a": Reject()})
-
-    assert model_step(run).request.tool_results == (
-        rejected("a", "Rejected: a person decided that this call must not run"),
-        gives("b", name="refund"),
-        rejected("c", "Rejected: too much"),
-    )
-
-
-def test_when_all_are_rejected_nothing_runs_and_the_model_reads_why() -> None:
-    run = run_of(SPEC, [asks(call("a", "refund"))])
-    run.next_step()
-
-    run.decisions({"a": Reject("not today")})
-
-    assert isinstance(run.next_step(), CallModel)
-    assert messages_of(run)[-1] == answers(rejected("a", "Rejected: not today"))
-
-
-def test_a_person_may_change_the_arguments() -> None:
-    run = run_of(SPEC, [asks(call("a", "refund", cents="1200"))])
-    run.next_step()
-
-    run.decisions({"a": Approve(arguments={"cents": "100"})})
-
-    assert run.next_step() == CallTools((call("a", "refund", cents="100"),))
-    assert reloaded(run).next_step() == run.next_step()
-    assert messages_of(run)[-1] == said(call("a", "refund", cents="1200"))  # what the model said stays said
 
 
 def test_a_person_may_change_the_arguments_to_none_at_all() -> None:
@@ -158,25 +92,6 @@ def test_a_verdict_does_not_overrule_a_fixed_rule() -> None:
     assert waiting_ids(run) == ["a"]
 
 
-def test_an_invalid_call_waits_for_nobody() -> None:
-    run = AgentRun(SPEC, "Hi")
-    run.model_response(asks(call("a", "refund")), problems={0: "argument 'cents' is missing"})
-
-    assert isinstance(run.next_step(), CallModel)
-
-
-def test_a_round_that_only_waits_counts_and_is_refused_beyond_the_limit() -> None:
-    run = run_of(make_spec("refund", approvals={"refund": True}, max_iterations=0), [asks(call("a", "refund"))])
-
-    with pytest.raises(MaxIterationsExceeded):
-        run.next_step()
-    with pytest.raises(ProtocolViolation):
-        run.decisions({"a": Approve()})
-
-    run.extend(max_iterations=1)
-    assert waiting_ids(run) == ["a"]
-
-
 @pytest.mark.parametrize(
     "decisions",
     [
@@ -219,13 +134,3 @@ def test_results_of_calls_that_wait_are_refused() -> None:
 
     with pytest.raises(ProtocolViolation):
         run.tool_results([gives("a")])
-
-
-def test_a_run_that_waits_goes_on_in_another_process() -> None:
-    run = reloaded(run_of(SPEC, [asks(call("a", "refund"))]))
-    assert waiting_ids(run) == ["a"]
-
-    again = reloaded(run)
-    again.decisions({"a": Approve()})
-
-    assert tool_ids(reloaded(again)) == ["a"]

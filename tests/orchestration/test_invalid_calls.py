@@ -8,10 +8,8 @@ import pytest
 
 from tests.support.machines import (
     answers,
-    asked,
     asks,
     call,
-    completed,
     gives,
     make_spec,
     messages_of,
@@ -20,22 +18,18 @@ from tests.support.machines import (
     run_of,
     said,
     tool_ids,
-    waiting_ids,
 )
-from understudy.errors import ProtocolViolation, RunCancelled, ToolError
-from understudy.messages import Message, ToolCall, ToolErrorKind, ToolResult, says
+from understudy.errors import ProtocolViolation
+from understudy.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.orchestration import (
     AgentRun,
     CallModel,
     CallTools,
-    FailRun,
     InvalidCall,
     RepairCall,
     RetryTurn,
     SkipCall,
-    StopRun,
 )
-from understudy.orchestration.calls import PEER_NOT_RUN
 from understudy.orchestration.steps import Resolution
 
 PLAIN = make_spec("look", "find")
@@ -136,32 +130,6 @@ def test_under_tool_choice_none_the_choice_stays() -> None:
 # --- without a resolution
 
 
-def test_without_a_resolution_the_model_reads_the_reason_and_valid_siblings_run() -> None:
-    run = AgentRun(PLAIN, "Hi")
-
-    run.model_response(
-        asks(call("a", "lok"), call("b"), broken("c"), call("d")), problems={3: "argument 'word' is missing"}
-    )
-
-    assert run.next_step() == CallTools((call("b"),))
-    run.tool_results([gives("b")])
-    assert messages_of(run)[-1] == answers(
-        fails("a", "unknown_tool", UNKNOWN, "lok"),
-        gives("b"),
-        fails("c", "bad_json", "the arguments of 'look' must be a JSON object, got: {sku: "),
-        fails("d", "bad_arguments", "argument 'word' is missing"),
-    )
-
-
-def test_when_every_call_is_invalid_the_model_is_told_and_nothing_runs() -> None:
-    run = run_of(PLAIN, [asks(call("a", "lok"), call("b", "lok"))])
-
-    assert model_step(run).request.tool_results == (
-        fails("a", "unknown_tool", UNKNOWN, "lok"),
-        fails("b", "unknown_tool", UNKNOWN, "lok"),
-    )
-
-
 def test_an_invalid_call_cannot_be_answered_by_the_driver() -> None:
     run = run_of(PLAIN, [asks(call("a", "lok"), call("b"))])
     run.next_step()
@@ -171,24 +139,6 @@ def test_an_invalid_call_cannot_be_answered_by_the_driver() -> None:
 
 
 # --- resolutions
-
-
-def test_retry_runs_nothing_of_the_turn_and_answers_every_call() -> None:
-    run = AgentRun(PLAIN, "Hi")
-    turn = asks(call("a"), call("b", "lok"), broken("c"))
-
-    run.model_response(turn, resolutions={1: RetryTurn("Spell it right.")})
-
-    assert model_step(run).request.messages == [
-        asked("Hi"),
-        Message("assistant", turn.parts),
-        answers(
-            fails("a", "not_run", PEER_NOT_RUN),
-            fails("b", "unknown_tool", "Spell it right.", "lok"),
-            fails("c", "bad_json", "the arguments of 'look' must be a JSON object, got: {sku: "),
-        ),
-    ]
-    assert model_step(run).request.turn == 2
 
 
 def test_a_retried_turn_shows_the_calls_as_the_model_wrote_them() -> None:
@@ -207,57 +157,6 @@ def test_a_retried_turn_shows_the_calls_as_the_model_wrote_them() -> None:
             ),
         ),
     ]
-
-
-def test_one_turn_costs_one_retry_however_many_of_its_calls_are_invalid() -> None:
-    run = AgentRun(make_spec("look", max_invalid_retries=1), "Hi")
-
-    run.model_response(
-        asks(call("a", "lok"), call("b", "lok")), resolutions={0: RetryTurn("First."), 1: RetryTurn("Second.")}
-    )
-
-    assert [r.content for r in model_step(run).request.tool_results] == ["First.", "Second."]
-
-
-@pytest.mark.parametrize("budget", [0, 1, 3])
-def test_retries_are_counted_over_the_run_and_then_fail_it(budget: int) -> None:
-    run = AgentRun(make_spec("look", max_invalid_retries=budget), "Hi")
-    for i in range(budget):
-        run.model_response(asks(call(f"r{i}", "lok")), resolutions={0: RetryTurn("No.")})
-        run.model_response(asks(call(f"c{i}")))
-        assert tool_ids(run) == [f"c{i}"]
-        run.tool_results([gives(f"c{i}")])
-
-    run.model_response(asks(call("last", "lok")), resolutions={0: RetryTurn("No.")})
-
-    for again in (run, reloaded(run)):
-        with pytest.raises(ToolError, match="'lok'") as caught:
-            again.next_step()
-        assert (caught.value.tool, caught.value.call_id) == ("lok", "last")
-
-
-def test_a_repaired_call_runs_under_its_new_name_and_the_history_shows_it() -> None:
-    # A provider pairs a result with its call by name too, so both must tell the same one.
-    run = AgentRun(PLAIN, "Hi")
-
-    run.model_response(asks(call("a", "lok", sku="A-113")), resolutions={0: RepairCall(name="look")})
-
-    fixed = call("a", "look", sku="A-113")
-    assert run.next_step() == CallTools((fixed,))
-    run.tool_results([ToolResult("a", "7")])
-    assert messages_of(run) == [asked("Hi"), said(fixed), answers(gives("a", "7", "look"))]
-
-
-def test_a_repair_may_replace_arguments() -> None:
-    run = AgentRun(PLAIN, "Hi")
-
-    run.model_response(
-        asks(broken("a"), call("b")),
-        problems={1: "argument 'word' is missing"},
-        resolutions={0: RepairCall(arguments={"sku": "A"}), 1: RepairCall(arguments={"word": "tide"})},
-    )
-
-    assert run.next_step() == CallTools((call("a", sku="A"), call("b", word="tide")))
 
 
 def test_a_repair_keeps_what_the_provider_wants_to_see_again() -> None:
@@ -301,71 +200,6 @@ def test_a_resolution_of_a_call_that_is_not_invalid_is_refused_and_changes_nothi
     assert run.to_json() == before
 
 
-def test_a_skipped_call_is_answered_without_an_error_and_valid_siblings_run() -> None:
-    run = AgentRun(PLAIN, "Hi")
-
-    run.model_response(asks(call("a", "lok"), call("b")), resolutions={0: SkipCall("Not needed.")})
-
-    assert run.next_step() == CallTools((call("b"),))
-    run.tool_results([gives("b")])
-    assert messages_of(run)[-1] == answers(ToolResult("a", "Not needed.", error_kind="skipped", name="lok"), gives("b"))
-
-
-def test_fail_ends_the_run_with_a_tool_error_and_every_call_is_answered() -> None:
-    run = AgentRun(PLAIN, "Hi")
-
-    run.model_response(asks(call("a"), call("b", "lok")), resolutions={1: FailRun()})
-
-    for again in (run, reloaded(run)):
-        with pytest.raises(ToolError) as caught:
-            again.next_step()
-        assert (caught.value.tool, caught.value.call_id) == ("lok", "b")
-    assert messages_of(run)[-1] == answers(
-        fails("a", "not_run", PEER_NOT_RUN), fails("b", "unknown_tool", UNKNOWN, "lok")
-    )
-
-
-def test_stop_ends_the_run_as_cancelled_with_its_reason() -> None:
-    run = AgentRun(PLAIN, "Hi")
-
-    run.model_response(asks(call("a", "lok")), resolutions={0: StopRun("Enough of this.")})
-
-    for again in (run, reloaded(run)):
-        with pytest.raises(RunCancelled, match="Enough of this."):
-            again.next_step()
-
-
-@pytest.mark.parametrize("resolution", [FailRun(), StopRun("Enough."), RetryTurn("Again.")])
-def test_what_ends_the_turn_wins_over_repairs_and_skips(resolution: Resolution) -> None:
-    run = AgentRun(PLAIN, "Hi")
-
-    run.model_response(
-        asks(call("a", "lok"), call("b", "fnd"), call("c", "fnd")),
-        resolutions={0: RepairCall(name="look"), 1: SkipCall("No."), 2: resolution},
-    )
-
-    assert [r.call_id for r in messages_of(run)[-1].tool_results] == ["a", "b", "c"]
-    assert all(r.is_error for r in messages_of(run)[-1].tool_results)
-
-
-def test_several_invalid_calls_of_a_turn_are_each_treated_as_resolved() -> None:
-    run = AgentRun(PLAIN, "Hi")
-
-    run.model_response(
-        asks(call("a", "lok"), call("b", "fnd"), call("c", "lok"), call("d", "find")),
-        resolutions={0: RepairCall(name="look"), 1: SkipCall("Not needed.")},
-    )
-
-    assert run.next_step() == CallTools((call("a", "look"), call("d", "find")))
-    run.tool_results([ToolResult("d", "4"), ToolResult("a", "1")])
-    assert messages_of(run)[-1] == answers(
-        gives("a", "1", "look"),
-        ToolResult("b", "Not needed.", error_kind="skipped", name="fnd"),
-        fails("c", "unknown_tool", UNKNOWN, "lok"),
-        gives("d", "4", "find"),
-    )
-
-
 def test_resolutions_go_by_position_where_ids_are_missing() -> None:
     run = AgentRun(PLAIN, "Hi")
 
@@ -374,27 +208,3 @@ def test_resolutions_go_by_position_where_ids_are_missing() -> None:
     step = run.next_step()
     assert isinstance(step, CallTools)
     assert [c.name for c in step.calls] == ["find"]
-
-
-def test_a_repaired_call_waits_if_its_new_tool_needs_approval() -> None:
-    run = AgentRun(make_spec("look", approvals={"look": True}), "Hi")
-
-    run.model_response(asks(call("a", "lok")), resolutions={0: RepairCall(name="look")})
-
-    assert waiting_ids(run) == ["a"]
-
-
-def test_a_failed_run_takes_nothing_more() -> None:
-    run = AgentRun(PLAIN, "Hi")
-    run.model_response(asks(call("a", "lok")), resolutions={0: FailRun()})
-
-    with pytest.raises(ProtocolViolation):
-        run.model_response(says("Seven."))
-
-
-def test_a_run_may_recover_after_a_retry() -> None:
-    run = AgentRun(PLAIN, "Hi")
-    run.model_response(asks(call("a", "lok")), resolutions={0: RetryTurn("Again.")})
-    run.model_response(says("Seven."))
-
-    assert completed(run).text == "Seven."

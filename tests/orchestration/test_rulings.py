@@ -36,7 +36,7 @@ from understudy.callbacks import (
     Skip,
 )
 from understudy.errors import CallbackAbort, MaxIterationsExceeded, ProtocolViolation, ToolError
-from understudy.messages import Message, TextPart, ToolErrorKind, ToolResult, Usage, says
+from understudy.messages import TextPart, ToolErrorKind, ToolResult, says
 from understudy.orchestration import AgentRun, AwaitInput, RetryTurn, Ruling, RunSpec
 from understudy.orchestration.calls import PEER_NOT_RUN
 from understudy.outcomes import Approve, Pause, Reject
@@ -61,33 +61,6 @@ def begun(*ids: str, spec: RunSpec = WATCHED) -> AgentRun:
 
 
 # --- a turn
-
-
-def test_an_overridden_turn_ends_the_run_with_the_text_and_leaves_none_of_its_calls_behind() -> None:
-    run = AgentRun(WATCHED, "Hi")
-    model_step(run)
-
-    run.turn_ruled(asks(call("a"), before="Let me see.", usage=Usage(10, 5)), ruled(OverrideResponse("No comment.")))
-
-    for again in (run, reloaded(run)):
-        outcome = completed(again)
-        assert (outcome.text, outcome.output) == ("No comment.", "No comment.")
-        assert outcome.completion_reason == "callback 'Guard' gave the text"
-        assert (outcome.turns, outcome.usage.total_tokens, outcome.iterations) == (1, 15, 0)
-        assert list(outcome.messages) == [asked("Hi"), said(TextPart("No comment."))]
-
-
-def test_a_rejected_turn_is_not_in_the_history_but_counts() -> None:
-    run = AgentRun(make_spec(max_turns=2), "Hi")
-    model_step(run)
-
-    run.turn_ruled(replace(says("You fool."), usage=Usage(10, 5)), ruled(RetryWithFeedback("Be kind.")))
-
-    assert messages_of(run) == [asked("Hi"), asked("Be kind.")]
-    assert (model_step(run).request.turn, run.usage.total_tokens) == (2, 15)
-    run.turn_ruled(says("You fool!"), ruled(RetryWithFeedback("Be kind.")))
-    with pytest.raises(MaxIterationsExceeded):
-        run.next_step()
 
 
 def test_a_model_that_is_rejected_for_ever_does_not_run_for_ever() -> None:
@@ -116,19 +89,6 @@ def test_only_rejections_in_a_row_are_counted() -> None:
     assert model_step(run).request.turn == 7
 
 
-def test_an_aborted_turn_is_not_in_the_history_and_the_error_is_saved() -> None:
-    run = AgentRun(WATCHED, "Hi")
-
-    run.turn_ruled(asks(call("a"), usage=Usage(10, 5)), ruled(Abort("It leaks.")))
-
-    for again in (run, reloaded(run)):
-        with pytest.raises(CallbackAbort, match=r"^It leaks\.$") as caught:
-            again.next_step()
-        assert caught.value.callback == "Guard"
-        assert messages_of(again) == [asked("Hi")]
-        assert again.usage.total_tokens == 15
-
-
 @pytest.mark.parametrize(
     "action", [Continue(), Block("No."), Skip("No."), RewriteResult("No."), RequireApproval(), RewriteArguments({})]
 )
@@ -155,47 +115,6 @@ def test_a_turn_that_is_not_due_cannot_be_ruled_on() -> None:
 
 
 # --- calls
-
-
-def test_a_blocked_call_does_not_run_and_its_siblings_do() -> None:
-    run = begun("a", "b")
-
-    run.guard({"a": ruled(Block("not on Sundays"))})
-
-    assert tool_ids(run) == ["b"]
-    run.tool_results([gives("b")])
-    assert model_step(run).request.tool_results == (fails("a", "blocked", "Blocked: not on Sundays"), gives("b"))
-
-
-def test_a_skipped_call_is_answered_without_an_error() -> None:
-    run = begun("a")
-
-    run.guard({"a": ruled(Skip("7"))})
-
-    assert model_step(run).request.tool_results == (ToolResult("a", "7", error_kind="skipped", name="look"),)
-
-
-def test_nobody_is_asked_to_approve_a_blocked_call() -> None:
-    run = begun("a", "b", spec=replace(make_spec("look", approvals={"look": True}), watched=True))
-
-    run.guard({"a": ruled(Block("Never."))})
-
-    assert waiting_ids(run) == ["b"]
-    assert [c.id for pause in run.pauses for c in pause.calls] == ["b"]
-    run.decisions({"b": Reject("No.")})
-    assert [r.error_kind for r in model_step(run).request.tool_results] == ["blocked", "rejected"]
-
-
-def test_rewritten_arguments_run_and_the_history_keeps_what_the_model_wrote() -> None:
-    run = begun("a")
-
-    run.guard({"a": ruled(RewriteArguments({"sku": "A-113"}))})
-
-    assert run.unguarded() == ()
-    assert tool_ids(run) == ["a"]
-    assert run.state.round is not None
-    assert run.state.round.calls == (call("a", sku="A-113"),)
-    assert messages_of(run)[-1] == said(call("a"))
 
 
 @pytest.mark.parametrize(("rule", "verdict"), [(True, None), (None, True), (None, None)])
@@ -324,31 +243,6 @@ def test_an_abort_answers_every_call_and_the_first_in_call_order_counts() -> Non
     )
 
 
-def test_a_text_before_a_call_answers_every_call_and_takes_the_normal_end() -> None:
-    run = begun("a", "b", "c")
-
-    run.guard({"b": ruled(OverrideResponse("Closed.")), "a": ruled(Skip("7"))})
-
-    for again in (run, reloaded(run)):
-        assert completed(again).text == "Closed."
-    why = "Not run: a callback ended the run."
-    results = answers(
-        ToolResult("a", "7", error_kind="skipped", name="look"), fails("b", "not_run", why), fails("c", "not_run", why)
-    )
-    assert messages_of(run)[-2:] == [results, Message("assistant", (TextPart("Closed."),))]
-
-
-def test_a_text_about_a_result_keeps_the_results_and_takes_the_normal_end() -> None:
-    run = begun("a", "b")
-    tool_ids(run)
-    run.tool_results([gives("a"), gives("b")])
-
-    run.review({"a": ruled(OverrideResponse("Seven."))})
-
-    assert completed(run).text == "Seven."
-    assert messages_of(run)[-2] == answers(gives("a"), gives("b"))
-
-
 @pytest.mark.parametrize(
     ("rulings", "message"),
     [
@@ -455,18 +349,6 @@ def test_a_tool_error_ends_a_watched_run_also_if_nobody_reviews_it() -> None:
     for again in (reloaded(run), run):
         with pytest.raises(ToolError, match="no such shelf"):
             again.next_step()
-
-
-def test_an_abort_after_a_tool_call_keeps_all_results_in_the_history() -> None:
-    run = begun("a", "b")
-    tool_ids(run)
-    run.tool_results([gives("a"), gives("b")])
-
-    run.review({"b": ruled(Abort("It leaks.")), "a": ruled(RewriteResult("***"))})
-
-    with pytest.raises(CallbackAbort, match="It leaks"):
-        run.next_step()
-    assert messages_of(run)[-1] == answers(gives("a", "***"), gives("b"))
 
 
 @pytest.mark.parametrize("action", [Block("No."), RetryWithFeedback("No."), Skip("No."), RequireApproval()])

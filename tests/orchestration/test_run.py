@@ -23,13 +23,12 @@ from tests.support.machines import (
     said,
     tool_ids,
 )
-from understudy.errors import BadReply, MaxIterationsExceeded, ProtocolViolation
+from understudy.errors import BadReply, ProtocolViolation
 from understudy.messages import (
     ImagePart,
     Message,
     ModelRequest,
     ModelTurn,
-    ReasoningPart,
     Settings,
     TextPart,
     ToolCall,
@@ -41,7 +40,7 @@ from understudy.messages import (
 )
 from understudy.orchestration import AgentRun, AwaitInput, CallModel, CallTools, Done, RunSpec
 from understudy.orchestration.transcript import check_answered
-from understudy.outcomes import Approve, Complete, Incomplete
+from understudy.outcomes import Approve, Complete
 
 PLAIN = make_spec("look", "find")
 
@@ -84,12 +83,6 @@ def test_input_may_be_parts() -> None:
     run = AgentRun(PLAIN, [TextPart("What is this?"), picture])
 
     assert messages_of(run) == [user_message([TextPart("What is this?"), picture])]
-
-
-def test_text_parts_are_joined_without_a_separator_and_reasoning_is_not_text() -> None:
-    run = run_of(PLAIN, [ModelTurn((ReasoningPart("Hm."), TextPart("Sev"), TextPart("en.")))])
-
-    assert completed(run).text == "Seven."
 
 
 def test_history_goes_before_the_input_and_is_not_part_of_what_the_run_added() -> None:
@@ -143,86 +136,6 @@ def test_a_request_stays_as_it_was_while_the_run_goes_on() -> None:
     assert list(request.messages) == [asked("Hi")]
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        pytest.param((), id="no parts"),
-        pytest.param((TextPart(""),), id="one empty text"),
-        pytest.param((TextPart(""), TextPart("")), id="two empty texts"),
-    ],
-)
-def test_an_empty_turn_is_no_message_but_ends_the_run_with_an_empty_text(parts: tuple[TextPart, ...]) -> None:
-    run = run_of(PLAIN, [ModelTurn(parts)])
-
-    assert completed(run).text == ""
-    assert messages_of(run) == [asked("Hi")]
-
-
-def test_empty_text_with_a_signature_is_kept() -> None:
-    signed = TextPart("", signature="proof")
-    run = run_of(PLAIN, [ModelTurn((signed,), dialect="google")])
-
-    assert messages_of(run) == [asked("Hi"), said(signed, dialect="google")]
-    assert completed(run).text == ""
-
-
-def test_a_refusal_is_the_text_when_there_is_no_other() -> None:
-    run = run_of(PLAIN, [ModelTurn((), refusal="I will not.", raw_finish_reason="stop")])
-
-    outcome = completed(run)
-
-    assert (outcome.text, outcome.completion_reason) == ("I will not.", "the model refused")
-    assert outcome.messages[-1].text == "I will not."  # so that the next run's history holds an answer
-
-
-def test_an_answer_that_was_cut_off_says_so() -> None:
-    run = run_of(PLAIN, [ModelTurn((TextPart("Sev"),), finish_reason="length", raw_finish_reason="max_tokens")])
-
-    outcome = completed(run)
-
-    assert outcome.text == "Sev"
-    assert outcome.completion_reason == "the model's answer was cut off at max_tokens"
-    assert outcome.finish_reason == "max_tokens"
-
-
-@pytest.mark.parametrize(
-    ("turn", "remedy"),
-    [
-        (ModelTurn((), finish_reason="length", raw_finish_reason="MAX_TOKENS"), "settings.max_tokens"),
-        (ModelTurn((ReasoningPart("Hm"),), finish_reason="length"), "settings.max_tokens"),
-        (ModelTurn((), finish_reason="blocked", raw_finish_reason="blocked:SAFETY"), "blocked:SAFETY"),
-        (ModelTurn((), finish_reason="other", raw_finish_reason="network_error"), "network_error"),
-        (ModelTurn((TextPart("Sev"),), finish_reason="other", raw_finish_reason="network_error"), "network_error"),
-    ],
-)
-def test_a_turn_that_holds_no_whole_answer_fails_the_run_for_good(turn: ModelTurn, remedy: str) -> None:
-    run = run_of(PLAIN, [turn])
-
-    for again in (run, run, reloaded(run)):
-        with pytest.raises(BadReply, match=remedy):
-            again.next_step()
-
-
-def test_after_a_paused_turn_the_model_is_asked_to_go_on_with_it() -> None:
-    searching = ModelTurn((TextPart("Let me see."),), Usage(3, 1), "paused", "pause_turn", dialect="anthropic")
-    run = reloaded(run_of(make_spec(criteria=True), [searching]))
-
-    request = model_step(run).request
-
-    assert request.turn == 2
-    assert request.messages[-1] == Message("assistant", searching.parts, "anthropic")
-    run.model_response(replace(says("Seven."), usage=Usage(4, 1)), met="it is a number")
-    outcome = completed(run)
-    assert (outcome.text, outcome.turns, outcome.usage) == ("Seven.", 2, Usage(7, 2))
-
-
-def test_paused_turns_are_bounded_as_all_turns_are() -> None:
-    run = run_of(make_spec(max_turns=2), [ModelTurn((), finish_reason="paused")] * 2)
-
-    with pytest.raises(MaxIterationsExceeded, match="max_turns"):
-        run.next_step()
-
-
 def test_the_same_failure_is_a_new_error_each_time() -> None:
     run = run_of(PLAIN, [ModelTurn((), finish_reason="blocked")])
 
@@ -236,25 +149,6 @@ def test_the_same_failure_is_a_new_error_each_time() -> None:
 
 
 # --- rounds of tool calls
-
-
-def test_tools_run_and_their_results_go_back_to_the_model() -> None:
-    run = AgentRun(PLAIN, "Hi")
-    look, find = call("a", "look", sku="A-113"), call("b", "find")
-
-    run.model_response(asks(look, find, before="Let me see."))
-    tools = run.next_step()
-    run.tool_results([ToolResult("a", "7"), ToolResult("b", "none")])
-    again = model_step(run)
-
-    assert tools == CallTools((look, find))
-    assert again.request.turn == 2
-    assert again.request.messages == [
-        asked("Hi"),
-        said(TextPart("Let me see."), look, find),
-        answers(gives("a", "7", "look"), gives("b", "none", "find")),
-    ]
-    assert again.request.tool_results == (gives("a", "7", "look"), gives("b", "none", "find"))
 
 
 @pytest.mark.parametrize("order", list(permutations("abc")))
@@ -346,61 +240,6 @@ def test_made_up_ids_are_the_same_at_every_run() -> None:
     assert messages_of(run_of(PLAIN, [turn])) == messages_of(run_of(PLAIN, [turn]))
 
 
-def test_tools_run_although_the_provider_says_that_the_turn_stopped() -> None:
-    run = run_of(PLAIN, [ModelTurn((call("a"),), finish_reason="stop")])
-
-    assert tool_ids(run) == ["a"]
-
-
-def test_of_a_blocked_turn_nothing_runs_and_every_call_is_answered() -> None:
-    # Gemini, generateContent, FinishReason: UNEXPECTED_TOOL_CALL comes with the calls that it is about.
-    turn = ModelTurn((call("a"), call("b", "find")), Usage(), "blocked", "UNEXPECTED_TOOL_CALL")
-    run = run_of(make_spec("look", "find", approvals={"find": True}), [turn])
-
-    request = model_step(run).request
-
-    results = request.tool_results
-    assert [(r.call_id, r.name, r.is_error, r.error_kind) for r in results] == [
-        ("a", "look", True, "not_run"),
-        ("b", "find", True, "not_run"),
-    ]
-    assert all("UNEXPECTED_TOOL_CALL" in r.content for r in results)
-    run.model_response(says("So be it."))
-    assert completed(run).text == "So be it."
-
-
-# --- usage
-
-
-def test_usage_is_summed_over_turns_and_what_nobody_reported_stays_none() -> None:
-    first = Usage(10, 2, cached_tokens=4, raw={"prompt": 10})
-    second = Usage(20, 3, reasoning_tokens=1, raw={"prompt": 20})
-    run = run_of(PLAIN, [asks(call("a"), usage=first)])
-    run.next_step()
-    run.tool_results([gives("a")])
-    run.model_response(says("Seven.", usage=second))
-
-    usage = completed(run).usage
-
-    assert usage == Usage(30, 5, cached_tokens=4, cache_write_tokens=None, reasoning_tokens=1)
-    assert usage.raw == {}
-    assert run.usage == usage
-
-
-def test_usage_of_one_turn_is_a_sum_of_one_without_the_provider_s_own_counts() -> None:
-    run = run_of(PLAIN, [says("Seven.", usage=Usage(1, raw={"prompt": 1}))])
-
-    assert run.usage == Usage(1)
-    assert run.usage.raw == {}
-
-
-def test_usage_that_no_turn_reported_is_none_and_not_zero() -> None:
-    run = run_of(PLAIN, [says("Seven.")])
-
-    assert completed(run).usage == Usage(None, None, None, None, None)
-    assert completed(run).usage.total_tokens is None
-
-
 # --- questions to a person
 
 
@@ -419,87 +258,9 @@ def test_a_text_that_begins_with_the_mark_is_a_question(text: str, question: str
     assert run.next_step() == AwaitInput(question)
 
 
-def test_a_mark_in_the_middle_of_a_text_is_no_question() -> None:
-    run = run_of(PLAIN, [says("Say __ask_user__: to ask.")])
-
-    assert completed(run).text == "Say __ask_user__: to ask."
-
-
-def test_an_answer_goes_to_the_model_as_a_user_s_message() -> None:
-    run = run_of(PLAIN, [says("__ask_user__: Which city?")])
-
-    run.answer("Paris")
-
-    assert model_step(run).request.messages == [
-        asked("Hi"),
-        said(TextPart("__ask_user__: Which city?")),
-        asked("Paris"),
-    ]
-    run.model_response(says("Done."))
-    assert completed(run).text == "Done."
-
-
-def test_a_run_may_ask_more_than_once() -> None:
-    run = run_of(PLAIN, [says("__ask_user__: Which city?")])
-    run.answer("Paris")
-    run.model_response(says("__ask_user__: When?"))
-
-    assert run.next_step() == AwaitInput("When?")
-
-
 # --- criteria
 
 JUDGED = make_spec("look", criteria=True, max_continues=2)
-
-
-def test_a_text_that_meets_no_criterion_is_answered_with_the_continue_message() -> None:
-    run = run_of(JUDGED, [says("Soon.")])
-
-    assert model_step(run).request.messages == [asked("Hi"), said(TextPart("Soon.")), asked(JUDGED.continue_message)]
-
-
-def test_a_text_that_meets_a_criterion_ends_the_run_with_its_reason() -> None:
-    run = run_of(JUDGED, [says("Soon.")])
-
-    run.model_response(says("DONE"), met="keyword 'DONE' found")
-
-    outcome = completed(run)
-    assert (outcome.text, outcome.completion_reason, outcome.turns) == ("DONE", "keyword 'DONE' found", 2)
-
-
-def test_after_the_last_continue_message_the_run_is_incomplete_and_not_failed() -> None:
-    run = run_of(JUDGED, [says("One."), says("Two."), says("Three.")])
-
-    step = run.next_step()
-
-    assert isinstance(step, Done)
-    assert isinstance(step.outcome, Incomplete)
-    assert step.outcome.last_text == "Three."
-    assert step.outcome.turns == 3
-    assert [m for m in step.outcome.messages if m == asked(JUDGED.continue_message)] == [
-        asked(JUDGED.continue_message)
-    ] * 2
-    assert step.outcome.messages[-1] == said(TextPart("Three."))
-
-
-def test_without_continue_messages_the_first_text_that_meets_nothing_is_incomplete() -> None:
-    run = run_of(make_spec(criteria=True, max_continues=0), [says("One.")])
-
-    step = run.next_step()
-
-    assert isinstance(step, Done)
-    assert isinstance(step.outcome, Incomplete)
-    assert messages_of(run) == [asked("Hi"), said(TextPart("One."))]
-
-
-def test_an_incomplete_run_goes_on_when_its_limit_is_raised() -> None:
-    run = run_of(JUDGED, [says("One."), says("Two."), says("Three.")])
-
-    run.extend(max_continues=3)
-
-    assert model_step(run).request.messages[-1] == asked(JUDGED.continue_message)
-    run.model_response(says("DONE"), met="enough")
-    assert completed(run).completion_reason == "enough"
 
 
 def test_raising_another_limit_does_not_wake_an_incomplete_run() -> None:
@@ -510,12 +271,6 @@ def test_raising_another_limit_does_not_wake_an_incomplete_run() -> None:
     assert isinstance(run.next_step(), Done)
     with pytest.raises(ProtocolViolation):
         run.model_response(says("Four."))
-
-
-def test_a_question_is_asked_whether_or_not_there_are_criteria() -> None:
-    run = run_of(JUDGED, [says("__ask_user__: Which city?")])
-
-    assert run.next_step() == AwaitInput("Which city?")
 
 
 # --- order

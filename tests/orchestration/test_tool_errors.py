@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.machines import answers, asks, call, gives, make_spec, messages_of, model_step, reloaded, tool_ids
+from tests.support.machines import answers, asks, call, make_spec, messages_of, model_step, reloaded, tool_ids
 from understudy.errors import ToolError, ToolTimeout, ToolUnavailable
 from understudy.messages import ToolCall, ToolErrorKind, ToolResult
-from understudy.orchestration import AgentRun, AwaitApproval, RetryTurn, SkipCall
+from understudy.orchestration import AgentRun
 from understudy.orchestration.toolerrors import CANCELLED
-from understudy.outcomes import Reject
 
 PLAIN = make_spec("look", "find")
 RAISING = replace(PLAIN, on_tool_error="raise")
@@ -85,49 +84,6 @@ def test_of_two_failures_the_first_in_call_order_is_told() -> None:
     with pytest.raises(ToolError) as caught:
         run.next_step()
     assert (type(caught.value), caught.value.call_id) == (ToolError, "a")
-
-
-def test_a_tool_s_own_word_goes_before_the_agent_s() -> None:
-    strict = asked(call("a", "find"), spec=replace(PLAIN, tool_errors={"find": "raise"}))
-    lenient = asked(call("a"), spec=replace(RAISING, tool_errors={"look": "result"}))
-    for run, name in ((strict, "find"), (lenient, "look")):
-        tool_ids(run)
-        run.tool_results([failed("a", "raised", name)])
-
-    with pytest.raises(ToolError):
-        strict.next_step()
-    model_step(lenient)
-
-
-@pytest.mark.parametrize("bad", [call("a", "lok"), ToolCall("a", "look", bad_arguments="{")])
-def test_a_call_that_cannot_be_made_ends_the_run_unless_somebody_says_otherwise(bad: ToolCall) -> None:
-    run = asked(bad)
-    with pytest.raises(ToolError, match="invalid call of") as caught:
-        run.next_step()
-    assert caught.value.call_id == "a"
-
-    for resolution in (SkipCall("never mind"), RetryTurn("once more")):
-        run = AgentRun(RAISING, "Hi")
-        run.model_response(asks(bad), resolutions={0: resolution})
-        model_step(run)
-
-
-def test_a_person_s_no_is_for_the_model() -> None:
-    run = asked(call("a"), spec=replace(RAISING, approvals={"look": True}))
-    assert isinstance(run.next_step(), AwaitApproval)
-
-    run.decisions({"a": Reject("too much")})
-
-    model_step(run)
-
-
-def test_a_success_beside_an_error_for_the_model_goes_on() -> None:
-    run = asked(call("a"), call("b"))
-    tool_ids(run)
-
-    run.tool_results([gives("a"), failed("b", "retry")])
-
-    model_step(run)
 
 
 def test_what_becomes_of_errors_is_no_part_of_the_fingerprint() -> None:

@@ -14,14 +14,12 @@ from tests.support.machines import (
     asks,
     call,
     completed,
-    gives,
     make_spec,
     messages_of,
     model_step,
     reloaded,
     said,
     saved,
-    tool_ids,
 )
 from understudy.errors import BadReply, InvalidOutput, MaxIterationsExceeded, ProtocolViolation, SpecChanged
 from understudy.messages import (
@@ -36,7 +34,7 @@ from understudy.messages import (
     says,
 )
 from understudy.models import ModelName
-from understudy.orchestration import AgentRun, AwaitInput, Done, RunSpec
+from understudy.orchestration import AgentRun, Done, RunSpec
 from understudy.orchestration.outputs import output_spec
 from understudy.outcomes import Incomplete
 from understudy.outputs import OutputMode
@@ -47,7 +45,6 @@ NATIVE = OutputSpec("Number", FORM)
 BY_TOOL = replace(NATIVE, tool="final_answer")
 AS_JSON = f"Give the whole answer again, as JSON that fits this schema, and nothing else: {json.dumps(FORM)}"
 BY_CALL = "Give the whole answer again, by calling final_answer."
-NOT_RUN = "Not run: the final answer was given in the same turn."
 
 
 def typed(output: OutputSpec, *tools: str, retries: int = 2, settings: Settings | None = None) -> RunSpec:
@@ -168,56 +165,10 @@ def test_an_answer_that_nobody_checked_is_not_taken() -> None:
 # --- what ends the run
 
 
-def test_an_answer_that_fits_ends_the_run() -> None:
-    outcome = completed(begun(typed(NATIVE), (says('{"n": 1}'), "")))
-
-    assert (outcome.text, outcome.completion_reason, outcome.turns) == ('{"n": 1}', "the model answered", 1)
-
-
-def test_a_final_call_ends_the_run_and_is_answered() -> None:
-    run = begun(typed(BY_TOOL, "look"), (final(n=1), ""))
-
-    outcome = completed(run)
-    assert (outcome.text, outcome.iterations) == ('{"n": 1}', 0)
-    assert messages_of(run)[1:] == [
-        said(ToolCall("f", "final_answer", {"n": 1})),
-        answers(ToolResult("f", "Taken as the final answer.", name="final_answer")),
-    ]
-
-
-def test_calls_beside_the_final_one_are_not_run_and_all_are_answered_in_call_order() -> None:
-    turn = asks(call("a"), ToolCall("f", "final_answer", {"n": 1}), call("b", "other"), ToolCall("g", "final_answer"))
-    run = begun(typed(BY_TOOL, "look"), (turn, ""))
-
-    results = messages_of(run)[-1].tool_results
-    assert [(r.call_id, r.error_kind) for r in results] == [
-        ("a", "not_run"),
-        ("f", ""),
-        ("b", "not_run"),
-        ("g", "not_run"),
-    ]
-    assert [r.content for r in results if r.is_error] == [NOT_RUN] * 3
-    assert completed(run).text == '{"n": 1}'
-
-
 def test_a_final_call_takes_no_round_of_tools() -> None:
     run = begun(replace(typed(BY_TOOL, "look"), max_iterations=0), (final(n=1), ""))
 
     assert completed(run).text == '{"n": 1}'
-
-
-def test_a_text_that_fits_is_an_answer_also_where_a_tool_was_asked_for() -> None:
-    assert completed(begun(typed(BY_TOOL), (says('{"n": 1}'), ""))).text == '{"n": 1}'
-
-
-def test_tools_run_before_the_answer() -> None:
-    run = begun(typed(BY_TOOL, "look"), (asks(call("a")), None))
-
-    assert tool_ids(run) == ["a"]
-    run.tool_results([gives("a")])
-    model_step(run)
-    run.model_response(final(n=1), output_problem="")
-    assert completed(run).iterations == 1
 
 
 def test_a_final_call_that_the_provider_blocked_is_not_taken() -> None:
@@ -226,12 +177,6 @@ def test_a_final_call_that_the_provider_blocked_is_not_taken() -> None:
 
     assert isinstance(model_step(run).request.messages[-1].tool_results[0], ToolResult)
     assert messages_of(run)[-1].tool_results[0].error_kind == "not_run"
-
-
-def test_a_question_to_a_person_is_no_bad_answer() -> None:
-    run = begun(typed(NATIVE), (says("__ask_user__: which?"), None))
-
-    assert run.next_step() == AwaitInput("which?")
 
 
 # --- what goes back to the model
@@ -286,16 +231,6 @@ def test_at_the_limit_no_call_is_left_unanswered() -> None:
     assert [r.call_id for r in messages_of(run)[-1].tool_results] == ["f"]
 
 
-def test_a_higher_limit_lets_the_model_try_again() -> None:
-    run = begun(typed(NATIVE, retries=0), (says("bad"), "wrong"))
-
-    run.extend(max_output_retries=1)
-
-    assert model_step(run).request.text.startswith("This answer cannot be used: wrong.")
-    run.model_response(says('{"n": 1}'), output_problem="")
-    assert completed(run).turns == 2
-
-
 def test_another_limit_does_not_let_it_try_again() -> None:
     run = begun(typed(NATIVE, retries=0), (says("bad"), "wrong"))
 
@@ -341,20 +276,6 @@ def test_an_answer_that_was_cut_off_is_not_asked_for_again(output: OutputSpec, t
     assert len(error.problems) == 1
 
 
-def test_an_answer_that_is_whole_though_the_model_was_cut_off_is_taken() -> None:
-    turn = replace(says('{"n": 1}'), finish_reason="length", raw_finish_reason="length")
-
-    assert completed(begun(typed(NATIVE), (turn, ""))).text == '{"n": 1}'
-
-
-def test_a_refusal_is_no_answer_and_is_not_asked_for_again() -> None:
-    run = begun(typed(NATIVE), (ModelTurn((), refusal="I can't help with that."), None))
-
-    error = failure(run)
-    assert error.text == "I can't help with that."
-    assert error.problems == ("the model refused: I can't help with that.",)
-
-
 def test_a_model_that_refused_is_asked_again_when_someone_resumes_the_run() -> None:
     run = begun(typed(NATIVE), (ModelTurn((), refusal="No."), None))
     failure(run)
@@ -372,20 +293,6 @@ def test_a_turn_that_says_nothing_because_it_was_cut_off_is_a_bad_reply_as_ever(
 
 
 # --- criteria
-
-
-def test_criteria_are_judged_before_the_form() -> None:
-    spec = replace(typed(NATIVE), criteria=True)
-    run = AgentRun(spec, "Hi")
-    model_step(run)
-    run.model_response(says("Not yet."), met=None)  # it does not end the run, so nobody need check it
-    assert model_step(run).request.text == spec.continue_message
-
-    run.model_response(says("DONE"), met="keyword", output_problem="not JSON")
-    assert model_step(run).request.text.startswith("This answer cannot be used: not JSON.")
-
-    run.model_response(says('{"n": 1}'), met="keyword", output_problem="")
-    assert completed(run).completion_reason == "keyword"
 
 
 def test_a_final_call_that_meets_no_criterion_is_answered_with_the_continue_message() -> None:
@@ -427,10 +334,6 @@ def test_a_saved_run_remembers_its_bad_answers() -> None:
     error = failure(reloaded(run))
 
     assert error.problems == ("wrong 1", "wrong 2")
-
-
-def test_a_run_saved_at_its_end_has_its_text() -> None:
-    assert completed(reloaded(begun(typed(NATIVE), (says('{"n": 1}'), "")))).output == '{"n": 1}'
 
 
 def test_a_text_that_claims_a_bad_answer_without_a_problem_is_no_saved_run() -> None:

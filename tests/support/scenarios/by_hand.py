@@ -30,7 +30,7 @@ def play_by_hand(scenario: Scenario) -> Played:
         if isinstance(step, us.Done):
             steps.append(step.outcome.status)
             if not (isinstance(step.outcome, us.Incomplete) and _answered(run, answers)):
-                return _ended(tuple(steps), step.outcome)
+                return _ended(scenario.agent, tuple(steps), step.outcome)
         else:
             steps.append(_taken(run, scenario, step, turns, answers))
 
@@ -115,10 +115,11 @@ def _answered(run: us.AgentRun, answers: Iterator[Answer]) -> bool:
     return True
 
 
-def _ended(steps: tuple[str, ...], outcome: us.Complete[str] | us.Incomplete) -> Played:
+def _ended(agent: us.Agent[object], steps: tuple[str, ...], outcome: us.Complete[str] | us.Incomplete) -> Played:
     return Played(
         steps=steps,
         text=outcome.text if isinstance(outcome, us.Complete) else outcome.last_text,
+        output=agent.check_output(outcome.text).value if isinstance(outcome, us.Complete) else None,
         reason=outcome.completion_reason,
         turns=outcome.turns,
         rounds=outcome.iterations,

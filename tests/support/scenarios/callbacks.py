@@ -61,6 +61,15 @@ TURNS = (
         history=(asked("Be kind."), said(TextPart("Seven."))),
     ),
     Scenario(
+        rule="rejected turns are bounded as all turns are",
+        agent=clerk(callbacks=[Guard()], max_turns=2),
+        turns=(says("You fool."), says("You fool.")),
+        after_model={"You fool.": RetryWithFeedback("Be kind.")},
+        steps="model > model > MaxIterationsExceeded",
+        text="max_turns",
+        history=(asked("Be kind."), asked("Be kind.")),
+    ),
+    Scenario(
         rule="an aborted turn is not in the history",
         agent=GUARDED,
         turns=(CALLS,),

@@ -95,16 +95,29 @@ RESOLUTIONS = (
         steps="model > model > complete",
         results=(fails("a", "unknown_tool", "First.", "lok"), fails("b", "unknown_tool", "Second.", "lok")),
     ),
-    Scenario(
-        rule="retries are counted over the run and then fail it with every call answered",
-        agent=RESOLVING,
-        turns=(asks(call("a", "lok")), asks(call("b")), asks(call("c", "lok"))),
-        resolutions={"a": RetryTurn("No."), "c": RetryTurn("No.")},
-        steps="model > model > tools b > model > ToolError",
-        text="'lok'",
-        error={"tool": "lok", "call_id": "c"},
-        results=(fails("a", "unknown_tool", "No.", "lok"), gives("b"), fails("c", "unknown_tool", "No.", "lok")),
-    ),
+    *[
+        Scenario(
+            rule=f"retries are counted over the run and then fail it with every call answered: {budget}",
+            agent=clerk(on_invalid_call=resolve, max_invalid_retries=budget),
+            turns=(
+                *[turn for n in range(budget) for turn in (asks(call(f"r{n}", "lok")), asks(call(f"c{n}")))],
+                asks(call("last", "lok")),
+            ),
+            resolutions={id: RetryTurn("No.") for id in ("r0", "r1", "r2", "last")},
+            steps=f"{''.join([f'model > model > tools c{n} > ' for n in range(budget)])}model > ToolError",
+            text="'lok'",
+            error={"tool": "lok", "call_id": "last"},
+            results=(
+                *[
+                    result
+                    for n in range(budget)
+                    for result in (fails(f"r{n}", "unknown_tool", "No.", "lok"), gives(f"c{n}"))
+                ],
+                fails("last", "unknown_tool", "No.", "lok"),
+            ),
+        )
+        for budget in (0, 1, 3)
+    ],
     Scenario(
         # A provider pairs a result with its call by name too, so both must tell the same one.
         rule="a repaired call runs under its new name and the history shows it",

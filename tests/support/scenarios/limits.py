@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.support.machines import answers, asks, call, gives, said
-from understudy import Budget, Price
+from tests.support.machines import answers, asked, asks, call, gives, said
+from understudy import Approve, Budget, Price, RetryTurn, RetryWithFeedback
 from understudy.messages import ModelTurn, TextPart, Usage, says
 
-from .cast import clerk
+from .cast import Guard, clerk, resolve
 from .scenario import Scenario
 
 A, B, C = asks(call("a")), asks(call("b")), asks(call("c"))
@@ -28,13 +28,35 @@ LIMITS = (
         steps="model > tools a > model > complete",
         rounds=1,
     ),
+    *[
+        Scenario(
+            rule=f"so many rounds run and the next does not: {limit}",
+            agent=clerk(max_iterations=limit),
+            turns=tuple([asks(call(f"c{n}")) for n in range(limit + 1)]),
+            steps=f"model > {''.join([f'tools c{n} > model > ' for n in range(limit)])}MaxIterationsExceeded",
+            text="max_iterations",
+            error={"limit": limit, "what": "max_iterations"},
+        )
+        for limit in (0, 1, 2, 5)
+    ],
+    *[
+        Scenario(
+            rule=f"so many model calls are made and no more: {limit}",
+            agent=clerk(max_turns=limit),
+            turns=tuple([asks(call(f"c{n}")) for n in range(limit)]),
+            steps=f"{''.join([f'model > tools c{n} > ' for n in range(limit)])}MaxIterationsExceeded",
+            text="max_turns",
+            error={"limit": limit, "what": "max_turns"},
+        )
+        for limit in (1, 2, 4)
+    ],
     Scenario(
-        rule="one more round than allowed does not run",
-        agent=clerk(max_iterations=1),
-        turns=(A, B),
-        steps="model > tools a > model > MaxIterationsExceeded",
-        text="max_iterations",
-        error={"limit": 1, "what": "max_iterations"},
+        rule="a question may still be answered when no turn is left to use the answer",
+        agent=clerk(max_turns=1),
+        turns=(says("__ask_user__: Which city?"), SEVEN),
+        answers=("Paris", {"max_turns": 2}),
+        steps="model > asks Which city? > MaxIterationsExceeded > model > complete",
+        history=(said(TextPart("__ask_user__: Which city?")), asked("Paris"), said(TextPart("Seven."))),
     ),
     Scenario(
         rule="raising the limit runs the round that was refused",
@@ -60,7 +82,7 @@ LIMITS = (
         steps="model > tools a > model > complete",
     ),
     Scenario(
-        rule="one more model call than allowed is not made and results are kept until the limit is raised",
+        rule="results of the last allowed turn are kept for when the limit is raised",
         agent=clerk(max_turns=1),
         turns=(A, SEVEN),
         answers=({"max_turns": 2},),
@@ -110,7 +132,7 @@ BUDGETS = (
         steps="model > tools a b > model > BudgetExceeded > tools c d > model > complete",
     ),
     Scenario(
-        rule="without tool calls a run may answer and call nothing",
+        rule="without tool calls nothing is called",
         agent=clerk(budget=Budget(tool_calls=0)),
         turns=(A,),
         steps="model > BudgetExceeded",
@@ -118,12 +140,37 @@ BUDGETS = (
         error={"what": "tool_calls", "limit": 0, "spent": 0},
     ),
     Scenario(
+        rule="without tool calls a run may answer",
+        agent=clerk(budget=Budget(tool_calls=0)),
+        turns=(SEVEN,),
+        steps="model > complete",
+    ),
+    Scenario(
         rule="calls that do not run are not counted",
-        agent=clerk(budget=Budget(tool_calls=1)),
-        turns=(asks(call("a", "lok"), call("b")), asks(call("c", "lok")), asks(call("d"))),
-        steps="model > tools b > model > model > BudgetExceeded",
+        agent=clerk(budget=Budget(tool_calls=1), on_invalid_call=resolve),
+        turns=(asks(call("a", "lok"), call("b")), asks(call("c", "lok")), asks(call("d", "lok")), asks(call("e"))),
+        resolutions={"d": RetryTurn("No such tool.")},
+        steps="model > tools b > model > model > model > BudgetExceeded",
         text="tool_calls",
         error={"what": "tool_calls", "limit": 1, "spent": 1},
+    ),
+    Scenario(
+        rule="calls that wait for a person are counted with their round",
+        agent=clerk(budget=Budget(tool_calls=2)),
+        turns=(asks(call("a"), call("b", "refund")), asks(call("c"))),
+        answers=({"b": Approve()},),
+        steps="model > tools a > waits for b > tools b > model > BudgetExceeded",
+        text="tool_calls",
+        error={"what": "tool_calls", "limit": 2, "spent": 2},
+    ),
+    Scenario(
+        rule="a turn that a callback rejects is spent",
+        agent=clerk(budget=Budget(total_tokens=10), callbacks=[Guard()]),
+        turns=(spent(SEVEN),),
+        after_model={"Seven.": RetryWithFeedback("Say more.")},
+        steps="model > BudgetExceeded",
+        text="total_tokens",
+        error={"what": "total_tokens", "limit": 10, "spent": 10},
     ),
     Scenario(
         rule="dollars are limited and told",
@@ -132,15 +179,6 @@ BUDGETS = (
         answers=({"budget": Budget(cost_usd=1.0)},),
         steps="model > tools a > model > BudgetExceeded > tools b > model > complete",
         cost_usd=30e-6,
-    ),
-    Scenario(
-        rule="a pause tells what was spent and the run goes on from there",
-        agent=clerk(budget=Budget(cost_usd=15e-6, prices=PRICES)),
-        turns=(spent(says("__ask_user__: Which?")), spent(SEVEN)),
-        answers=("this",),
-        steps="model > asks Which? > model > complete",
-        usage=Usage(12, 8),
-        cost_usd=20e-6,
     ),
 )
 

@@ -54,6 +54,7 @@ def _ended(stage: Stage, outcome: us.Outcome[object]) -> Played:
     return Played(
         steps=stage.steps,
         text=outcome.last_text if isinstance(outcome, us.Incomplete) else outcome.text,
+        output=None if isinstance(outcome, us.Incomplete) else outcome.output,
         reason=outcome.completion_reason,
         turns=outcome.turns,
         rounds=outcome.iterations,

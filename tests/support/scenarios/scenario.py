@@ -20,6 +20,7 @@ class Played:
     """`model`, `tools ID(ARGUMENTS) …`, `asks QUESTION`, `waits for ID …`, and the status or the error that the run came to."""
     text: str
     """The last text, or the error's words."""
+    output: object = None
     reason: str = ""
     turns: int = 0
     rounds: int = 0
@@ -45,6 +46,7 @@ class Scenario:
     steps: str
     """As in `Played`, with `>` between them."""
     text: str = "Seven."
+    output: object = None
     reason: str | None = None
     rounds: int | None = None
     usage: us.Usage | None = None
@@ -84,7 +86,7 @@ class Scenario:
         assert played.steps == tuple(self.steps.split(" > ")), played
         assert self.text in played.text if played.error else self.text == played.text, played.text
         assert {name: getattr(played.error, name) for name in self.error} == dict(self.error), played.error
-        for name in ("reason", "rounds", "usage", "cost_usd"):
+        for name in ("output", "reason", "rounds", "usage", "cost_usd"):
             if (expected := getattr(self, name)) is not None:
                 assert getattr(played, name) == expected, (name, played)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.machines import answers, asked, asks, call, gives, said
 from understudy.messages import ModelTurn, ReasoningPart, TextPart, ToolResult, Usage, says
 
-from .cast import CLERK, clerk
+from .cast import CLERK, clerk, met
 from .scenario import Scenario
 
 SIGNED = TextPart("", signature="proof")
@@ -16,7 +16,7 @@ ENDS = (
     Scenario(
         rule="the first text ends the run",
         agent=CLERK,
-        turns=(says("Seven.", usage=Usage(3, 1)),),
+        turns=(says("Seven.", usage=Usage(3, 1, raw={"prompt": 3})),),
         steps="model > complete",
         reason="the model answered",
         rounds=0,
@@ -29,14 +29,17 @@ ENDS = (
         turns=(ModelTurn((ReasoningPart("Hm."), TextPart("Sev"), TextPart("en."))),),
         steps="model > complete",
     ),
-    Scenario(
-        rule="an empty turn is no message but ends the run with an empty text",
-        agent=CLERK,
-        turns=(ModelTurn((TextPart(""), TextPart(""))),),
-        steps="model > complete",
-        text="",
-        history=(),
-    ),
+    *[
+        Scenario(
+            rule=f"an empty turn is no message but ends the run with an empty text: {len(parts)} parts",
+            agent=CLERK,
+            turns=(ModelTurn(parts),),
+            steps="model > complete",
+            text="",
+            history=(),
+        )
+        for parts in ((), (TextPart(""),), (TextPart(""), TextPart("")))
+    ],
     Scenario(
         rule="empty text with a signature is kept",
         agent=CLERK,
@@ -81,11 +84,12 @@ ENDS = (
     ],
     Scenario(
         rule="after a paused turn the model is asked to go on with it",
-        agent=CLERK,
+        agent=clerk(criteria=[met]),
         turns=(
             ModelTurn((TextPart("Let me see."),), Usage(3, 1), "paused", "pause_turn", dialect="anthropic"),
             says("Seven.", usage=Usage(4, 1)),
         ),
+        met={"Seven.": "it is a number"},
         steps="model > model > complete",
         usage=Usage(7, 2),
         history=(said(TextPart("Let me see."), dialect="anthropic"), said(TextPart("Seven."))),
@@ -104,8 +108,13 @@ TOOLS = (
         rule="tools run and their results go back to the model in call order",
         agent=CLERK,
         turns=(
-            asks(call("b", "find"), call("a", sku="A-113"), before="Let me see.", usage=Usage(10, 2, cached_tokens=4)),
-            says("Seven.", usage=Usage(20, 3, reasoning_tokens=1)),
+            asks(
+                call("b", "find"),
+                call("a", sku="A-113"),
+                before="Let me see.",
+                usage=Usage(10, 2, cached_tokens=4, raw={"prompt": 10}),
+            ),
+            says("Seven.", usage=Usage(20, 3, reasoning_tokens=1, raw={"prompt": 20})),
         ),
         returns={"a": "7", "b": "none"},
         steps="model > tools a(sku=A-113) b > model > complete",

@@ -9,7 +9,7 @@ import understudy as us
 from tests.support.machines import answers, asks, call, gives, said
 from understudy.messages import ModelTurn, TextPart, ToolCall, ToolResult, says
 
-from .cast import ScenarioModel, look, met
+from .cast import ScenarioModel, look, met, resolve
 from .scenario import Scenario
 
 
@@ -51,6 +51,7 @@ ANSWERS = (
         turns=(GOOD,),
         steps="model > complete",
         text='{"n": 1}',
+        output=Number(1),
         reason="the model answered",
     ),
     Scenario(
@@ -59,6 +60,7 @@ ANSWERS = (
         turns=(asks(call("a")), asks(final())),
         steps="model > tools a > model > complete",
         text='{"n": 1}',
+        output=Number(1),
         rounds=1,
         history=(said(call("a")), answers(gives("a")), said(final()), answers(TAKEN)),
     ),
@@ -90,6 +92,7 @@ ANSWERS = (
         answers=("this",),
         steps="model > asks which? > model > complete",
         text='{"n": 1}',
+        output=Number(1),
     ),
 )
 
@@ -109,12 +112,21 @@ BAD_ANSWERS = (
         text='{"n": 1}',
     ),
     Scenario(
+        rule="a rule for invalid calls is not asked about a final call",
+        agent=typed("tool").replace(on_invalid_call=resolve),
+        turns=(asks(ToolCall("f", "final_answer", bad_arguments='{"n"')), asks(final())),
+        resolutions={"f": us.FailRun()},
+        steps="model > model > complete",
+        text='{"n": 1}',
+    ),
+    Scenario(
         rule="answers that never fit end the run, and a higher limit lets the model try again",
         agent=typed(retries=1),
         turns=(says("One."), says("Two."), says("Three."), GOOD),
         answers=({"max_output_retries": 2}, {"max_output_retries": 3}),
         steps="model > model > InvalidOutput > model > InvalidOutput > model > complete",
         text='{"n": 1}',
+        output=Number(1),
     ),
     Scenario(
         rule="the error of answers that never fit has the last one",
