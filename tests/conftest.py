@@ -71,6 +71,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left_out)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import with `--slow` the files of all other tests, which takes as long as some of the slow ones."""
+    others = config.getoption("slow") and collection_path.name.startswith("test_") and not is_slow(collection_path)
+    return True if others and collection_path.is_file() else None
+
+
 def is_slow(path: Path) -> bool:
     """Whether the tests of a file are left out by default."""
     inside = path.relative_to(ROOT / "tests").as_posix()
