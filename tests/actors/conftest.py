@@ -19,14 +19,6 @@ def system() -> Iterator[us.ActorSystem]:
         yield system
 
 
-@pytest.fixture
-def cancelled_system() -> Iterator[us.ActorSystem]:
-    """Return a system whose runs are cancelled after the test, so that no test that fails hangs."""
-    with us.ActorSystem("shop") as system:
-        yield system
-        system.stop(0.0)
-
-
 @pytest.fixture(params=["memory", "store"])
 def another(request: pytest.FixtureRequest) -> Iterator[Callable[[], us.ActorSystem]]:
     """Return a function that gives the system where a run goes on: the same one, or a new one with the same store."""

@@ -62,16 +62,6 @@ def test_what_is_begun_inside_of_a_run_is_always_admitted(narrow: us.ActorSystem
     assert contents_of(outcome) == ["deepdeeper"]
 
 
-@pytest.mark.parametrize("ending", [says("__ask_user__: Who?"), us.ProviderError("no"), ValueError("no")])
-def test_a_run_that_pauses_or_fails_gives_up_its_place(
-    narrow: us.ActorSystem, ending: us.ModelTurn | Exception
-) -> None:
-    agent = us.Agent("clerk", model=ScriptedModel([ending, says("next")]))
-    agent.submit("first", system=narrow).exception(WAIT)
-
-    assert finished(agent.run("second", system=narrow, timeout=WAIT)).text == "next"
-
-
 def test_a_run_that_ended_before_it_stood_in_line_takes_no_place(agent: us.Agent) -> None:
     with us.ActorSystem("shop") as system:
         started: list[RunRecord] = []

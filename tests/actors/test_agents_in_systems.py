@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import pydantic
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually, finished, results_of
+from tests.support.scripts import WAIT, contents_of, eventually, finished
 from understudy.actors import actorcell, lifecycle
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -295,51 +296,39 @@ class Locked(us.InMemoryMemory):
         raise OSError("database is locked")
 
 
-class Wrong:
-    """Functions of a user's that fail of what their caller gave."""
-
-    @staticmethod
-    def callback() -> dict[str, Any]:
-        class Reads(us.AgentCallback):
-            def before_model_call(self, ctx: us.RunContext, request: us.ModelRequest) -> us.CallbackAction:
-                deps: Any = ctx.deps
-                return us.OverrideResponse(deps["name"])
-
-        return {"callbacks": [Reads()]}
-
-    @staticmethod
-    def criterion() -> dict[str, Any]:
-        def judge(ctx: us.RunContext, text: str) -> bool:
-            deps: Any = ctx.deps
-            return bool(deps["name"])
-
-        return {"criteria": [judge]}
-
-    @staticmethod
-    def validator() -> dict[str, Any]:
-        import pydantic
-
-        class Answer(pydantic.BaseModel):
-            n: int
-
-            @pydantic.field_validator("n")
-            @classmethod
-            def check(cls, n: int) -> int:
-                raise LookupError("no such table")
-
-        return {"output_type": Answer, "model": FunctionModel(lambda request: says('{"n": 1}'))}
-
-    @staticmethod
-    def memory() -> dict[str, Any]:
-        return {"memory": Locked()}
+def name_in_deps(ctx: us.RunContext, *_: object) -> Any:
+    deps: Any = ctx.deps
+    return deps["name"]
 
 
-@pytest.mark.parametrize("make", [Wrong.callback, Wrong.criterion, Wrong.validator, Wrong.memory])
+class Reads(us.AgentCallback):
+    def before_model_call(self, ctx: us.RunContext, request: us.ModelRequest) -> us.CallbackAction:
+        return us.OverrideResponse(name_in_deps(ctx))
+
+
+class Answer(pydantic.BaseModel):
+    n: int
+
+    @pydantic.field_validator("n")
+    @classmethod
+    def check(cls, n: int) -> int:
+        raise LookupError("no such table")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"callbacks": [Reads()]},
+        {"criteria": [name_in_deps]},
+        {"output_type": Answer, "model": FunctionModel(lambda request: says('{"n": 1}'))},
+        {"memory": Locked()},
+    ],
+    ids=["callback", "criterion", "validator", "memory"],
+)
 def test_a_function_of_the_user_s_that_fails_a_run_each_time_leaves_the_agent_to_others(
-    make: Callable[[], dict[str, Any]], system: us.ActorSystem
+    wrong: dict[str, Any], system: us.ActorSystem
 ) -> None:
-    model = FunctionModel(lambda request: says("ok"))
-    given: dict[str, Any] = {"model": model, **make()}
+    given: dict[str, Any] = {"model": FunctionModel(lambda request: says("ok")), **wrong}
     agent = us.Agent("clerk", **given)
 
     for _ in range(5):
@@ -520,7 +509,7 @@ def test_an_error_of_a_tool_that_is_named_is_its_result_and_restarts_the_agent(s
     ref = system.spawn(us.Agent("clerk", model=model, tools=[pay], restart_on=[ConnectionError]))
     outcome = ref.run("hi")
 
-    assert [result.content for result in results_of(outcome)] == ["pay failed: ConnectionError: the bank is gone"]
+    assert contents_of(outcome) == ["pay failed: ConnectionError: the bank is gone"]
     eventually(lambda: figures(system, "shop/clerk").restarts == 1, "the agent was restarted")
     assert (attempts, model.renewals) == ([1], 1)
 

@@ -688,24 +688,9 @@ def test_an_error_that_no_text_replaces_is_raised_as_it_is(action: us.CallbackAc
     assert watcher.moments[-1] == "on_error RateLimited"
 
 
-def test_a_callback_that_hangs_keeps_its_thread_but_not_its_run_beyond_the_deadline(system: us.ActorSystem) -> None:
-    gate = threading.Event()
-
-    def hang(*_: object) -> us.CallbackAction:
-        gate.wait(WAIT)
-        return us.Continue()
-
-    agent = watched(says("ok"), by=Watcher(after_model_call=hang))
-
-    with pytest.raises(us.RunTimedOut, match="passed its deadline while asking callback Watcher"):
-        agent.run("go", system=system, timeout=0.05)
-
-    assert system.hung == 1
-    gate.set()
-    eventually(lambda: system.hung == 0, "the callback has come back")
-
-
-def test_what_a_callback_of_a_run_that_is_over_writes_is_dropped(system: us.ActorSystem) -> None:
+def test_a_callback_that_hangs_keeps_its_thread_but_not_its_run_beyond_the_deadline_and_writes_nothing_then(
+    system: us.ActorSystem,
+) -> None:
     gate, came_back = threading.Event(), threading.Event()
 
     def hang(ctx: us.RunContext, turn: us.ModelTurn) -> us.CallbackAction:
@@ -714,11 +699,13 @@ def test_what_a_callback_of_a_run_that_is_over_writes_is_dropped(system: us.Acto
         came_back.set()
         return us.Continue()
 
-    session = us.SessionState()
-    with pytest.raises(us.RunTimedOut):
-        watched(says("ok"), by=Watcher(after_model_call=hang)).run("go", system=system, timeout=0.05, session=session)
-    gate.set()
+    agent, session = watched(says("ok"), by=Watcher(after_model_call=hang)), us.SessionState()
 
+    with pytest.raises(us.RunTimedOut, match="passed its deadline while asking callback Watcher"):
+        agent.run("go", system=system, timeout=0.05, session=session)
+
+    assert system.hung == 1
+    gate.set()
     assert came_back.wait(WAIT)
     eventually(lambda: system.hung == 0, "the callback's thread is free")
     assert dict(session) == {}

@@ -372,23 +372,6 @@ def test_what_one_s_callee_submitted_is_begun_by_oneself() -> None:
     assert text(later.handle.result(WAIT)) == "later"
 
 
-def test_a_run_may_wait_for_another_run_of_its_agent_that_it_did_not_begin() -> None:
-    earlier, gate = Promise(), threading.Event()
-
-    def act() -> str:
-        if gate.is_set():
-            return text(earlier.handle.result(WAIT))
-        gate.set()
-        eventually(lambda: len(graph) == 1, "the later run waits for this one")
-        return "earlier"
-
-    queue = make("queue", act)
-    earlier.keep(queue.submit("one"))
-    assert gate.wait(WAIT)
-
-    assert text(queue.run("two")) == "earlier"
-
-
 # --- circles between runs that began apart
 
 
@@ -445,20 +428,6 @@ def test_a_circle_through_a_run_that_was_called_is_found() -> None:
 
     assert said.count("CircularAgentCall") == 1
     assert any(path in said for path in ("inner -> other -> outer -> inner", "other -> outer -> inner -> other"))
-
-
-def test_a_circle_between_tools_that_run_at_once_is_found() -> None:
-    """Each run has a tool that waits for the other run, and one that does not."""
-    promises = Promise(), Promise()
-
-    def member(id: str, other: Promise) -> us.Agent:
-        return make(id, acting("idle", lambda: "done"), acting("wait", lambda: str(other.handle.exception(WAIT))))
-
-    promises[0].keep(member("a", promises[1]).submit("go"))
-    promises[1].keep(member("b", promises[0]).submit("go"))
-    said = [text(promise.handle.result(WAIT)) for promise in promises]
-
-    assert sorted(["CircularAgentCall" in line for line in said]) == [False, True]
 
 
 # --- waits that close no circle
@@ -523,38 +492,6 @@ def test_a_tool_that_was_given_up_holds_nobody_up() -> None:
     b_run.keep(make("b", wait_for_a).submit("go"))
 
     assert "did not return" in text(b_run.handle.result(WAIT))
-
-
-def test_many_runs_may_wait_for_one_and_one_for_many() -> None:
-    bottom, gate = Promise(), threading.Event()
-    waiters = [make(f"waiter-{n}", acting("wait", lambda: text(bottom.handle.result(WAIT)))) for n in range(10)]
-
-    def hold() -> str:
-        assert gate.wait(WAIT)
-        return "held"
-
-    bottom.keep(make("bottom", hold).submit("go"))
-    handles = [waiter.submit("go") for waiter in waiters]
-
-    def waiting_for(n: int) -> us.Tool[[], str]:
-        return acting(f"wait_{n}", lambda: text(handles[n].result(WAIT)))
-
-    top = make("top", *[waiting_for(n) for n in range(10)]).submit("go")
-    eventually(lambda: len(graph) == 20, "all of them wait")
-    gate.set()
-
-    assert text(top.result(WAIT)) == " | ".join(["held"] * 10)
-
-
-def test_a_run_may_wait_twice_in_a_row_and_for_what_is_over() -> None:
-    done = make("done").submit("go")
-    done.result(WAIT)
-    running = make("running").submit("go")
-
-    def wait() -> str:
-        return text(running.result(WAIT)) + text(running.result(WAIT)) + text(done.result())
-
-    assert text(make("waiter", wait).run("go")) == "hello" * 3
 
 
 def test_who_waits_outside_of_runs_is_not_in_the_graph() -> None:

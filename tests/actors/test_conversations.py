@@ -127,18 +127,6 @@ def test_agents_with_different_memories_do_not_talk_at_the_same_time_in_one_conv
     assert finished(second.result(WAIT)).text == "b"
 
 
-def test_a_system_that_stops_ends_all_in_line_and_stores_nothing(doors: Doors, agent: us.Agent) -> None:
-    system = us.ActorSystem("shop")
-    handles = [agent.submit(name, conversation_id="c-42", system=system) for name in ("in", "second", "third")]
-    doors.came_are("in")
-
-    assert sorted(system.stop(0.0)) == sorted(handle.run_id for handle in handles)
-    assert {type(handle.exception(WAIT)) for handle in handles} == {us.RunCancelled}
-    doors.open("in")
-    eventually(lambda: system.hung == 0, "the driver has come back")
-    assert (doors.came, texts(agent)) == (["in"], [])
-
-
 def test_a_run_that_waits_for_its_conversation_has_a_place_already_and_none_waits_for_one_with_a_conversation(
     doors: Doors,
 ) -> None:
@@ -613,21 +601,6 @@ def test_a_run_that_was_kept_in_a_store_says_how_much_came_between(
     assert handle.result(WAIT).text == "done"
     assert diverged(handle) == [4]
     assert texts(paused)[-6:] == ["go", QUESTION, "Ada", QUESTION, "Ada", "done"]
-
-
-def test_a_run_that_was_kept_in_a_store_waits_for_its_conversation_again(
-    doors: Doors, agent: us.Agent, stored: us.ActorSystem
-) -> None:
-    doors.open("ask", "Ada")
-    outcome = agent.run("ask", conversation_id="c-42", system=stored)
-    agent.submit("in", conversation_id="c-42", system=stored)
-    doors.came_are("ask", "in")
-    handle = resume(agent, outcome, stored)
-    assert handle.status().doing == WAITING
-    doors.open("in")
-
-    assert handle.result(WAIT).text == "Ada"
-    assert texts(agent) == ["in", "in", "ask", QUESTION, "Ada", "Ada"]
 
 
 def test_a_run_with_a_history_of_its_own_leaves_the_memory_alone_after_a_store_too(stored: us.ActorSystem) -> None:

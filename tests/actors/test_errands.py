@@ -275,53 +275,28 @@ def test_a_call_that_was_given_up_before_its_turn_is_not_run() -> None:
         assert (ran, system.hung) == ([], 0)
 
 
-def test_a_call_that_timed_out_and_succeeds_after_all_is_not_made_again() -> None:
+@pytest.mark.parametrize(("fails", "attempt"), [(False, 1), (True, 2)])
+def test_a_call_that_timed_out_is_made_again_only_if_it_fails_of_it(fails: bool, attempt: int) -> None:
     scopes: list[us.Scope] = []
 
     @us.tool(isolation="caller", timeout=0.5, retries=1, idempotent=True)
     def slow(ctx: us.ToolContext) -> str:
         scopes.append(ctx.scope)
-        eventually(lambda: ctx.scope.cancelled, "the attempt is given up")
+        if len(scopes) == 1:
+            eventually(lambda: ctx.scope.cancelled, "the attempt is given up")
+            if fails:
+                ctx.scope.check()
         return f"attempt {len(scopes)}"
 
     outcome = scripted(calls("slow"), says("ok"), tools=[slow]).run("go")
 
-    assert (contents_of(outcome), len(scopes)) == (["attempt 1"], 1)
+    assert (contents_of(outcome), len(scopes)) == ([f"attempt {attempt}"], attempt)
 
 
-def test_a_call_that_timed_out_and_fails_of_it_is_made_again_if_its_tool_is_idempotent() -> None:
-    attempts: list[int] = []
-
-    @us.tool(isolation="caller", timeout=0.5, retries=1, idempotent=True)
-    def slow(ctx: us.ToolContext) -> str:
-        attempts.append(1)
-        if len(attempts) == 1:
-            eventually(lambda: ctx.scope.cancelled, "the attempt is given up")
-            ctx.scope.check()
-        return f"attempt {len(attempts)}"
-
-    outcome = scripted(calls("slow"), says("ok"), tools=[slow]).run("go")
-
-    assert contents_of(outcome) == ["attempt 2"]
-
-
-def test_a_deadline_ends_the_run_and_tells_the_call() -> None:
-    told = threading.Event()
-
-    @us.tool(isolation="caller")
-    def hang(ctx: us.ToolContext) -> str:
-        ctx.scope.on_cancel(told.set)
-        assert told.wait(WAIT)
-        return "late"
-
-    with us.ActorSystem("own") as system:
-        with pytest.raises(RunTimedOut):
-            scripted(calls("hang"), says("ok"), tools=[hang]).run("go", system=system, timeout=0.1)
-
-        eventually(lambda: (system.in_flight, system.hung) == (0, 0), "nothing of the run is left")
-
-
-def test_a_run_that_is_cancelled_raises_when_its_call_returns() -> None:
+@pytest.mark.parametrize(("timeout", "error"), [(None, RunCancelled), (0.1, RunTimedOut)])
+def test_a_run_that_is_ended_tells_its_call_and_raises_when_that_returns(
+    timeout: float | None, error: type[us.RunError]
+) -> None:
     entered, told = threading.Event(), threading.Event()
 
     @us.tool(isolation="caller")
@@ -333,12 +308,14 @@ def test_a_run_that_is_cancelled_raises_when_its_call_returns() -> None:
 
     with us.ActorSystem("own") as system:
         stopper = threading.Thread(target=lambda: entered.wait(WAIT) and system.stop(0.0), daemon=True)
-        stopper.start()
+        if timeout is None:
+            stopper.start()
 
-        with pytest.raises(RunCancelled):
-            scripted(calls("hang") + calls("hang"), says("ok"), tools=[hang]).run("go", system=system)
+        with pytest.raises(error):
+            scripted(calls("hang") + calls("hang"), says("ok"), tools=[hang]).run("go", system=system, timeout=timeout)
 
-        stopper.join(WAIT)
+        if timeout is None:
+            stopper.join(WAIT)
         eventually(lambda: (system.in_flight, system.hung) == (0, 0), "nothing of the run is left")
 
 

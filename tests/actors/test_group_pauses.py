@@ -54,24 +54,6 @@ def test_the_others_finish_when_a_child_of_a_parallel_group_pauses_and_do_not_ru
     assert ended.combined_text == '["a: Ada", "done"]'
 
 
-@pytest.mark.parametrize("first", [0, 1])
-def test_two_that_wait_are_answered_one_after_the_other_in_either_order(
-    another: Callable[[], us.ActorSystem], first: int
-) -> None:
-    twice = asker("a")
-    group = us.ParallelAgent("p", [twice, twice])
-    outcome = needs_input(group.run("x", system=another()))
-    ids = [pause.id for pause in outcome.pauses]
-
-    again = needs_input(group.resume(outcome.token, {ids[first]: f"answer {first}"}, system=another()))
-    left = [pause.id for pause in again.pauses]
-    ended = group.resume(again.token, f"answer {1 - first}", system=another())
-
-    assert left == [ids[1 - first]]
-    assert again.token != outcome.token
-    assert ended.combined_text == '["a: answer 0", "a: answer 1"]'
-
-
 def test_first_pauses_when_nothing_runs_that_may_succeed(another: Callable[[], us.ActorSystem]) -> None:
     bad = us.Agent("bad", model=ScriptedModel([us.BadReply("no")]))
     group = us.ParallelAgent("p", [bad, asker("a")], merge="first")

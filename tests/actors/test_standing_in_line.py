@@ -11,6 +11,7 @@ import pytest
 import understudy as us
 from tests.support.doors import Doors
 from tests.support.scripts import WAIT, finished, needs_input
+from tests.support.stores import DictStore
 from understudy.actors.admission import IN_LINE
 from understudy.testing import FunctionModel, says
 
@@ -39,11 +40,12 @@ def doors() -> Doors:
     return Doors()
 
 
-@pytest.fixture(params=["place", "conversation"])
+@pytest.fixture(params=["place", "conversation", "stored conversation"])
 def line(request: pytest.FixtureRequest, doors: Doors) -> Iterator[Line]:
     places = request.param == "place"
     agent = us.Agent("clerk", model=doors, memory=None if places else us.InMemoryMemory())
-    with us.ActorSystem("shop", max_runs=1 if places else None) as system:
+    store = DictStore() if request.param == "stored conversation" else None
+    with us.ActorSystem("shop", store=store, max_runs=1 if places else None) as system:
         if places:
             yield Line(system, agent, None, IN_LINE)
         else:
