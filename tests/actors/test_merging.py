@@ -15,8 +15,10 @@ from typing import assert_type, cast
 import pytest
 
 import understudy as us
+from tests.support.gates import Gate
 from tests.support.promises import Promise, broken, kept, promises
 from tests.support.scripts import WAIT, eventually, finished, scripted
+from tests.support.together import all_at_once
 from understudy.actors import clockwork
 from understudy.testing import FunctionModel, calls, says
 
@@ -34,25 +36,19 @@ def first(futures: Iterable[us.Future[int]]) -> us.Future[object]:
 both = pytest.mark.parametrize("merge", [collect, first])
 
 
-class Hanging:
+class Hanging(Gate):
     """An agent whose model says nothing until the test is over."""
 
     def __init__(self) -> None:
-        self.entered = threading.Event()
-        self.gate = threading.Event()
-        self.agent = us.Agent("sleeper", model=FunctionModel(self._hang))
-
-    def _hang(self, request: us.ModelRequest) -> us.ModelTurn:
-        self.entered.set()
-        self.gate.wait(WAIT)
-        return says("late")
+        super().__init__()
+        self.agent = us.Agent("sleeper", model=FunctionModel(self.then(says("late"))))
 
 
 @pytest.fixture
 def hanging() -> Iterator[Hanging]:
     hanging = Hanging()
     yield hanging
-    hanging.gate.set()
+    hanging.open()
 
 
 @contextmanager
@@ -100,30 +96,17 @@ def test_the_types_of_the_values_are_known() -> None:
     assert_type(us.first(numbers), us.Future[int])
     assert_type(us.first([handle]), us.Future[us.Outcome[str]])
     assert_type(us.collect([us.first(numbers), us.first(numbers)]), us.Future[list[int]])
-    mixed: us.Future[list[int | str]] = us.collect([*numbers, *texts, standard])
+    mixed: us.Future[list[int | str | us.Outcome[str]]] = us.collect([*numbers, *texts, standard, handle])
 
-    assert mixed.result(WAIT) == [1, "a", 2]
-
-
-def test_futures_of_every_kind_can_be_collected_together() -> None:
-    handle, promise = scripted(says("ok")).submit("hi"), kept(1)
-    with ThreadPoolExecutor(1) as executor:
-        futures: list[us.Future[object] | StandardFuture[object]] = [promise, handle, executor.submit(lambda: 2)]
-        one, outcome, two = us.collect(futures).result(WAIT)
-
-    assert (one, two) == (1, 2)
-    assert outcome is handle.result()
+    assert mixed.result(WAIT) == [1, "a", 2, handle.result(WAIT)]
 
 
-def test_nothing_is_collected_at_once() -> None:
+def test_any_iterable_can_be_collected_and_nothing_is_at_once() -> None:
     empty: list[Promise[int]] = []
 
     assert us.collect(empty).result(0) == []
     assert us.collect(empty, timeout=0).result(0) == []
     assert us.collect(empty, keep_errors=True).result(0) == []
-
-
-def test_any_iterable_will_do() -> None:
     assert us.collect(kept(n) for n in range(3)).result(0) == [0, 1, 2]
     assert us.collect({"a": kept(1), "b": kept(2)}.values()).result(0) == [1, 2]
     assert us.first(kept(n) for n in range(3)).result(0) == 0
@@ -236,15 +219,9 @@ def test_when_all_fail_all_errors_are_raised_in_order() -> None:
         winner.result(WAIT)
     assert caught.value.exceptions[:2] == tuple(errors[:2])
     assert isinstance(caught.value.exceptions[2], CancelledError)
-
-
-def test_an_error_that_is_no_exception_is_told_too() -> None:
-    winner = us.first([broken(SystemExit(3)), broken(ValueError())])
-
-    error = winner.exception(0)
-
-    assert not isinstance(error, Exception)
-    assert [type(cause) for cause in causes_of(error)] == [SystemExit, ValueError]
+    exits = us.first([broken(SystemExit(3)), broken(ValueError())]).exception(0)
+    assert not isinstance(exits, Exception)
+    assert [type(cause) for cause in causes_of(exits)] == [SystemExit, ValueError]
 
 
 def test_first_of_nothing_is_a_callers_mistake() -> None:
@@ -299,22 +276,17 @@ def test_of_several_runs_the_first_to_complete_wins_and_the_others_end_at_once(h
 
 
 def test_a_losing_run_calls_no_tool_any_more() -> None:
-    entered, gate, spent = threading.Event(), threading.Event(), list[int]()
+    gate, spent = Gate(), list[int]()
 
-    def answer(request: us.ModelRequest) -> us.ModelTurn:
-        entered.set()
-        gate.wait(WAIT)
-        return calls("spend", cents=5)
-
-    def spend(cents: int) -> str:
+    def spend(cents: int) -> None:
         spent.append(cents)
-        return "gone"
 
+    model = FunctionModel(gate.then(calls("spend", cents=5)))
     with us.ActorSystem("market") as system:
-        loser = us.Agent("loser", model=FunctionModel(answer), tools=[spend]).submit("go", system=system)
-        assert entered.wait(WAIT)
+        loser = us.Agent("loser", model=model, tools=[spend]).submit("go", system=system)
+        assert gate.entered.wait(WAIT)
         us.first([loser, scripted(says("quick")).submit("go", system=system)]).result(WAIT)
-        gate.set()
+        gate.open()
         eventually(lambda: system.hung == 0, "the loser's model came back")
 
     assert loser.cancelled()
@@ -497,24 +469,15 @@ def test_a_callback_is_called_once_whether_it_comes_early_or_late(merge: Merge) 
     assert called == [whole, whole]
 
 
-def test_a_callback_finds_the_losers_cancelled() -> None:
-    parts, found = promises(3), list[list[bool]]()
+def test_a_losers_callback_may_wait_for_the_winner_whose_callback_finds_the_losers_cancelled() -> None:
+    parts, seen, found = promises(2), list[int](), list[bool]()
     winner = us.first(parts)
-
-    winner.add_done_callback(lambda _: found.append([part.cancelled() for part in parts]))
-    parts[0].set(1)
-
-    assert found == [[False, True, True]]
-
-
-def test_a_losers_callback_may_wait_for_the_winner() -> None:
-    parts, seen = promises(2), list[int]()
-    winner = us.first(parts)
+    winner.add_done_callback(lambda _: found.append(parts[1].cancelled()))
     parts[1].add_done_callback(lambda _: seen.append(winner.result(WAIT)))
 
     parts[0].set(7)
 
-    assert seen == [7]
+    assert (seen, found) == ([7], [True])
 
 
 @both
@@ -556,25 +519,18 @@ def test_a_member_cancelled_from_outside_is_an_error(hanging: Hanging) -> None:
     assert not whole.cancelled() and not other.cancelled()
 
 
-def test_merged_futures_can_be_merged() -> None:
-    hares, tortoises = promises(2), promises(2)
-    whole = us.collect([us.first(hares), us.first(tortoises)])
+def test_merged_futures_can_be_merged_and_cancelling_reaches_through_every_level() -> None:
+    hares, tortoises, others = promises(2), promises(2), promises(2)
+    inner = [us.first(hares), us.first(tortoises)]
+    whole, left = us.collect(inner), us.collect([us.first(others)])
 
     tortoises[1].set(4)
     hares[0].set(1)
+    left.cancel()
 
     assert whole.result(WAIT) == [1, 4]
     assert hares[1].cancelled() and tortoises[0].cancelled()
-
-
-def test_cancelling_reaches_through_every_level() -> None:
-    parts = promises(4)
-    inner = [us.first(parts[:2]), us.first(parts[2:])]
-    whole = us.collect(inner)
-
-    whole.cancel()
-
-    assert [future.cancelled() for future in (*inner, *parts)] == [True] * 6
+    assert [other.cancelled() for other in others] == [True, True]
 
 
 def test_its_repr_says_how_far_it_is() -> None:
@@ -623,30 +579,19 @@ def test_a_merged_future_goes_with_its_values_though_a_member_stays() -> None:
         assert gone() is None
 
 
-def test_a_merged_future_that_failed_keeps_no_values() -> None:
+def test_a_merged_future_that_failed_keeps_no_values_and_the_winner_no_loser() -> None:
     with no_garbage_collection():
-        big = Big()
-        gone = weakref.ref(big)
+        big, loser = Big(), Promise[int]()
+        gone: list[weakref.ref[object]] = [weakref.ref(big), weakref.ref(loser)]
         part: Promise[object] = kept(big)
         futures: list[us.Future[object]] = [part, broken(ValueError())]
-        whole = us.collect(futures, timeout=WAIT)
+        whole, winner = us.collect(futures, timeout=WAIT), us.first([kept(1), loser], timeout=WAIT)
         with pytest.raises(ValueError):
             whole.result(0)
 
-        del part, futures, big
+        del part, futures, big, loser
 
-        assert gone() is None
-
-
-def test_the_winner_keeps_no_loser() -> None:
-    with no_garbage_collection():
-        loser: Promise[int] = Promise()
-        gone = weakref.ref(loser)
-        winner = us.first([kept(1), loser], timeout=WAIT)
-
-        del loser
-
-        assert gone() is None
+        assert [each() for each in gone] == [None, None]
         assert winner.result(0) == 1
 
 
@@ -682,20 +627,9 @@ def test_a_deadline_is_forgotten_when_it_is_not_needed_any_more(monkeypatch: pyt
 # --- races
 
 
-def race(*entrants: Callable[[], object]) -> None:
-    """Run the functions on threads of their own, begun at the same moment."""
-    go = threading.Barrier(len(entrants))
-
-    def enter(entrant: Callable[[], object]) -> None:
-        go.wait(WAIT)
-        entrant()
-
-    threads = [threading.Thread(target=enter, args=(entrant,)) for entrant in entrants]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT)
-        assert not thread.is_alive()
+def together(*works: Callable[[], object]) -> None:
+    """Do each of these in a thread, begun at the same moment."""
+    all_at_once(lambda work: work(), works)
 
 
 def note(told: list[int], future: us.Future[int]) -> None:
@@ -711,7 +645,7 @@ def test_of_many_that_come_at_once_one_wins_and_everybody_sees_the_same() -> Non
         def wait(winner: us.Future[int] = winner, seen: list[int] = seen) -> None:
             seen.append(winner.result(WAIT))
 
-        race(*[partial(part.set, n) for n, part in enumerate(parts)], wait, wait)
+        together(*[partial(part.set, n) for n, part in enumerate(parts)], wait, wait)
 
         (value,) = told
         assert seen == [value, value]
@@ -728,7 +662,7 @@ def test_whoever_has_the_winner_finds_every_loser_cancelled() -> None:
             winner.result(WAIT)
             found.append(all(part.cancelled() for part in parts[1:]))
 
-        race(partial(parts[0].set, 1), wait, wait)
+        together(partial(parts[0].set, 1), wait, wait)
 
         assert found == [True, True]
 
@@ -738,7 +672,7 @@ def test_all_values_are_collected_although_they_come_at_once() -> None:
         parts = promises(8)
         whole = us.collect(parts)
 
-        race(*[partial(part.set, n) for n, part in enumerate(parts)])
+        together(*[partial(part.set, n) for n, part in enumerate(parts)])
 
         assert whole.result(0) == list(range(8))
 
@@ -752,7 +686,7 @@ def test_a_cancellation_that_races_the_last_value_is_one_or_the_other() -> None:
         part: Promise[int] = Promise()
         whole, answers = us.collect([part]), list[bool]()
 
-        race(
+        together(
             partial(part.set, 1),
             partial(cancel, whole, answers),
             partial(cancel, whole, answers),
@@ -774,7 +708,7 @@ def test_members_that_are_done_while_they_are_merged_are_heard_once() -> None:
             for n, part in enumerate(parts):
                 part.set(n)
 
-        race(merge, keep)
+        together(merge, keep)
 
         assert values == [[0, 1, 2, 3]]
 
@@ -784,7 +718,7 @@ def test_two_wholes_of_the_same_members_that_end_at_once_do_not_wait_for_each_ot
         parts = promises(4)
         one, two = us.first(parts), us.first(reversed(parts))
 
-        race(partial(parts[0].set, 0), partial(parts[3].set, 3), one.cancel, two.cancel)
+        together(partial(parts[0].set, 0), partial(parts[3].set, 3), one.cancel, two.cancel)
 
         assert one.done() and two.done()
         assert all(part.done() for part in parts)
