@@ -306,12 +306,15 @@ def test_a_run_at_its_limit_stores_nothing_before_it_goes_on_to_its_end(memory: 
     assert texts(memory)[::3] == ["go", "ok"]
 
 
-@pytest.mark.parametrize("error", [us.ProviderError("no"), us.BadReply("no"), RuntimeError("no")])
-def test_a_run_that_fails_leaves_no_trace(memory: us.InMemoryMemory, error: Exception) -> None:
-    agent = agent_with(memory, calls("look", order="1"), error, says("Yes."))
-    with pytest.raises(us.ProviderError):
-        agent.run("go", conversation_id="c-42")
-    agent.run("again", conversation_id="c-42")
+@pytest.mark.parametrize(
+    "error", [us.ProviderError("no"), us.BadReply("no"), RuntimeError("no"), us.CallbackAbort("no")]
+)
+def test_a_run_that_fails_or_is_aborted_leaves_no_trace(memory: us.InMemoryMemory, error: Exception) -> None:
+    aborts = isinstance(error, us.CallbackAbort)
+    agent = agent_with(memory, calls("look", order="1"), says("No.") if aborts else error, says("Yes."))
+    with pytest.raises((us.ProviderError, us.CallbackAbort)):
+        agent.replace(callbacks=[Deciding(us.Abort("no"))] * aborts).run("go", conversation_id="c-42")
+    agent.replace(model=ScriptedModel([says("Yes.")])).run("again", conversation_id="c-42")
 
     assert texts(memory) == ["again", "Yes."]
 
@@ -400,14 +403,6 @@ def test_an_override_by_a_callback_does_not_keep_the_turn_from_being_stored(memo
     agent.replace(callbacks=[Deciding(us.OverrideResponse("No."))]).run("go", conversation_id="c-42")
 
     assert texts(memory) == ["go", "No."]
-
-
-def test_a_run_that_a_callback_aborts_leaves_no_trace(memory: us.InMemoryMemory) -> None:
-    agent = agent_with(memory, says("Yes.")).replace(callbacks=[Deciding(us.Abort("no"))])
-    with pytest.raises(us.CallbackAbort):
-        agent.run("go", conversation_id="c-42")
-
-    assert texts(memory) == []
 
 
 def test_an_answer_that_meets_no_criterion_is_not_stored(memory: us.InMemoryMemory) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -70,14 +69,6 @@ def test_tasks_begin_the_moment_what_they_depend_on_is_done(system: us.ActorSyst
     assert set(states(outcome).values()) == {"done"}
 
 
-def test_a_task_that_fails_is_run_again(system: us.ActorSystem) -> None:
-    flaky = scripted("flaky", us.BadReply("what?"), us.BadReply("what?"), says("ok"))
-
-    outcome = us.Workflow("w", [us.Task("a", flaky, retries=2, backoff=AT_ONCE)]).run("x", system=system)
-
-    assert (outcome.text, outcome.tasks["a"].attempts) == ("ok", 3)
-
-
 @pytest.mark.parametrize(
     ("error", "named", "attempts"),
     [
@@ -143,20 +134,6 @@ def test_an_error_that_has_used_up_its_retries_is_not_retried_once_more(system: 
     assert len(attempts) == 3  # those of one run, which was poison then
 
 
-def test_what_depends_on_a_failed_task_is_skipped_and_the_rest_goes_on(system: us.ActorSystem) -> None:
-    tasks = [
-        us.Task("bad", scripted("bad", us.BadReply("what?"))),
-        us.Task("after", echo("a"), dependencies=["bad"]),
-        us.Task("other", echo("o")),
-    ]
-
-    outcome = incomplete(us.Workflow("w", tasks).run("x", system=system))
-
-    assert states(outcome) == {"bad": "failed", "after": "skipped", "other": "done"}
-    assert "BadReply: what?" in outcome.completion_reason
-    assert outcome.token
-
-
 def test_a_workflow_with_failed_tasks_unwraps_to_what_the_first_failed_of(system: us.ActorSystem) -> None:
     busy = us.RateLimited("slow down", retry_after=7.0)
     tasks = [
@@ -214,15 +191,6 @@ def test_a_workflow_pauses_when_nothing_else_runs_and_a_failure_besides_does_not
     assert states(outcome) == {"ask": "paused", "bad": "failed"}
     assert states(incomplete(ended)) == {"ask": "done", "bad": "failed"}
     assert ended.tasks["ask"].text == "Ada"
-
-
-def test_a_task_runs_for_each_item_of_a_list(system: us.ActorSystem) -> None:
-    tasks = [
-        us.Task("list", answering('["a", "b"]')),
-        us.Task("each", echo("e"), for_each="${list}", prompt="${item}!", dependencies=["list"]),
-    ]
-
-    assert json.loads(us.Workflow("w", tasks).run("x", system=system).text) == ["e(a!)", "e(b!)"]
 
 
 def is_good(text: str) -> bool:
@@ -408,22 +376,6 @@ def test_a_workflow_without_parameters_is_a_sub_agent(system: us.ActorSystem) ->
     outcome = lead.run("x", system=system)
 
     assert outcome.messages[2].tool_results[0].content == "e(about tides)"
-
-
-def test_a_spawned_workflow_runs_with_parameters(system: us.ActorSystem) -> None:
-    flow = us.Workflow("flow", [us.Task("a", echo("e"), prompt="${topic}")])
-    system.spawn(flow)
-
-    assert flow.run(parameters={"topic": "tides"}, system=system).text == "e(tides)"
-    assert system.ref("e").run("x").text == "e(x)"
-
-
-def test_a_long_chain_of_tasks_runs_to_its_end(system: us.ActorSystem) -> None:
-    agent, length = echo("e"), 60
-    tasks = [us.Task("t0", agent, prompt="x")]
-    tasks += [us.Task(f"t{n}", agent, prompt=f"${{t{n - 1}}}", dependencies=[f"t{n - 1}"]) for n in range(1, length)]
-
-    assert us.Workflow("w", tasks).run(system=system).text == "e(" * length + "x" + ")" * length
 
 
 def test_a_reference_to_a_workflow_takes_parameters(system: us.ActorSystem) -> None:
