@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import understudy as us
+from tests.support.gates import Gate
 from tests.support.scripts import WAIT
 from understudy.actors.story import ChildBegan, ChildEnded, Delegated, Story
 from understudy.actors.telling import events_of
@@ -149,17 +150,12 @@ def test_a_pause_inside_ends_the_events_with_that_of_the_outer_run(system: us.Ac
 
 
 def test_a_call_that_was_given_up_tells_nothing_more_of_the_run_it_was() -> None:
-    gate = threading.Event()
-
-    def answer(request: us.ModelRequest) -> us.ModelTurn:
-        gate.wait(WAIT)
-        return says("late")
-
-    slow = us.SubAgent(us.Agent("slow", model=FunctionModel(answer)), timeout=0.05)
+    gate = Gate()
+    slow = us.SubAgent(us.Agent("slow", model=FunctionModel(gate.then(says("late")))), timeout=0.05)
     lead = us.Agent("lead", model=ScriptedModel([calls("slow", input="x"), says("done")]), sub_agents=[slow])
 
     events = list(lead.submit("go").events(inner=True))
-    gate.set()
+    gate.open()
 
     assert told(events, "lead", "slow") == ["TurnStarted"]
     (ended,) = [event for event in events if isinstance(event, us.ToolFinished)]
@@ -167,18 +163,14 @@ def test_a_call_that_was_given_up_tells_nothing_more_of_the_run_it_was() -> None
 
 
 def test_a_group_that_is_cancelled_tells_what_there_was(system: us.ActorSystem) -> None:
-    asked, gate = threading.Event(), threading.Event()
-
-    def answer(request: us.ModelRequest) -> us.ModelTurn:
-        asked.set()
-        gate.wait(WAIT)
-        return says("late")
-
-    handle = us.SequentialAgent("s", [us.Agent("a", model=FunctionModel(answer))]).submit("go", system=system)
-    assert asked.wait(WAIT)
+    gate = Gate()
+    handle = us.SequentialAgent("s", [us.Agent("a", model=FunctionModel(gate.then(says("late"))))]).submit(
+        "go", system=system
+    )
+    assert gate.entered.wait(WAIT)
     handle.cancel()
     events = list(handle.events(inner=True))
-    gate.set()
+    gate.open()
 
     assert told(events, "s", "a") == ["TurnStarted"]
     assert isinstance(events[-1], us.RunFailed)

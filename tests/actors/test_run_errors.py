@@ -12,6 +12,7 @@ import pytest
 
 import understudy as us
 from tests.support.copies import COPIES
+from tests.support.gates import Gate
 from tests.support.scripts import WAIT, finished
 from understudy.actors.executor import error_result
 from understudy.errors import place_note
@@ -69,18 +70,13 @@ def test_what_an_error_has_of_the_history_can_be_gone_on_with() -> None:
 
 
 def test_calls_that_did_not_end_have_an_error_as_their_result() -> None:
-    entered, gate = threading.Event(), threading.Event()
-
-    def hang() -> str:
-        entered.set()
-        gate.wait(WAIT)
-        return "too late"
-
+    gate = Gate()
+    hang = us.tool(name="hang")(lambda: gate())
     agent = clerk(calls("look") + calls("hang"), tools=[look, hang])
     handle = agent.submit("go")
-    assert entered.wait(WAIT)
+    assert gate.entered.wait(WAIT)
     handle.cancel()
-    gate.set()
+    gate.open()
 
     error = handle.exception(WAIT)
     assert isinstance(error, us.RunCancelled)
@@ -138,17 +134,12 @@ def test_a_group_s_error_has_the_tokens_of_all_and_what_the_child_that_failed_ha
 
 
 def test_a_group_that_is_cancelled_has_the_tokens_of_its_children() -> None:
-    entered, gate = threading.Event(), threading.Event()
-
-    def hang() -> str:
-        entered.set()
-        gate.wait(WAIT)
-        return "too late"
-
+    gate = Gate()
+    hang = us.tool(name="hang")(lambda: gate())
     handle = us.SequentialAgent("desk", [clerk(spent(calls("hang")), tools=[hang])]).submit("go", session={"n": 1})
-    assert entered.wait(WAIT)
+    assert gate.entered.wait(WAIT)
     handle.cancel()
-    gate.set()
+    gate.open()
 
     error = handle.exception(WAIT)
     assert isinstance(error, us.RunCancelled)

@@ -10,6 +10,7 @@ from math import inf
 import pytest
 
 import understudy as us
+from tests.support.gates import Gate
 from tests.support.scripts import WAIT, eventually, scripted
 from understudy.actors import watchdog
 from understudy.actors.runrecord import RunRecord
@@ -64,20 +65,15 @@ def test_a_run_that_was_cancelled_before_it_was_launched_is_not_watched() -> Non
 
 
 def test_a_callback_that_exits_leaves_other_runs_their_deadlines() -> None:
-    gate = threading.Event()
-
-    def hang(request: us.ModelRequest) -> us.ModelTurn:
-        gate.wait(WAIT)
-        return says("late")
-
+    gate = Gate()
     with us.ActorSystem("shop") as system:
-        agent = us.Agent("clerk", model=FunctionModel(hang))
+        agent = us.Agent("clerk", model=FunctionModel(gate.then(says("late"))))
         first = agent.submit("go", timeout=0.05, system=system)
         first.add_done_callback(lambda _: sys.exit(3))
 
         assert isinstance(first.exception(WAIT), us.RunTimedOut)
         assert isinstance(agent.submit("go", timeout=0.05, system=system).exception(WAIT), us.RunTimedOut)
-        gate.set()
+        gate.open()
 
 
 def test_a_run_does_not_begin_unwatched_and_the_next_is_watched_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,16 +193,11 @@ def test_a_model_call_may_take_two_minutes_if_nobody_says_more() -> None:
 
 
 def test_a_model_that_does_not_come_back_in_its_time_is_given_up() -> None:
-    gate = threading.Event()
-
-    def hang(_: us.ModelRequest) -> us.ModelTurn:
-        gate.wait(WAIT)
-        return says("late")
-
+    gate = Gate()
     with us.ActorSystem("shop") as system:
         with pytest.raises(us.ProviderTimeout, match="0.05 s"):
-            us.Agent("clerk", model=FunctionModel(hang), model_timeout=0.05).run("go", system=system)
-        gate.set()
+            us.Agent("clerk", model=FunctionModel(gate.then(says("late"))), model_timeout=0.05).run("go", system=system)
+        gate.open()
 
 
 @pytest.mark.parametrize(("timeout", "kind"), [(0, ValueError), (float("nan"), ValueError), ("9", TypeError)])
