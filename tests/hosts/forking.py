@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import traceback
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ def in_child(body: Callable[[], object]) -> None:
     """Run `body` in a forked child, and wait for it; what it raises is printed there, and fails here."""
     pid = os.fork()
     if pid == 0:
+        signal.alarm(60)  # a child that hangs is ended
         try:
             body()
             os._exit(0)

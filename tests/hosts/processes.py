@@ -36,6 +36,11 @@ def started(*arguments: str, keep: Sequence[int] = (), stdin: int | None = None)
                 os.killpg(process.pid, signal.SIGKILL)  # also children that outlived it
 
 
+def check(body: str) -> None:
+    """Run a program, which must come to its end without an error."""
+    assert output(f"{textwrap.dedent(body)}\nprint('at its end')").endswith("at its end\n")
+
+
 def output(body: str) -> str:
     """Run a program to its end, and return what it prints; it must succeed."""
     return output_of("-c", textwrap.dedent(body))

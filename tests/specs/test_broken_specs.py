@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -80,8 +79,6 @@ BROKEN = [
     Broken("own tag", "agents: !env KEY\n", 1, 9, "the tag !env is not allowed"),
     Broken("endless alias", "agents: &a [*a]\n", 1, 13, "would never end"),
     Broken("false tag", AGENT + "    max_turns: !!int x\n", 4, 16, "'x' is not what its tag says"),
-    Broken("deep", "agents: " + "[" * 1000, 1, 57, "nested more than 50 levels deep"),
-    Broken("huge", "agents: [" + "a" * 5_000_000, 1, 1, "expected at most 5,000,000"),
 ]
 
 
@@ -139,11 +136,6 @@ def test_a_tag_whose_value_is_no_such_thing_is_told(value: str) -> None:
         load_spec_text(f"a: {value}\n")
 
 
-def test_more_values_than_any_spec_needs_are_refused() -> None:
-    with pytest.raises(SpecError, match="beyond 100,000 values"):
-        load_spec_text("agents:\n" + "- a\n" * 200_000)
-
-
 @given(
     cut=st.integers(0, 200),
     drop=st.integers(0, 40),
@@ -197,14 +189,6 @@ def test_bytes_that_are_no_utf8_have_a_place(tmp_path: Path) -> None:
     file.write_bytes("agents:\n  - id: café\n".encode("latin-1"))
 
     with pytest.raises(SpecError, match=r"latin\.yaml:2:12: byte 0xe9 is not UTF-8"):
-        load_spec(file)
-
-
-def test_a_utf16_file_is_told_so(tmp_path: Path) -> None:
-    file = tmp_path / "wide.yaml"
-    file.write_bytes(codecs.BOM_UTF16_LE + AGENT.encode("utf-16-le"))
-
-    with pytest.raises(SpecError, match="wide.yaml:1:1: byte 0xff is not UTF-8; save the file as UTF-8"):
         load_spec(file)
 
 

@@ -62,12 +62,6 @@ def test_a_typical_mistake_fails_the_schema_and_the_loader(name: str) -> None:
     assert misfits(spec_schema())(yaml.safe_load(MISTAKES[name])) != []
 
 
-def test_the_ledger_example_passes_the_schema() -> None:
-    text = (ROOT / "examples" / "ledger" / "agent.yaml").read_text()
-
-    assert misfits(spec_schema())(yaml.safe_load(text)) == []
-
-
 def test_the_schema_is_one_and_may_be_written_as_json() -> None:
     schema = spec_schema()
 
