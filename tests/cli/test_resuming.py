@@ -61,9 +61,7 @@ def resume(token: str, *options: str) -> int:
 def paused(capsys: pytest.CaptureFixture[str]) -> str:
     """Let a run wait for an approval, and return its token."""
     assert run("cashier", *STORE, "--json") == 3
-    token = report_of(capsys)["token"]
-    assert isinstance(token, str)
-    return token
+    return str(report_of(capsys)["token"])
 
 
 PROGRESS = [
@@ -239,8 +237,7 @@ def test_an_interrupt_cancels_a_run_that_goes_on_and_progress_is_live(
 
 def test_a_limit_goes_on_when_it_is_raised(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("clerk", *STORE, "--json") == 1
-    token = report_of(capsys)["token"]
-    assert isinstance(token, str)
+    token = str(report_of(capsys)["token"])
 
     assert resume(token, *STORE, "--max-iterations", "3") == 0
 
@@ -300,8 +297,7 @@ def test_another_process_finds_the_store_in_the_environment(
 ) -> None:
     monkeypatch.setenv("UNDERSTUDY_STORE", "sqlite:///shop.db")
     assert run("cashier", "--json") == 3
-    token = report_of(capsys)["token"]
-    assert isinstance(token, str)
+    token = str(report_of(capsys)["token"])
 
     done = subprocess.run(
         [sys.executable, "-m", "understudy", "resume", token, "shop.yaml", "--tools", "tools.py", "--approve"],

@@ -105,10 +105,7 @@ WRONG_FEEDS: list[tuple[Callable[[], AgentRun], Callable[[Any], object], str]] =
 ]
 
 
-@pytest.mark.parametrize(
-    ("at", "feed", "why"),
-    WRONG_FEEDS,
-)
+@pytest.mark.parametrize(("at", "feed", "why"), WRONG_FEEDS)
 def test_a_feed_of_the_wrong_type_is_refused_and_changes_nothing(
     at: Callable[[], AgentRun], feed: Callable[[Any], object], why: str
 ) -> None:
@@ -132,10 +129,7 @@ WRONG_ENDS_OF_CHILDREN: list[Callable[[Any], object]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "feed",
-    WRONG_ENDS_OF_CHILDREN,
-)
+@pytest.mark.parametrize("feed", WRONG_ENDS_OF_CHILDREN)
 def test_what_no_child_can_have_come_to_is_refused_and_changes_nothing(feed: Callable[[Any], object]) -> None:
     run = ParallelRun(GROUP, "Hi")
     run.next_step()
@@ -287,10 +281,7 @@ IMPOSSIBLE: list[tuple[Callable[[], AgentRun], Callable[[Any], object], str]] = 
 ]
 
 
-@pytest.mark.parametrize(
-    ("at", "change", "why"),
-    IMPOSSIBLE,
-)
+@pytest.mark.parametrize(("at", "change", "why"), IMPOSSIBLE)
 def test_a_saved_run_that_cannot_have_been_is_refused(
     at: Callable[[], AgentRun], change: Callable[[Any], object], why: str
 ) -> None:
@@ -313,10 +304,7 @@ IMPOSSIBLE_IN_GROUPS: list[tuple[Callable[[Any], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    IMPOSSIBLE_IN_GROUPS,
-)
+@pytest.mark.parametrize(("change", "why"), IMPOSSIBLE_IN_GROUPS)
 def test_a_saved_run_of_a_group_that_cannot_have_been_is_refused(change: Callable[[Any], object], why: str) -> None:
     run = ParallelRun(GROUP, "Hi")
     run.next_step()

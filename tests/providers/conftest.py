@@ -9,11 +9,30 @@ import pytest
 
 from tests.support import wire
 
+VARIABLES = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_LOCATION",
+    "UNDERSTUDY_OFFLINE",
+)
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Return where a tape may be written."""
     return tmp_path / "tape.jsonl"
+
+
+@pytest.fixture
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take every variable that a client reads out of the environment."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="module")

@@ -50,23 +50,8 @@ REPLIES: dict[str, JsonValue] = {
     "vertex": GOOGLE_REPLY,
 }
 CANARY = "sk-canary-7f3a9"
-VARIABLES = (
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_BASE_URL",
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
-    "GOOGLE_CLOUD_PROJECT",
-    "GOOGLE_CLOUD_LOCATION",
-    "UNDERSTUDY_OFFLINE",
-)
 
-
-@pytest.fixture(autouse=True)
-def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("bare_environment")
 
 
 def ok(reply: JsonValue = OPENAI_REPLY) -> httpx.Response:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from tests.hosts.forking import in_child
 from tests.support.http import HEAD, HELLO, MAKERS, REPLY, Answers, FakeTime, read_request, speaking, within
 from tests.support.scripts import WAIT, eventually
 from understudy.errors import ProviderError, RunCancelled, RunTimedOut, UnderstudyError
@@ -348,17 +349,8 @@ def test_a_forked_child_does_not_wait_for_the_calls_of_its_parent() -> None:
     client = OpenAI("m", api_key="k", transport=Answers(httpx.Response(200, content=REPLY)), max_in_flight=1)
 
     with client.in_flight.slot():
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                within(Scope(time.monotonic() + WAIT, time.monotonic), lambda: client.complete(HELLO))
-                status = 0
-            finally:
-                os._exit(status)
-        _, status = os.waitpid(child, 0)
+        in_child(lambda: within(Scope(time.monotonic() + WAIT, time.monotonic), lambda: client.complete(HELLO)))
 
-    assert status == 0
     assert client.in_flight.taken == 0
 
 

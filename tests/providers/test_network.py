@@ -6,7 +6,6 @@ import gc
 import itertools
 import logging
 import os
-import select
 import socket
 import threading
 import time
@@ -20,7 +19,9 @@ import httpcore
 import httpx
 import pytest
 
+from tests.hosts.forking import in_child
 from tests.support.http import HEAD, HELLO, REPLY, drip, read_request, speaking, within
+from tests.support.together import all_at_once
 from understudy.errors import BadReply, ProviderError, ProviderTimeout, RateLimited, RunCancelled, RunTimedOut
 from understudy.messages import ModelTurn
 from understudy.models import Renewable
@@ -310,50 +311,24 @@ def test_a_forked_child_uses_the_client_over_connections_of_its_own(
     counted: tuple[str, set[tuple[str, int]]],
 ) -> None:
     address, connections = counted
-    client = model(address)
-    client.complete(HELLO)
-    reading, writing = os.pipe()
+    with model(address) as client:
+        client.complete(HELLO)
+        in_child(lambda: client.complete(HELLO))
 
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(writing, client.complete(HELLO).text.encode())
-        finally:
-            os._exit(0)
-    ready, _, _ = select.select([reading], [], [], 30)
-    said = os.read(reading, 100) if ready else b"nothing within 30 s"
-    os.waitpid(child, 0)
-    os.close(reading)
-    os.close(writing)
-
-    assert said == b"Hi."
-    assert client.complete(HELLO).text == "Hi."
-    assert len(connections) == 2  # the parent's own one was neither used nor closed by the child
-    client.close()
+        assert client.complete(HELLO).text == "Hi."
+        assert len(connections) == 2  # the parent's own one was neither used nor closed by the child
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_a_fork_while_a_lock_is_held_leaves_the_child_a_free_one() -> None:
     connections = Connections()
-    held, release = threading.Event(), threading.Event()
 
-    def hold() -> None:
-        with connections._lock:  # pyright: ignore[reportPrivateUsage]  # the lock is what this test is about
-            held.set()
-            release.wait(30)
+    def take(_: int) -> None:
+        assert connections._lock.acquire(timeout=5)  # pyright: ignore[reportPrivateUsage]  # what this test is about
 
-    holder = threading.Thread(target=hold, name="holder")
-    holder.start()
-    assert held.wait(10)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if connections._lock.acquire(timeout=5) else 1)  # pyright: ignore[reportPrivateUsage]
-    _, status = os.waitpid(child, 0)
-    release.set()
-    holder.join(10)
-
-    assert status == 0
+    with connections._lock:  # pyright: ignore[reportPrivateUsage]
+        in_child(lambda: all_at_once(take, [0]))
 
 
 def test_connections_of_the_parent_are_forgotten_in_a_child_but_not_closed() -> None:

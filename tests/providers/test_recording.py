@@ -165,27 +165,8 @@ def test_many_threads_and_models_share_a_tape(path: Path) -> None:
 def test_a_forked_child_writes_to_the_same_tape_though_a_lock_was_held(path: Path) -> None:
     with Recorder(path) as recorder:
         model = recorder.record(FunctionModel(lambda request: says(request.text.upper())))
-        held, over = threading.Event(), threading.Event()
-
-        def hold() -> None:
-            with recorder._lock:  # pyright: ignore[reportPrivateUsage]  # as a thread that writes at that moment
-                held.set()
-                over.wait(WAIT)
-
-        def write() -> None:
-            writer = threading.Thread(target=lambda: model.complete(asking("child")), daemon=True)
-            writer.start()
-            writer.join(WAIT)
-            assert not writer.is_alive(), "the child waits for a lock that a thread of its parent holds"
-
-        holder = threading.Thread(target=hold)
-        holder.start()
-        assert held.wait(WAIT)
-        try:
-            in_child(write)
-        finally:
-            over.set()
-            holder.join(WAIT)
+        with recorder._lock:  # pyright: ignore[reportPrivateUsage]  # as a thread that writes at that moment
+            in_child(lambda: all_at_once(lambda who: model.complete(asking(who)), ["child"]))
         model.complete(asking("parent"))
 
     replay = Replay(path)

@@ -18,11 +18,7 @@ from tests.support.http import GOOGLE_REPLY, HELLO, Answers
 from understudy.errors import AuthenticationError, ProviderError
 from understudy.providers import Vertex
 
-
-@pytest.fixture(autouse=True)
-def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "UNDERSTUDY_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("bare_environment")
 
 
 class FakeCredentials:
