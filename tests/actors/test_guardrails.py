@@ -88,16 +88,6 @@ def test_a_question_to_a_person_and_a_refusal_are_looked_at_and_text_beside_call
     assert finished(agent.run("go")).text == "ok"
 
 
-@pytest.mark.parametrize(
-    ("name", "check", "message"),
-    [("", no_secrets, "first argument is its name"), (no_secrets, no_secrets, "its name"), ("a", "b", "a function")],
-)
-def test_a_guardrail_needs_a_name_and_a_function(name: Any, check: Any, message: str) -> None:
-    for kind in (us.InputGuardrail, us.OutputGuardrail):
-        with pytest.raises(TypeError, match=message):
-            kind(name, check)
-
-
 def test_a_guardrail_that_answers_neither_none_nor_why_lets_nothing_through() -> None:
     def odd(ctx: us.RunContext, text: str) -> Any:
         return True

@@ -110,18 +110,11 @@ def test_a_function_sees_the_call_and_decides() -> None:
     assert ran == ["A"]
 
 
-@pytest.mark.parametrize(
-    ("resolution", "content"),
-    [
-        (us.SkipCall("Never mind."), "Never mind."),
-        (us.RepairCall(arguments={"sku": "B"}), "found B"),
-        (us.RepairCall(arguments={"sku": 8}), "tool 'look': argument 'sku': input should be a valid string, got 8"),
-    ],
-)
-def test_what_a_function_answers_is_done(resolution: us.Resolution, content: str) -> None:
-    outcome = finished(made(NOT_FITTING, says("ok"), on_invalid_call=always(resolution)).run("go"))
+def test_a_repair_with_arguments_that_do_not_fit_is_told_to_the_model() -> None:
+    repair = always(us.RepairCall(arguments={"sku": 8}))
+    (result,) = results_of(made(NOT_FITTING, says("ok"), on_invalid_call=repair).run("go"))
 
-    assert [r.content for r in results_of(outcome)] == [content]
+    assert result.content == "tool 'look': argument 'sku': input should be a valid string, got 8"
 
 
 def test_a_repair_that_repairs_nothing_does_not_run() -> None:
@@ -278,22 +271,3 @@ def test_the_arguments_of_a_tool_in_a_process_are_checked_there_and_nowhere_else
     outcome = finished(agent.run("go"))
 
     assert [r.error_kind for r in results_of(outcome)] == ["bad_arguments"]
-
-
-# --- definitions
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"on_invalid_call": "ignore"}, ValueError, "on_invalid_call must be one of 'result', 'fail', 'retry'"),
-        ({"on_invalid_call": None}, TypeError, "on_invalid_call must be one of 'result', 'fail', 'retry'"),
-        ({"max_invalid_retries": -1}, ValueError, "max_invalid_retries must be at least 0"),
-        ({"max_invalid_retries": 1.5}, TypeError, "max_invalid_retries must be a whole number"),
-    ],
-)
-def test_what_is_no_rule_for_invalid_calls_is_refused_when_the_agent_is_made(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        us.Agent("clerk", model=ScriptedModel([]), **options)

@@ -27,6 +27,25 @@ def on_shelf(sku: str) -> int:
     return {"A-113": 7}.get(sku, 0)
 
 
+class Hanging:
+    """A model that hangs until its test is over."""
+
+    def __init__(self) -> None:
+        self.entered, self.gate = threading.Event(), threading.Event()
+
+    def __call__(self, request: us.ModelRequest) -> us.ModelTurn:
+        self.entered.set()
+        self.gate.wait(WAIT)
+        return says("late")
+
+
+@pytest.fixture
+def hang() -> Iterator[Hanging]:
+    hang = Hanging()
+    yield hang
+    hang.gate.set()
+
+
 def test_a_run_calls_its_tool_and_ends_with_the_text() -> None:
     model = ScriptedModel([calls("on_shelf", sku="A-113"), says("Seven.")])
     clerk = us.Agent("clerk", model=model, tools=[on_shelf], system_prompt="Be brief.")
@@ -159,23 +178,15 @@ def test_run_ids_differ() -> None:
     assert len({agent.run("go").run_id for _ in range(20)}) == 20
 
 
-def test_history_goes_before_the_input_and_is_not_in_the_outcome() -> None:
+def test_history_goes_before_the_input_which_may_be_parts() -> None:
     model = ScriptedModel([says("Ada.")])
     history = [us.Message("user", (us.TextPart("I am Ada"),)), us.Message("assistant", (us.TextPart("Hello"),))]
+    parts: Sequence[us.Part] = [us.TextPart("Who is this?"), us.ImagePart(url="https://example.org/cat.png")]
 
-    outcome = us.Agent("clerk", model=model).run("Who am I?", history=history)
+    outcome = us.Agent("clerk", model=model).run(parts, history=history)
 
-    assert [message.text for message in model.requests[0].messages] == ["I am Ada", "Hello", "Who am I?"]
-    assert [message.text for message in outcome.messages] == ["Who am I?", "Ada."]
-
-
-def test_the_input_may_be_parts() -> None:
-    model = ScriptedModel([says("A cat.")])
-    parts: Sequence[us.Part] = [us.TextPart("What is this?"), us.ImagePart(url="https://example.org/cat.png")]
-
-    us.Agent("clerk", model=model).run(parts)
-
-    assert model.requests[0].messages[0].parts == tuple(parts)
+    assert model.requests[0].messages == [*history, us.Message("user", tuple(parts))]
+    assert [message.text for message in outcome.messages] == ["Who is this?", "Ada."]
 
 
 def test_a_system_prompt_may_be_a_function_of_the_context() -> None:
@@ -398,24 +409,16 @@ def test_a_future_can_be_awaited_in_a_loop() -> None:
 # --- ending early
 
 
-def test_a_cancelled_run_completes_at_once_whatever_its_model_does() -> None:
-    entered, gate = threading.Event(), threading.Event()
-
-    def hang(request: us.ModelRequest) -> us.ModelTurn:
-        entered.set()
-        gate.wait(WAIT)
-        return says("late")
-
+def test_a_cancelled_run_completes_at_once_whatever_its_model_does(hang: Hanging) -> None:
     agent = us.Agent("clerk", model=FunctionModel(hang))
     handle = agent.submit("hi")
-    assert entered.wait(WAIT)
+    assert hang.entered.wait(WAIT)
 
     assert handle.cancel() is True  # while the model still hangs
     assert handle.cancelled() and handle.done()
     assert handle.cancel() is False
     with pytest.raises(us.RunCancelled) as caught:
         handle.result()
-    gate.set()
 
     assert caught.value.run_id == handle.run_id
 
@@ -572,26 +575,14 @@ def test_a_run_past_its_deadline_ends_although_its_tool_hangs() -> None:
     gate.set()
 
 
-def test_a_run_past_its_deadline_ends_although_its_model_hangs() -> None:
-    gate = threading.Event()
-
-    def hang(request: us.ModelRequest) -> us.ModelTurn:
-        gate.wait(WAIT)
-        return says("late")
-
+def test_a_run_past_its_deadline_ends_although_its_model_hangs(hang: Hanging) -> None:
     with pytest.raises(us.RunTimedOut, match="waiting for the model"):
         us.Agent("clerk", model=FunctionModel(hang)).run("go", timeout=0.05)
-    gate.set()
 
 
-def test_cancelling_a_run_cancels_the_run_inside_its_tool() -> None:
-    entered, gate, ended = threading.Event(), threading.Event(), threading.Event()
+def test_cancelling_a_run_cancels_the_run_inside_its_tool(hang: Hanging) -> None:
+    ended = threading.Event()
     errors: list[BaseException] = []
-
-    def hang(request: us.ModelRequest) -> us.ModelTurn:
-        entered.set()
-        gate.wait(WAIT)
-        return says("late")
 
     inner = us.Agent("inner", model=FunctionModel(hang))
 
@@ -605,11 +596,10 @@ def test_cancelling_a_run_cancels_the_run_inside_its_tool() -> None:
             ended.set()
 
     handle = scripted(calls("delegate"), tools=[delegate]).submit("go")
-    assert entered.wait(WAIT)
+    assert hang.entered.wait(WAIT)
     handle.cancel()
 
     assert ended.wait(WAIT)
-    gate.set()
     assert len(errors) == 1
 
 
@@ -634,21 +624,13 @@ def test_work_that_was_given_up_is_counted_until_it_comes_back() -> None:
 # --- systems
 
 
-def test_a_stopped_system_refuses_runs_and_cancels_those_in_flight() -> None:
-    entered, gate = threading.Event(), threading.Event()
-
-    def hang(request: us.ModelRequest) -> us.ModelTurn:
-        entered.set()
-        gate.wait(WAIT)
-        return says("late")
-
+def test_a_stopped_system_refuses_runs_and_cancels_those_in_flight(hang: Hanging) -> None:
     agent, system = us.Agent("clerk", model=FunctionModel(hang)), us.ActorSystem("shop")
     handle = agent.submit("hi", system=system)
-    assert entered.wait(WAIT)
+    assert hang.entered.wait(WAIT)
 
     system.stop(timeout=0.0)
     system.stop(timeout=0.0)
-    gate.set()
 
     with pytest.raises(us.RunCancelled, match="'shop' stopped"):
         handle.result(WAIT)
@@ -671,14 +653,8 @@ def test_nothing_is_in_flight_after_a_run() -> None:
         assert system.in_flight == 0
 
 
-def test_a_system_that_stops_cancels_the_runs_that_wait_before_those_that_they_wait_for() -> None:
-    held, gate = threading.Event(), threading.Event()
+def test_a_system_that_stops_cancels_the_runs_that_wait_before_those_that_they_wait_for(hang: Hanging) -> None:
     outer: list[us.RunHandle] = []
-
-    def hang(request: us.ModelRequest) -> us.ModelTurn:
-        held.set()
-        gate.wait(WAIT)
-        return says("late")
 
     def delegate() -> str:
         handle = inner.submit("go")
@@ -689,33 +665,24 @@ def test_a_system_that_stops_cancels_the_runs_that_wait_before_those_that_they_w
     inner = us.Agent("inner", model=FunctionModel(hang))
     system = us.ActorSystem("shop")
     outer.append(scripted(calls("delegate"), says("went on"), tools=[delegate]).submit("go", system=system))
-    assert held.wait(WAIT)
+    assert hang.entered.wait(WAIT)
     cancelled = system.stop(0.0)
     error = outer[0].exception(WAIT)
-    gate.set()
 
     assert isinstance(error, us.RunCancelled)
     assert str(error).endswith("system 'shop' stopped")
     assert len(cancelled) == 2
 
 
-def test_a_run_that_is_launched_while_others_are_cancelled_does_not_outlive_its_system() -> None:
-    entered, gate = threading.Event(), threading.Event()
-
-    def hang(request: us.ModelRequest) -> us.ModelTurn:
-        entered.set()
-        gate.wait(WAIT)
-        return says("late")
-
+def test_a_run_that_is_launched_while_others_are_cancelled_does_not_outlive_its_system(hang: Hanging) -> None:
     agent, system = us.Agent("clerk", model=FunctionModel(hang)), us.ActorSystem("shop")
     handle = agent.submit("go", system=system)
-    assert entered.wait(WAIT)
+    assert hang.entered.wait(WAIT)
     late = system.prepare(agent, "go", RunOptions())
     handle.add_done_callback(lambda _: system.launch(late))  # called by what cancels all that are in flight
 
     system.stop(0.0)
     phase, in_flight = late.phase, system.in_flight
-    gate.set()
 
     assert (phase, in_flight) == ("cancelled", 0)
     with pytest.raises(us.RunCancelled, match="'shop' stopped"):
@@ -730,8 +697,8 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_a_stop_that_is_interrupted_gives_up_on_all_at_once() -> None:
-    entered, gate, stopped = threading.Event(), threading.Event(), threading.Event()
+def test_a_stop_that_is_interrupted_gives_up_on_all_at_once(hang: Hanging) -> None:
+    stopped = threading.Event()
     main = threading.main_thread().ident
     assert main is not None
 
@@ -741,11 +708,6 @@ def test_a_stop_that_is_interrupted_gives_up_on_all_at_once() -> None:
 
         def on_stop(self) -> None:
             stopped.set()
-
-    def hang(request: us.ModelRequest) -> us.ModelTurn:
-        entered.set()
-        gate.wait(WAIT)
-        return says("late")
 
     def is_closed() -> bool:
         try:
@@ -761,14 +723,13 @@ def test_a_stop_that_is_interrupted_gives_up_on_all_at_once() -> None:
     system = us.ActorSystem("shop")
     system.spawn(Desk)
     handle = us.Agent("clerk", model=FunctionModel(hang)).submit("go", system=system)
-    assert entered.wait(WAIT)
+    assert hang.entered.wait(WAIT)
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
         system.stop(WAIT)
     thread.join(WAIT)
     error, told = handle.exception(0.0) if handle.done() else None, stopped.wait(WAIT)
-    gate.set()
 
     assert isinstance(error, us.RunCancelled)
     assert told

@@ -7,6 +7,7 @@ import dataclasses
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from contextvars import copy_context
 from types import SimpleNamespace
 from typing import Annotated, cast
@@ -42,6 +43,20 @@ def exits() -> str:
 
 def interrupts() -> str:
     raise KeyboardInterrupt
+
+
+@pytest.fixture
+def hang() -> Iterator[us.Tool[[], str]]:
+    """Make a tool that hangs until its test is over."""
+    gate = threading.Event()
+
+    @us.tool(timeout=0.05)
+    def hang() -> str:
+        gate.wait(WAIT)
+        return "late"
+
+    yield hang
+    gate.set()
 
 
 class Speechless(Exception):
@@ -98,31 +113,15 @@ def test_a_call_that_fails_leaves_the_others_of_its_turn_alone(turn: us.ModelTur
     assert (failed.error_kind, words in failed.content) == (kind, True)
 
 
-def test_a_tool_that_hangs_alone_gets_a_timeout_result_and_the_run_goes_on() -> None:
-    gate = threading.Event()
-
-    @us.tool(timeout=0.05)
-    def hang() -> str:
-        gate.wait(WAIT)
-        return "late"
-
+def test_a_tool_that_hangs_alone_gets_a_timeout_result_and_the_run_goes_on(hang: us.Tool[[], str]) -> None:
     result = result_of(calls("hang"), hang)
-    gate.set()
 
     assert (result.error_kind, result.content) == ("timed_out", "hang did not return within 0.05 s; it was given up")
 
 
-def test_a_tool_that_hangs_beside_others_gets_a_timeout_result_and_the_others_theirs() -> None:
-    gate = threading.Event()
-
-    @us.tool(timeout=0.05)
-    def hang() -> str:
-        gate.wait(WAIT)
-        return "late"
-
+def test_a_tool_that_hangs_beside_others_gets_a_timeout_result_and_the_others_theirs(hang: us.Tool[[], str]) -> None:
     agent = scripted(calls("fine") + calls("hang") + calls("fine"), says("ok"), tools=[fine, hang])
     results = results_of(agent.run("go"))
-    gate.set()
 
     assert [r.error_kind for r in results] == ["", "timed_out", ""]
 
@@ -212,16 +211,8 @@ def test_a_call_that_cannot_enter_its_context_fails_and_is_not_counted_as_hung()
     assert (error.actor, ended) == ("run-1/call-1", ["came back"])
 
 
-def test_each_hung_call_of_a_run_is_given_up_in_its_turn() -> None:
-    gate = threading.Event()
-
-    @us.tool(timeout=0.05)
-    def hang() -> str:
-        gate.wait(WAIT)
-        return "late"
-
+def test_each_hung_call_of_a_run_is_given_up_in_its_turn(hang: us.Tool[[], str]) -> None:
     outcome = scripted(calls("hang"), calls("hang"), calls("hang"), says("ok"), tools=[hang]).run("go")
-    gate.set()
 
     assert [r.error_kind for r in results_of(outcome)] == ["timed_out"] * 3
     assert outcome.iterations == 3
@@ -315,29 +306,20 @@ def test_an_async_tool_may_return_while_its_run_is_cancelled(caplog: pytest.LogC
     assert caplog.records == []
 
 
-def test_a_tool_that_raises_is_tried_again_as_often_as_it_says() -> None:
+@pytest.mark.parametrize(
+    ("retries", "content"), [(1, "flaky failed: ConnectionError: busy 2"), (2, "there"), (9, "there")]
+)
+def test_a_tool_that_raises_is_tried_again_as_often_as_it_says(retries: int, content: str) -> None:
     attempts: list[int] = []
 
-    @us.tool(retries=2)
+    @us.tool(retries=retries)
     def flaky() -> str:
         attempts.append(1)
         if len(attempts) < 3:
-            raise ConnectionError("busy")
+            raise ConnectionError(f"busy {len(attempts)}")
         return "there"
 
-    assert result_of(calls("flaky"), flaky).content == "there"
-    assert len(attempts) == 3
-
-
-def test_a_tool_that_keeps_raising_fails_with_its_last_error() -> None:
-    attempts: list[int] = []
-
-    @us.tool(retries=1)
-    def flaky() -> str:
-        attempts.append(1)
-        raise ConnectionError(f"busy {len(attempts)}")
-
-    assert result_of(calls("flaky"), flaky).content == "flaky failed: ConnectionError: busy 2"
+    assert result_of(calls("flaky"), flaky).content == content
 
 
 def test_a_tool_that_has_no_time_for_another_attempt_fails_with_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:

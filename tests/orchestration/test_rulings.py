@@ -179,20 +179,6 @@ def test_a_call_can_be_made_to_wait_for_a_person_who_reads_why() -> None:
     assert reloaded(run).pauses == run.pauses
 
 
-def test_an_approved_call_is_guarded_once_more_and_approval_counts_as_given() -> None:
-    run = begun("a")
-    run.guard({"a": ruled(RequireApproval())})
-    assert waiting_ids(run) == ["a"]
-
-    run.decisions({"a": Approve({"sku": "B"})})
-
-    run = reloaded(run)
-    assert run.unguarded() == (call("a", sku="B"),)
-    run.guard({"a": ruled(RequireApproval())})
-    assert tool_ids(run) == ["a"]
-    assert run.unguarded() == ()
-
-
 def test_a_call_that_was_approved_and_edited_can_still_be_blocked() -> None:
     run = begun("a", spec=replace(make_spec("look", approvals={"look": True}), watched=True))
     run.guard({})

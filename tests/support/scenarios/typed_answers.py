@@ -7,7 +7,7 @@ from typing import Literal
 
 import understudy as us
 from tests.support.machines import answers, asks, call, gives, said
-from understudy.messages import ModelTurn, TextPart, ToolCall, ToolResult, says
+from understudy.messages import ModelTurn, ToolCall, ToolResult, says
 
 from .cast import ScenarioModel, look, met, resolve
 from .scenario import Scenario
@@ -127,21 +127,6 @@ BAD_ANSWERS = (
         steps="model > model > InvalidOutput > model > InvalidOutput > model > complete",
         text='{"n": 1}',
         output=Number(1),
-    ),
-    Scenario(
-        rule="the error of answers that never fit has the last one",
-        agent=typed(retries=1),
-        turns=(says("One."), says("Two.")),
-        steps="model > model > InvalidOutput",
-        text="the answer is not JSON",
-        error={"text": "Two."},
-    ),
-    Scenario(
-        rule="an answer that was cut off is not asked for again",
-        agent=NATIVE,
-        turns=(ModelTurn((TextPart('{"n": '),), finish_reason="length", raw_finish_reason="length"),),
-        steps="model > InvalidOutput",
-        text="settings.max_tokens",
     ),
     Scenario(
         rule="an answer that is whole though the model was cut off is taken",
