@@ -72,6 +72,7 @@ class Guard(us.AgentCallback):
 
 def met(ctx: us.RunContext, text: str) -> str | None:
     """Judge a text."""
+    assert text not in _scenario(ctx).unjudged
     return _scenario(ctx).met.get(text)
 
 
@@ -102,7 +103,7 @@ def find(ctx: us.ToolContext[Stage], sku: str = "") -> str:
 
 
 @us.tool(approval=True)
-def refund(ctx: us.ToolContext[Stage], cents: int = 0) -> str:
+def refund(ctx: us.ToolContext[Stage], cents: int = 0, why: str = "") -> str:
     """Pay money back, if a person agrees."""
     return ctx.deps.perform(ctx)
 

@@ -6,7 +6,7 @@ from tests.support.machines import answers, asks, call, gives, said
 from understudy import Approve, FailRun, RepairCall, RetryTurn, SkipCall, StopRun
 from understudy.messages import TextPart, ToolCall, ToolErrorKind, ToolResult, says
 
-from .cast import CLERK, clerk, resolve
+from .cast import CLERK, clerk, refund, resolve
 from .scenario import Scenario
 
 SEVEN = says("Seven.")
@@ -54,8 +54,9 @@ RESULTS = (
     ),
     Scenario(
         rule="a person is not asked to approve a call that cannot run",
-        agent=CLERK,
-        turns=(asks(ToolCall("a", "refund", bad_arguments="{")), SEVEN),
+        agent=clerk(tools=[refund]),
+        turns=(asks(ToolCall("a", "refund", {"why": 7})), SEVEN),
+        misfits={"a": "tool 'refund': argument 'why': input should be a valid string, got 7"},
         steps="model > model > complete",
     ),
     Scenario(

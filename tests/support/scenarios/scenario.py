@@ -69,6 +69,8 @@ class Scenario:
     """Call id -> whether a person must approve it, as the tool's own rule has it."""
     met: Mapping[str, str] = field(default_factory=dict[str, str])
     """Text -> why it meets the criterion."""
+    unjudged: tuple[str, ...] = ()
+    """Texts that the criterion is not asked about."""
     after_model: Mapping[str, us.CallbackAction] = field(default_factory=dict[str, us.CallbackAction])
     """Text of a turn -> the callback's decision."""
     before_tool: Mapping[str, us.CallbackAction] = field(default_factory=dict[str, us.CallbackAction])
