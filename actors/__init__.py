@@ -1,16 +1,16 @@
 """The runtime: actors on threads that carry out what machines decide."""
 
-from .actor import Actor
-from .agentref import AgentRef
-from .current import configure
-from .health import ActorFigures, Health
-from .merging import collect, first
-from .preloading import preload
-from .ref import ActorRef, SupervisorRef
-from .service import runtime
-from .subscriptions import Subscription
-from .system import ActorSystem
-from .timers import Timer
+from understudy.actors.actor.actor import Actor
+from understudy.actors.actor.ref import ActorRef, SupervisorRef
+from understudy.actors.actor.timers import Timer
+from understudy.actors.cells.subscriptions import Subscription
+from understudy.actors.system.actor_system import ActorSystem
+from understudy.actors.system.agent_ref import AgentRef
+from understudy.actors.system.default_system import configure
+from understudy.actors.system.health import ActorFigures, Health
+from understudy.actors.system.preloading import preload
+from understudy.actors.system.runtime import runtime
+from understudy.actors.waiting.combine import collect, first
 
 __all__ = [
     "Actor",

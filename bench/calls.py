@@ -15,7 +15,7 @@ from functools import partial
 import httpx
 
 from understudy import OpenAI
-from understudy.messages import ModelRequest, user_message
+from understudy.vocabulary.messages import ModelRequest, user_message
 
 from .batch import Round, timed, warmed
 from .fakes import ANSWER

@@ -19,8 +19,8 @@ from httpcore._backends.sync import SyncStream
 
 import understudy as us
 from understudy import FunctionModel, ModelRequest, ModelTurn, calls, says
-from understudy.actors.admission import IN_LINE
-from understudy.scope import enter_scope, leave_scope
+from understudy.actors.runs.admission import IN_LINE
+from understudy.vocabulary.context.scope import enter_scope, leave_scope
 
 from .fakes import ANSWER
 from .holding import PATIENCE, Gate, Situation, all_come, comes_true

@@ -1,21 +1,9 @@
 """Definitions, and every decision about them: pure code, driven by others."""
 
-from .agent import Agent
-from .children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
-from .delegation import SubAgent, SubAgentLike
-from .graph_run import GraphRun
-from .graph_spec import GraphSpec
-from .group_run import GroupDone
-from .group_spec import GroupSpec
-from .groups import ParallelAgent, SequentialAgent
-from .parallel_run import ParallelRun
-from .rules import InvalidCallRule
-from .rulings import Ruling
-from .run import AgentRun
-from .runner import Runner
-from .sequence_run import SequenceRun
-from .spec import RunSpec
-from .steps import (
+from understudy.orchestration.agent.rulings import Ruling
+from understudy.orchestration.agent.run import AgentRun
+from understudy.orchestration.agent.spec import RunSpec
+from understudy.orchestration.agent.steps import (
     AwaitApproval,
     AwaitInput,
     CallModel,
@@ -29,9 +17,21 @@ from .steps import (
     SkipCall,
     StopRun,
 )
-from .supervision import Directive, OneForAll, OneForOne, RestForOne
-from .supervisors import Child, Supervisor
-from .workflows import Task, Workflow
+from understudy.orchestration.definitions.agent import Agent
+from understudy.orchestration.definitions.agent_rules import InvalidCallRule
+from understudy.orchestration.definitions.groups import ParallelAgent, SequentialAgent
+from understudy.orchestration.definitions.runner import Runner
+from understudy.orchestration.definitions.sub_agent import SubAgent, SubAgentLike
+from understudy.orchestration.definitions.workflow import Task, Workflow
+from understudy.orchestration.graph.run import GraphRun
+from understudy.orchestration.graph.spec import GraphSpec
+from understudy.orchestration.group.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
+from understudy.orchestration.group.group_run import GroupDone
+from understudy.orchestration.group.parallel_run import ParallelRun
+from understudy.orchestration.group.sequence_run import SequenceRun
+from understudy.orchestration.group.spec import GroupSpec
+from understudy.orchestration.supervision.restarts import Directive, OneForAll, OneForOne, RestForOne
+from understudy.orchestration.supervision.supervisor import Child, Supervisor
 
 __all__ = [
     "Agent",

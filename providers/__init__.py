@@ -1,16 +1,17 @@
 """Models: clients of the APIs, and models that need no network. Importing them loads the standard library only."""
 
-from .anthropic import Anthropic
+from understudy.providers.anthropic.client import Anthropic
+from understudy.providers.google.gemini import Gemini
+from understudy.providers.google.vertex import Vertex
+from understudy.providers.http.credentials import Secret
+from understudy.providers.http.retries import Timing
+from understudy.providers.offline.doubles import FunctionModel, ScriptedModel
+from understudy.providers.offline.rehearsal import Rehearsal
+from understudy.providers.openai.client import OpenAI
+from understudy.providers.tape.recorder import Recorder
+from understudy.providers.tape.replay import Replay
+
 from .catalogue import resolve
-from .credentials import Secret
-from .doubles import FunctionModel, ScriptedModel
-from .gemini import Gemini
-from .openai import OpenAI
-from .recording import Recorder
-from .rehearsal import Rehearsal
-from .replaying import Replay
-from .retries import Timing
-from .vertex import Vertex
 
 __all__ = [
     "Anthropic",

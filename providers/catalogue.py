@@ -5,16 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from understudy.models import Model, ModelName
-
-from .anthropic import Anthropic
-from .client import HttpModel
-from .forks import renew_after_fork
-from .gemini import Gemini
-from .inflight import InFlight
-from .openai import OpenAI
-from .rehearsal import Rehearsal
-from .vertex import Vertex
+from understudy.providers.anthropic.client import Anthropic
+from understudy.providers.google.gemini import Gemini
+from understudy.providers.google.vertex import Vertex
+from understudy.providers.http.forks import renew_after_fork
+from understudy.providers.http.in_flight import InFlight
+from understudy.providers.http.model_client import HttpModel
+from understudy.providers.offline.rehearsal import Rehearsal
+from understudy.providers.openai.client import OpenAI
+from understudy.vocabulary.models import Model, ModelName
 
 CLIENTS: dict[str, Callable[[str], HttpModel]] = {
     "openai": OpenAI,

@@ -8,16 +8,16 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from understudy.callbacks import AgentCallback
-from understudy.criteria import Criterion
-from understudy.toolsets import ToolSource
+from understudy.specs.checks.registry import Registered, checked_callback, checked_criterion
+from understudy.specs.checks.tool_names import Toolbox, named_tool
+from understudy.vocabulary.runs.callbacks import AgentCallback
+from understudy.vocabulary.runs.criteria import Criterion
+from understudy.vocabulary.tools.toolset import ToolSource
 
-from .loaded import LoadedSpec
-from .registered import Registered, checked_callback, checked_criterion
-from .toolbox import Toolbox, named_tool
+from .loaded_spec import LoadedSpec
 
 if TYPE_CHECKING:
-    from .sources import Sources
+    from understudy.specs.reading.files import Sources
 
 T = TypeVar("T")
 
@@ -144,13 +144,13 @@ class SpecLoader:
 
     def load_file(self, path: str | PathLike[str]) -> LoadedSpec:
         """Load a YAML file; raises what `load_spec` raises."""
-        from .sources import read_spec_files
+        from understudy.specs.reading.files import read_spec_files
 
         return self._load(read_spec_files(path, os.environ), Path(path) if self._tool_files else None)
 
     def load_text(self, text: str) -> LoadedSpec:
         """Load YAML from a string; raises what `load_spec_text` raises."""
-        from .sources import read_spec_text
+        from understudy.specs.reading.files import read_spec_text
 
         if not isinstance(text, str):
             raise TypeError(f"expected the text of a spec, got {type(text).__name__}")

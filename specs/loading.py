@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from .agent_grammar import InMemoryGrammar, WindowedGrammar
-from .build import Builder
-from .build_agent import AgentBuilder
-from .checks import check_definition, check_memories
-from .definitions import Definition, check_ids, check_references, definitions_in, in_order_of_need
-from .document import Document
-from .grammar import SpecGrammar
-from .loaded import LoadedSpec
-from .named_checks import check_shared_memories
-from .named_grammar import NamedGrammar
-from .problems import MAX_PROBLEMS, Problem, spec_error
-from .registered import Registered
-from .shape import check_shape
-from .sources import Sources
-from .spots import Spot
-from .task_checks import check_children, check_reach, check_tasks
+from understudy.specs.builders.agents import AgentBuilder
+from understudy.specs.builders.definitions import Builder
+from understudy.specs.checks.agents import check_definition, check_memories
+from understudy.specs.checks.definitions import (
+    Definition,
+    check_ids,
+    check_references,
+    definitions_in,
+    in_order_of_need,
+)
+from understudy.specs.checks.names import check_shared_memories
+from understudy.specs.checks.registry import Registered
+from understudy.specs.checks.tasks import check_children, check_reach, check_tasks
+from understudy.specs.grammar.agent import InMemoryGrammar, WindowedGrammar
+from understudy.specs.grammar.conformance import check_shape
+from understudy.specs.grammar.named import NamedGrammar
+from understudy.specs.grammar.spec import SpecGrammar
+from understudy.specs.reading.document import Document
+from understudy.specs.reading.files import Sources
+from understudy.specs.reading.located import Spot
+from understudy.specs.reading.problems import MAX_PROBLEMS, Problem, spec_error
+
+from .loaded_spec import LoadedSpec
 
 
 def load(sources: Sources, registered: Registered) -> LoadedSpec:

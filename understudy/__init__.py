@@ -25,32 +25,6 @@ if TYPE_CHECKING:
         first,
         preload,
     )
-    from understudy.ancestry import carry
-    from understudy.artifacts import (
-        Artifact,
-        read_artifact,
-    )
-    from understudy.asking import ask_user
-    from understudy.budget import Budget
-    from understudy.callbacks import (
-        Abort,
-        AgentCallback,
-        Block,
-        CallbackAction,
-        Continue,
-        OverrideResponse,
-        RequireApproval,
-        RetryWithFeedback,
-        RewriteArguments,
-        RewriteResult,
-        Skip,
-    )
-    from understudy.criteria import (
-        Criterion,
-        KeywordCriteria,
-        MaxIterationsCriteria,
-        StructuredOutputCriteria,
-    )
     from understudy.errors import (
         ActorError,
         AgentCrashed,
@@ -85,61 +59,6 @@ if TYPE_CHECKING:
         UnfinishedRun,
         UnknownToken,
     )
-    from understudy.events import (
-        ChildFinished,
-        ChildStarted,
-        ConversationDiverged,
-        Event,
-        RetryScheduled,
-        RunFailed,
-        RunFinished,
-        SessionConflict,
-        TextDelta,
-        ToolFinished,
-        ToolProgress,
-        ToolStarted,
-        TurnDropped,
-        TurnFinished,
-        TurnStarted,
-    )
-    from understudy.guardrails import (
-        InputGuardrail,
-        OutputGuardrail,
-    )
-    from understudy.handles import (
-        Future,
-        RunHandle,
-        RunStatus,
-    )
-    from understudy.logs import LoggingCallback
-    from understudy.memory import ConversationKey, InMemoryMemory, Memory, MemoryNotUsed, WindowedMemory
-    from understudy.messages import (
-        FilePart,
-        ImagePart,
-        JsonObject,
-        JsonValue,
-        Message,
-        ModelRequest,
-        ModelTurn,
-        OpaquePart,
-        OutputSpec,
-        Part,
-        ReasoningPart,
-        Settings,
-        TextPart,
-        ToolCall,
-        ToolResult,
-        ToolSpec,
-        Usage,
-        calls,
-        says,
-    )
-    from understudy.messaging import (
-        Down,
-        Mailbox,
-        Query,
-    )
-    from understudy.models import Model
     from understudy.orchestration import (
         Agent,
         AgentRun,
@@ -183,23 +102,6 @@ if TYPE_CHECKING:
         Task,
         Workflow,
     )
-    from understudy.outcomes import (
-        Approve,
-        Complete,
-        Decision,
-        Incomplete,
-        MapAnswer,
-        MapFailure,
-        NeedsApproval,
-        NeedsInput,
-        Outcome,
-        Pause,
-        PauseAnswer,
-        Reject,
-        TaskResult,
-    )
-    from understudy.outputs import CheckedOutput, JsonSchema
-    from understudy.prices import Price
     from understudy.providers import (
         Anthropic,
         FunctionModel,
@@ -213,27 +115,10 @@ if TYPE_CHECKING:
         Timing,
         Vertex,
     )
-    from understudy.scope import (
-        Scope,
-        current_scope,
-    )
-    from understudy.session import (
-        RunContext,
-        SessionState,
-        ToolContext,
-    )
-    from understudy.specs import (
-        LoadedSpec,
-        SpecLoader,
-        draw,
-        load_spec,
-        load_spec_text,
-    )
-    from understudy.storing import (
-        PausedRun,
-        PauseStore,
-    )
-    from understudy.system_events import (
+    from understudy.run_logging import LoggingCallback
+    from understudy.specs import LoadedSpec, SpecLoader, draw, load_spec, load_spec_text
+    from understudy.vocabulary.actors.messages import Down, Mailbox, Query
+    from understudy.vocabulary.actors.system_events import (
         ActorBackedOff,
         ActorFailed,
         ActorGivenUp,
@@ -248,12 +133,94 @@ if TYPE_CHECKING:
         WorkAbandoned,
         WorkOverdue,
     )
-    from understudy.tooldecorator import tool
-    from understudy.tools import (
-        Tool,
-        ToolLike,
+    from understudy.vocabulary.answers.output_type import CheckedOutput, JsonSchema
+    from understudy.vocabulary.context.ancestry import carry
+    from understudy.vocabulary.context.artifacts import Artifact, read_artifact
+    from understudy.vocabulary.context.budget import Budget
+    from understudy.vocabulary.context.prices import Price
+    from understudy.vocabulary.context.scope import Scope, current_scope
+    from understudy.vocabulary.context.session import RunContext, SessionState, ToolContext
+    from understudy.vocabulary.messages import (
+        FilePart,
+        ImagePart,
+        JsonObject,
+        JsonValue,
+        Message,
+        ModelRequest,
+        ModelTurn,
+        OpaquePart,
+        OutputSpec,
+        Part,
+        ReasoningPart,
+        Settings,
+        TextPart,
+        ToolCall,
+        ToolResult,
+        ToolSpec,
+        Usage,
+        calls,
+        says,
     )
-    from understudy.toolsets import Toolset
+    from understudy.vocabulary.models import Model
+    from understudy.vocabulary.runs.callbacks import (
+        Abort,
+        AgentCallback,
+        Block,
+        CallbackAction,
+        Continue,
+        OverrideResponse,
+        RequireApproval,
+        RetryWithFeedback,
+        RewriteArguments,
+        RewriteResult,
+        Skip,
+    )
+    from understudy.vocabulary.runs.criteria import (
+        Criterion,
+        KeywordCriteria,
+        MaxIterationsCriteria,
+        StructuredOutputCriteria,
+    )
+    from understudy.vocabulary.runs.events import (
+        ChildFinished,
+        ChildStarted,
+        ConversationDiverged,
+        Event,
+        RetryScheduled,
+        RunFailed,
+        RunFinished,
+        SessionConflict,
+        TextDelta,
+        ToolFinished,
+        ToolProgress,
+        ToolStarted,
+        TurnDropped,
+        TurnFinished,
+        TurnStarted,
+    )
+    from understudy.vocabulary.runs.guardrails import InputGuardrail, OutputGuardrail
+    from understudy.vocabulary.runs.handles import Future, RunHandle, RunStatus
+    from understudy.vocabulary.runs.memory import ConversationKey, InMemoryMemory, Memory, MemoryNotUsed, WindowedMemory
+    from understudy.vocabulary.runs.outcomes import (
+        Approve,
+        Complete,
+        Decision,
+        Incomplete,
+        MapAnswer,
+        MapFailure,
+        NeedsApproval,
+        NeedsInput,
+        Outcome,
+        Pause,
+        PauseAnswer,
+        Reject,
+        TaskResult,
+    )
+    from understudy.vocabulary.runs.pause_store import PausedRun, PauseStore
+    from understudy.vocabulary.tools.decorator import tool
+    from understudy.vocabulary.tools.definition import Tool, ToolLike
+    from understudy.vocabulary.tools.questions import ask_user
+    from understudy.vocabulary.tools.toolset import Toolset
 else:
     _HOMES = {
         "understudy.actors": (
@@ -271,14 +238,14 @@ else:
             "first",
             "preload",
         ),
-        "understudy.ancestry": ("carry",),
-        "understudy.artifacts": (
+        "understudy.vocabulary.context.ancestry": ("carry",),
+        "understudy.vocabulary.context.artifacts": (
             "Artifact",
             "read_artifact",
         ),
-        "understudy.asking": ("ask_user",),
-        "understudy.budget": ("Budget",),
-        "understudy.callbacks": (
+        "understudy.vocabulary.tools.questions": ("ask_user",),
+        "understudy.vocabulary.context.budget": ("Budget",),
+        "understudy.vocabulary.runs.callbacks": (
             "Abort",
             "AgentCallback",
             "Block",
@@ -291,7 +258,7 @@ else:
             "RewriteResult",
             "Skip",
         ),
-        "understudy.criteria": (
+        "understudy.vocabulary.runs.criteria": (
             "Criterion",
             "KeywordCriteria",
             "MaxIterationsCriteria",
@@ -331,7 +298,7 @@ else:
             "UnfinishedRun",
             "UnknownToken",
         ),
-        "understudy.events": (
+        "understudy.vocabulary.runs.events": (
             "ChildFinished",
             "ChildStarted",
             "ConversationDiverged",
@@ -348,24 +315,24 @@ else:
             "TurnFinished",
             "TurnStarted",
         ),
-        "understudy.guardrails": (
+        "understudy.vocabulary.runs.guardrails": (
             "InputGuardrail",
             "OutputGuardrail",
         ),
-        "understudy.handles": (
+        "understudy.vocabulary.runs.handles": (
             "Future",
             "RunHandle",
             "RunStatus",
         ),
-        "understudy.logs": ("LoggingCallback",),
-        "understudy.memory": (
+        "understudy.run_logging": ("LoggingCallback",),
+        "understudy.vocabulary.runs.memory": (
             "ConversationKey",
             "InMemoryMemory",
             "Memory",
             "MemoryNotUsed",
             "WindowedMemory",
         ),
-        "understudy.messages": (
+        "understudy.vocabulary.messages": (
             "FilePart",
             "ImagePart",
             "JsonObject",
@@ -386,12 +353,12 @@ else:
             "calls",
             "says",
         ),
-        "understudy.messaging": (
+        "understudy.vocabulary.actors.messages": (
             "Down",
             "Mailbox",
             "Query",
         ),
-        "understudy.models": ("Model",),
+        "understudy.vocabulary.models": ("Model",),
         "understudy.orchestration": (
             "Agent",
             "AgentRun",
@@ -435,7 +402,7 @@ else:
             "Task",
             "Workflow",
         ),
-        "understudy.outcomes": (
+        "understudy.vocabulary.runs.outcomes": (
             "Approve",
             "Complete",
             "Decision",
@@ -450,8 +417,8 @@ else:
             "Reject",
             "TaskResult",
         ),
-        "understudy.outputs": ("CheckedOutput", "JsonSchema"),
-        "understudy.prices": ("Price",),
+        "understudy.vocabulary.answers.output_type": ("CheckedOutput", "JsonSchema"),
+        "understudy.vocabulary.context.prices": ("Price",),
         "understudy.providers": (
             "Anthropic",
             "FunctionModel",
@@ -465,11 +432,11 @@ else:
             "Timing",
             "Vertex",
         ),
-        "understudy.scope": (
+        "understudy.vocabulary.context.scope": (
             "Scope",
             "current_scope",
         ),
-        "understudy.session": (
+        "understudy.vocabulary.context.session": (
             "RunContext",
             "SessionState",
             "ToolContext",
@@ -481,11 +448,11 @@ else:
             "load_spec",
             "load_spec_text",
         ),
-        "understudy.storing": (
+        "understudy.vocabulary.runs.pause_store": (
             "PauseStore",
             "PausedRun",
         ),
-        "understudy.system_events": (
+        "understudy.vocabulary.actors.system_events": (
             "ActorBackedOff",
             "ActorFailed",
             "ActorGivenUp",
@@ -500,12 +467,12 @@ else:
             "WorkAbandoned",
             "WorkOverdue",
         ),
-        "understudy.tooldecorator": ("tool",),
-        "understudy.tools": (
+        "understudy.vocabulary.tools.decorator": ("tool",),
+        "understudy.vocabulary.tools.definition": (
             "Tool",
             "ToolLike",
         ),
-        "understudy.toolsets": ("Toolset",),
+        "understudy.vocabulary.tools.toolset": ("Toolset",),
     }
     _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn, Protocol, TextIO, cast
 
-from .errors import UnderstudyError
-from .report import FAILED, UsageMistake
+from understudy.commandline.report import FAILED, UsageMistake
+from understudy.errors import UnderstudyError
 
 ABOUT = """\
 Run agents, groups and workflows that are described in YAML.
@@ -41,7 +41,7 @@ OPTIONS = ("--help", "--version")
 
 
 class Command(Protocol):
-    """What a module of `understudy.commands` has."""
+    """What a module of `understudy.commandline.commands` has."""
 
     ABOUT: str
 
@@ -56,7 +56,7 @@ class Command(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; `argv` is without the program's name."""
-    from .commands.printing import OutputFailed, warn
+    from understudy.commandline.commands.printing import OutputFailed, warn
 
     _open_closed_streams()
     _never_fail_to_print()
@@ -85,7 +85,7 @@ def _done(given: Sequence[str], out: TextIO) -> int:
     except SystemExit as ending:  # argparse printed its help or version
         return ending.code if isinstance(ending.code, int) else 2
     except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
-        from .commands.printing import tell
+        from understudy.commandline.commands.printing import tell
 
         return tell(error, out, json="--json" in given, debug="--debug" in given)
 
@@ -100,7 +100,7 @@ def _open_closed_streams() -> None:
 def _command(given: Sequence[str]) -> Command | None:
     if not given or given[0] not in COMMANDS:
         return None
-    return cast(Command, import_module(f"understudy.commands.{given[0]}"))
+    return cast(Command, import_module(f"understudy.commandline.commands.{given[0]}"))
 
 
 def _show_warnings() -> None:
@@ -181,8 +181,8 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, help="print the version")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from . import __version__
-        from .commands.printing import put
+        from understudy import __version__
+        from understudy.commandline.commands.printing import put
 
         put(f"understudy {__version__}", sys.stdout)
         parser.exit(0)

@@ -43,10 +43,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
-from understudy.messages import NO_USAGE, JsonValue, Message, ModelTurn, Usage
+from understudy.vocabulary.messages import NO_USAGE, JsonValue, Message, ModelTurn, Usage
 
 if TYPE_CHECKING:
-    from understudy.outcomes import Outcome
+    from understudy.vocabulary.runs.outcomes import Outcome
 
 E = TypeVar("E", bound="UnderstudyError")
 _NO_VALUES: Mapping[str, JsonValue] = MappingProxyType({})

@@ -7,7 +7,7 @@ with clerk.override(model=model):
     assert clerk.run("How many?").text == "Seven."
 """
 
-from understudy.messages import calls, says
 from understudy.providers import FunctionModel, ScriptedModel
+from understudy.vocabulary.messages import calls, says
 
 __all__ = ["FunctionModel", "ScriptedModel", "calls", "says"]

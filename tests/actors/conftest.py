@@ -9,7 +9,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually
 from tests.support.stores import DictStore
-from understudy.actors.waiting import graph
+from understudy.actors.waiting.graph import graph
 
 
 @pytest.fixture

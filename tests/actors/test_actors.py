@@ -12,7 +12,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually
-from understudy.actors import lifecycle
+from understudy.actors.actor import lifecycle
 
 
 @dataclass(frozen=True)

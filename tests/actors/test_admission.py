@@ -10,10 +10,10 @@ import pytest
 import understudy as us
 from tests.support.doors import Doors
 from tests.support.scripts import WAIT, contents_of, eventually, finished
-from understudy.actors.admission import IN_LINE, Admission
-from understudy.actors.runrecord import RunRecord
-from understudy.actors.waiting import graph
-from understudy.orchestration.port import RunOptions
+from understudy.actors.runs.admission import IN_LINE, Admission
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.waiting.graph import graph
+from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 

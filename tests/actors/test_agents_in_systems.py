@@ -11,7 +11,8 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, contents_of, eventually, finished
-from understudy.actors import actorcell, lifecycle
+from understudy.actors.actor import actor_cell as actorcell
+from understudy.actors.actor import lifecycle
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 

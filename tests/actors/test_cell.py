@@ -10,8 +10,8 @@ from typing import Any, SupportsIndex
 import pytest
 
 from tests.support.threads import no_threads
-from understudy.actors import shell
-from understudy.actors.cell import Cell, Fate
+from understudy.actors.cells.cell import Cell, Fate
+from understudy.actors.threads import pool as shell
 from understudy.errors import AgentCrashed, AgentDown, MailboxFull
 
 WAIT = 10.0

@@ -12,9 +12,9 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
-from understudy.actors.waiting import graph
-from understudy.ancestry import MAX_DEPTH
+from understudy.actors.waiting.graph import graph
 from understudy.testing import FunctionModel, calls, says
+from understudy.vocabulary.context.ancestry import MAX_DEPTH
 
 pytestmark = pytest.mark.usefixtures("empty_graph")
 

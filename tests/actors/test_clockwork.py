@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from tests.support.scripts import WAIT, eventually, finished, scripted
-from understudy.actors.clockwork import SWEEP_FROM, Clockwork
+from understudy.actors.threads.alarms import SWEEP_FROM, Clockwork
 from understudy.testing import says
 
 NEVER = 3600.0

@@ -15,7 +15,7 @@ import understudy as us
 from tests.support.doors import QUESTION, Doors
 from tests.support.scripts import WAIT, contents_of, eventually, finished, needs_input, results_of
 from tests.support.stores import DictStore
-from understudy.actors.conversations import Conversations
+from understudy.actors.memory.conversations import Conversations
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 WAITING = "waiting for conversation c-42"

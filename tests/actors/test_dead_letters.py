@@ -15,7 +15,7 @@ from tests.support.paths import ROOT
 from tests.support.players import Player
 from tests.support.scripts import WAIT, eventually, scripted
 from tests.support.threads import idle, no_threads
-from understudy.actors.deadletters import KEPT, LOGGED, QUIET, DeadLetters, type_name
+from understudy.actors.cells.dead_letters import KEPT, LOGGED, QUIET, DeadLetters, type_name
 from understudy.testing import calls, says
 
 

@@ -11,9 +11,9 @@ import pytest
 import understudy as us
 from tests.support.players import Player
 from tests.support.scripts import WAIT, eventually
-from understudy.actors.directory import Directory
-from understudy.actors.eventstream import EventStream
-from understudy.orchestration.supervisors import Child
+from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.system.directory import Directory
+from understudy.orchestration.supervision.supervisor import Child
 from understudy.testing import ScriptedModel, says
 
 

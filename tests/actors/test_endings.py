@@ -11,32 +11,32 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished
-from understudy.account import Account
-from understudy.actors import runs
-from understudy.actors.actorcell import ActorCell
-from understudy.actors.admission import Admission
-from understudy.actors.cell import Cell
-from understudy.actors.conversations import Conversations, Lease
-from understudy.actors.eventstream import EventStream
-from understudy.actors.groupdriver import GroupDriver
-from understudy.actors.grouprecord import GroupRecord
-from understudy.actors.hung import Hung
-from understudy.actors.moments import Moments
-from understudy.actors.record import Record
-from understudy.actors.runrecord import RunRecord
-from understudy.actors.runs import Runs
-from understudy.actors.slots import Slots
-from understudy.actors.story import Story
-from understudy.actors.tokens import Tokens
-from understudy.actors.waiting import graph
-from understudy.actors.watchdog import Watchdog
-from understudy.artifacts import Artifacts
-from understudy.handles import RunHandle
-from understudy.messages import TextPart
-from understudy.orchestration.run import AgentRun
-from understudy.scope import Scope
-from understudy.session import SessionOverlay, SessionState
+from understudy.actors.actor.actor_cell import ActorCell
+from understudy.actors.cells.cell import Cell
+from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.memory.conversations import Conversations, Lease
+from understudy.actors.pauses.tokens import Tokens
+from understudy.actors.run_view.log import Story
+from understudy.actors.runs.abandoned import Hung
+from understudy.actors.runs.admission import Admission
+from understudy.actors.runs.agent_record import Record
+from understudy.actors.runs.callbacks import Moments
+from understudy.actors.runs.group_driver import GroupDriver
+from understudy.actors.runs.group_record import GroupRecord
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.watchdog import Watchdog
+from understudy.actors.system import run_manager as runs
+from understudy.actors.system.run_manager import Runs
+from understudy.actors.threads.slots import Slots
+from understudy.actors.waiting.graph import graph
+from understudy.orchestration.agent.run import AgentRun
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.artifacts import Artifacts
+from understudy.vocabulary.context.scope import Scope
+from understudy.vocabulary.context.session import SessionOverlay, SessionState
+from understudy.vocabulary.messages import TextPart
+from understudy.vocabulary.runs.handles import RunHandle
 
 BOUND = 5.0  # Seconds in which each of these runs must end.
 

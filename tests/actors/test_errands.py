@@ -13,10 +13,10 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, contents_of, eventually, results_of, scripted
-from understudy.actors.errands import Deadlines
+from understudy.actors.tools.caller_thread import Deadlines
 from understudy.errors import CircularAgentCall, RunCancelled, RunTimedOut
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
-from understudy.tools import Tool
+from understudy.vocabulary.tools.definition import Tool
 
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="nobody")
 

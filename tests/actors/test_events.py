@@ -13,9 +13,9 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, scripted
 from tests.support.tools import look
-from understudy.actors import telling
-from understudy.actors.reply import taken
-from understudy.actors.story import Fact, Story
+from understudy.actors.run_view import event_reader as telling
+from understudy.actors.run_view.log import Fact, Story
+from understudy.actors.threads.promise import taken
 from understudy.testing import FunctionModel, calls, says
 
 

@@ -14,9 +14,9 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished
-from understudy.actors.waiting import graph
-from understudy.ancestry import current_ancestry
+from understudy.actors.waiting.graph import graph
 from understudy.testing import FunctionModel, calls, says
+from understudy.vocabulary.context.ancestry import current_ancestry
 
 pytestmark = pytest.mark.usefixtures("empty_graph")
 

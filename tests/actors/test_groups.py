@@ -11,11 +11,11 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, echo, eventually, finished
-from understudy.actors import shell
-from understudy.actors.grouprecord import GroupRecord
-from understudy.actors.waiting import graph
-from understudy.messages import user_message
+from understudy.actors.runs.group_record import GroupRecord
+from understudy.actors.threads import pool as shell
+from understudy.actors.waiting.graph import graph
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
+from understudy.vocabulary.messages import user_message
 
 
 def failing(id: str, error: Exception) -> us.Agent:

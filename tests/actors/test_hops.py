@@ -11,8 +11,8 @@ import pytest
 import understudy as us
 from tests.hosts.processes import output
 from tests.support.scripts import WAIT, eventually, results_of
-from understudy.ancestry import DEFAULT_MAX_HOPS, next_hops
 from understudy.testing import FunctionModel, calls, says
+from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS, next_hops
 
 MANY = 2 * DEFAULT_MAX_HOPS
 

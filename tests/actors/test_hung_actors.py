@@ -10,8 +10,8 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually
-from understudy.actors import quarantine
-from understudy.scope import current_scope
+from understudy.actors.actor import time_limited_cell as quarantine
+from understudy.vocabulary.context.scope import current_scope
 
 LIMIT = 0.25  # A test that hangs waits for it; on a busy machine, what does not hang must still be in time.
 

@@ -10,8 +10,8 @@ import pytest
 import understudy as us
 from tests.support.gates import Gate
 from tests.support.scripts import WAIT
-from understudy.actors.story import ChildBegan, ChildEnded, Delegated, Story
-from understudy.actors.telling import events_of
+from understudy.actors.run_view.event_reader import events_of
+from understudy.actors.run_view.log import ChildBegan, ChildEnded, Delegated, Story
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 

@@ -10,12 +10,12 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors.agents import AgentActor, StartRun
-from understudy.actors.driver import Driver
-from understudy.actors.record import Record
-from understudy.actors.runs import Runs
-from understudy.actors.story import Story
-from understudy.orchestration.port import ResumeOptions, RunOptions
+from understudy.actors.run_view.log import Story
+from understudy.actors.runs.agent_driver import Driver
+from understudy.actors.runs.agent_record import Record
+from understudy.actors.system.agent_actor import AgentActor, StartRun
+from understudy.actors.system.run_manager import Runs
+from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 

@@ -10,7 +10,7 @@ import understudy as us
 from tests.support import process_tools
 from tests.support.scripts import finished, needs_approval, results_of, scripted
 from understudy.testing import ScriptedModel, calls, says
-from understudy.tooloptions import DEFAULT_MAX_RESULT, MAX_RESULT
+from understudy.vocabulary.tools.options import DEFAULT_MAX_RESULT, MAX_RESULT
 
 STARTS = 60.0  # Seconds for an interpreter on a busy machine.
 LONG = "".join([f"line {number}\n" for number in range(10_000)])

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import understudy as us
-from understudy.actors.actorcell import ActorCell
-from understudy.actors.cell import Cell, Envelope, Fate
-from understudy.actors.reply import Reply
+from understudy.actors.actor.actor_cell import ActorCell
+from understudy.actors.cells.cell import Cell, Envelope, Fate
+from understudy.actors.threads.promise import Reply
 
 WAIT = 20.0
 ANSWERED = 5.0  # Seconds for one answer: a lost one costs them at each of the few tries of a failing example.

@@ -8,7 +8,7 @@ from types import TracebackType
 import pytest
 
 from tests.support.scripts import WAIT, eventually
-from understudy.actors.mailbox import Lanes, Put
+from understudy.actors.cells.mailbox import Lanes, Put
 
 
 def test_the_first_message_wakes_and_the_next_does_not() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
-from understudy.actors.record import Record
-from understudy.actors.waiting import graph as waiting_graph
+from understudy.actors.runs.agent_record import Record
+from understudy.actors.waiting.graph import graph as waiting_graph
 from understudy.testing import ScriptedModel, calls, says
 
 

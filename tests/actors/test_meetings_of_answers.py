@@ -16,8 +16,8 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, needs_approval, results_of
 from tests.support.tools import pay
-from understudy.outputs import OutputMode
 from understudy.testing import ScriptedModel, calls, says
+from understudy.vocabulary.answers.output_type import OutputMode
 
 Systems = tuple[us.ActorSystem, us.ActorSystem]
 

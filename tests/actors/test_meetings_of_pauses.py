@@ -14,7 +14,7 @@ from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT, eventually, finished, needs_approval, paused, results_of
 from tests.support.stores import DictStore
 from tests.support.tools import pay
-from understudy.actors import runrecord as records
+from understudy.actors.runs import record as records
 from understudy.testing import ScriptedModel, calls, says
 
 Systems = tuple[us.ActorSystem, us.ActorSystem]

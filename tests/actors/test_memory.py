@@ -21,12 +21,12 @@ import understudy as us
 from tests.support.paths import ROOT
 from tests.support.scripts import WAIT, eventually, finished, needs_input
 from tests.support.stores import DictStore
-from understudy.actors import memory as memories
-from understudy.actors import memory_notice
-from understudy.actors.runrecord import Stale
-from understudy.messages import user_message
-from understudy.orchestration.port import RunOptions
+from understudy.actors.memory import access as memories
+from understudy.actors.runs.record import Stale
+from understudy.actors.system import memory_notice
+from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
+from understudy.vocabulary.messages import user_message
 
 KEY = us.ConversationKey("understudy", "default", "c-42")
 DOCS = ROOT / "docs" / "memory.md"

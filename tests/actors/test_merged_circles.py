@@ -11,7 +11,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
-from understudy.actors.waiting import graph
+from understudy.actors.waiting.graph import graph
 from understudy.testing import FunctionModel, calls, says
 
 

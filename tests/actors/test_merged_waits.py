@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.actors.awaited import Asked, Awaited, Merged, RaceWait
-from understudy.actors.childwaits import FirstChild
-from understudy.actors.reply import Reply
-from understudy.actors.waiting import WaitGraph
-from understudy.actors.waiting import graph as process_graph
-from understudy.ancestry import MAX_DEPTH, Link, enter_ancestry, leave_ancestry
+from understudy.actors.threads.promise import Reply
+from understudy.actors.waiting.children import FirstChild
+from understudy.actors.waiting.graph import WaitGraph
+from understudy.actors.waiting.graph import graph as process_graph
+from understudy.actors.waiting.waits import Asked, Awaited, Merged, RaceWait
 from understudy.errors import CircularAgentCall, RunError
-from understudy.scope import Scope
+from understudy.vocabulary.context.ancestry import MAX_DEPTH, Link, enter_ancestry, leave_ancestry
+from understudy.vocabulary.context.scope import Scope
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from tests.support.gates import Gate
 from tests.support.promises import Promise, broken, kept, promises
 from tests.support.scripts import WAIT, eventually, finished, scripted
 from tests.support.together import all_at_once
-from understudy.actors import clockwork
+from understudy.actors.threads import alarms as clockwork
 from understudy.testing import FunctionModel, calls, says
 
 Merge = Callable[[Iterable[us.Future[int]]], us.Future[object]]

@@ -10,9 +10,9 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, needs_input, results_of, scripted
 from tests.support.threads import CLOCK, REFUSAL, WATCHDOG, idle, no_threads
-from understudy.actors.clockwork import Alarm, ring_at
-from understudy.actors.ref import ActorRef
-from understudy.orchestration.port import RunOptions
+from understudy.actors.actor.ref import ActorRef
+from understudy.actors.threads.alarms import Alarm, ring_at
+from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, calls, says
 
 
@@ -314,7 +314,7 @@ def test_a_periodic_timer_that_cannot_be_set_again_fails_its_actor(monkeypatch: 
                 ticked.set()
             return message
 
-    monkeypatch.setattr("understudy.actors.timers.ring_at", ring)
+    monkeypatch.setattr("understudy.actors.actor.timers.ring_at", ring)
     ref = system.spawn(Ticks, name="ticks")
 
     assert ticked.wait(WAIT)  # by the second object, which set it again

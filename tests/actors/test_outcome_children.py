@@ -10,8 +10,8 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT
-from understudy.messages import JsonValue
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
+from understudy.vocabulary.messages import JsonValue
 
 
 @us.tool(approval=True)

@@ -10,10 +10,10 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, needs_approval, results_of
-from understudy.actors.story import Fact, Story
-from understudy.isolation import Isolation
+from understudy.actors.run_view.log import Fact, Story
 from understudy.testing import ScriptedModel, calls, says
-from understudy.tooloptions import OnToolError
+from understudy.vocabulary.tools.isolation import Isolation
+from understudy.vocabulary.tools.options import OnToolError
 
 
 def turn_of(name: str, numbers: range) -> us.ModelTurn:

@@ -11,7 +11,7 @@ import understudy as us
 from tests.support import process_tools
 from tests.support.scripts import finished, needs_approval, needs_input, results_of, scripted
 from tests.support.tools import refund
-from understudy.actors import tokens
+from understudy.actors.pauses import tokens
 from understudy.testing import ScriptedModel, calls, says
 
 

@@ -12,7 +12,7 @@ import pytest
 import understudy as us
 from tests.support import process_tools
 from tests.support.scripts import WAIT, scripted
-from understudy.actors.progress import is_told
+from understudy.actors.run_view.progress import is_told
 from understudy.testing import ScriptedModel, calls, says
 
 STARTS = 60.0  # Seconds for an interpreter on a busy machine.

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from understudy.actors.reply import SLICE, Reply
+from understudy.actors.threads.promise import SLICE, Reply
 
 WAIT = 10.0
 

@@ -13,9 +13,9 @@ import pytest
 import understudy as us
 from tests.support.http import Answers
 from tests.support.scripts import WAIT, finished, results_of, scripted
-from understudy.actors import executor
-from understudy.scope import NO_RETRIES_LEFT, Scope, enter_scope, leave_scope
+from understudy.actors.tools import executor
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
+from understudy.vocabulary.context.scope import NO_RETRIES_LEFT, Scope, enter_scope, leave_scope
 
 DOWN = httpx.Response(503, headers={"retry-after-ms": "0"}, json={"error": {"message": "overloaded"}})
 

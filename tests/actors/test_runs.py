@@ -14,10 +14,10 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors import shell
-from understudy.actors.driver import Driver
-from understudy.actors.record import Record
-from understudy.orchestration.port import RunOptions
+from understudy.actors.runs.agent_driver import Driver
+from understudy.actors.runs.agent_record import Record
+from understudy.actors.threads import pool as shell
+from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -549,7 +549,7 @@ def test_a_system_stops_in_time_whatever_functions_that_were_given_to_on_cancel_
 def test_a_function_given_to_on_cancel_that_hangs_is_counted_and_the_others_are_called(
     held: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("understudy.actors.hooks.PATIENCE", 0.05)
+    monkeypatch.setattr("understudy.actors.threads.cancel_hooks.PATIENCE", 0.05)
     called: list[str] = []
     agent, entered = waiting_with(lambda: held.wait(WAIT), lambda: called.append("next"))
     with us.ActorSystem("shop") as system:

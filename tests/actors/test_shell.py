@@ -13,8 +13,8 @@ from unittest.mock import Mock
 import pykka
 import pytest
 
-from understudy.actors import shell
-from understudy.actors.shell import Shell, ShellPool
+from understudy.actors.threads import pool as shell
+from understudy.actors.threads.pool import Shell, ShellPool
 
 WAIT = 10.0  # Seconds after which a test that waits has failed.
 

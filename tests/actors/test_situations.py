@@ -18,8 +18,8 @@ from bench.situations import RETRY_AFTER, SITUATIONS, BackingOff, OneTool
 from tests.hosts.processes import output_of
 from tests.support.interrupts import QUESTION
 from tests.support.scripts import WAIT, eventually, finished, needs_input, scripted
-from understudy.messages import JsonValue
 from understudy.testing import says
+from understudy.vocabulary.messages import JsonValue
 
 TIMEOUTS = (0.2, 1.0, 5.0)  # On a busy machine a run may take longer until it is held.
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from understudy.actors.slots import Slots, Taken
+from understudy.actors.threads.slots import Slots, Taken
 
 
 class Calls:

@@ -16,8 +16,8 @@ from tests.support.stores import DictStore
 from tests.support.together import all_at_once
 from tests.support.tools import refund
 from understudy import PausedRun
-from understudy.actors.storedpauses import KEPT_LIMITS
-from understudy.orchestration.port import ResumeOptions
+from understudy.actors.pauses.stored_pauses import KEPT_LIMITS
+from understudy.orchestration.definitions.port import ResumeOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 

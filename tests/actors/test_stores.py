@@ -21,9 +21,9 @@ from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT
 from tests.support.stores import DictStore
 from understudy import ActorSystem, PausedRun, PauseStore, StoreError, configure
-from understudy.actors import sqlite_store
-from understudy.actors.sqlite_store import KEPT, SQLiteStore
-from understudy.actors.stores import open_store
+from understudy.actors.pauses import sqlite_store
+from understudy.actors.pauses.open_store import open_store
+from understudy.actors.pauses.sqlite_store import KEPT, SQLiteStore
 
 RUN = PausedRun(run_id="shop-1", revision=1, nonce="secret", payload='{"é": "\\u0000"}')
 

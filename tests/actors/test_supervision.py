@@ -17,11 +17,12 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually
-from understudy.actors import actorcell, lifecycle
-from understudy.actors import family as family_module
-from understudy.actors.clockwork import Alarm
-from understudy.actors.family import Family, always
-from understudy.orchestration.supervision import Restart, Strategy
+from understudy.actors.actor import actor_cell as actorcell
+from understudy.actors.actor import lifecycle
+from understudy.actors.actor import supervisor as family_module
+from understudy.actors.actor.supervisor import Family, always
+from understudy.actors.threads.alarms import Alarm
+from understudy.orchestration.supervision.restarts import Restart, Strategy
 
 
 @dataclass

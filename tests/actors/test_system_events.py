@@ -15,8 +15,8 @@ import understudy as us
 from tests.support.gates import Gate
 from tests.support.players import Player
 from tests.support.scripts import WAIT, eventually, scripted
-from understudy import system_events
 from understudy.testing import calls, says
+from understudy.vocabulary.actors import system_events
 
 KINDS = [
     kind
@@ -115,7 +115,7 @@ def test_a_group_that_waits_does_so_under_its_supervisors_address(system: us.Act
 def test_an_actor_that_fails_too_often_is_given_up_and_comes_back(
     system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from understudy.actors import lifecycle
+    from understudy.actors.actor import lifecycle
 
     heard = heard_in(system)
     monkeypatch.setattr(lifecycle, "LONGEST_BACKOFF", 0.0)  # seconds until the one more attempt

@@ -17,10 +17,10 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors import executor
-from understudy.actors.orders import RunTool
-from understudy.actors.reply import Reply
-from understudy.actors.shell import Runnable
+from understudy.actors.threads.pool import Runnable
+from understudy.actors.threads.promise import Reply
+from understudy.actors.tools import executor
+from understudy.actors.tools.tool_call import RunTool
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 

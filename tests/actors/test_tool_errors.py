@@ -10,8 +10,8 @@ import pytest
 import understudy as us
 from tests.support import process_tools
 from tests.support.scripts import WAIT, eventually, finished, results_of
-from understudy.isolation import Isolation
 from understudy.testing import ScriptedModel, calls, says
+from understudy.vocabulary.tools.isolation import Isolation
 
 STARTS = 60.0  # Seconds for an interpreter on a busy machine.
 

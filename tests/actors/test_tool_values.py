@@ -17,7 +17,7 @@ import pytest
 import understudy as us
 from tests.support import process_tools
 from tests.support.scripts import finished, results_of
-from understudy.actors.rendering import MAX_MEDIA
+from understudy.actors.tools.results import MAX_MEDIA
 from understudy.testing import ScriptedModel, calls, says
 
 STARTS = 60.0  # Seconds for an interpreter on a busy machine.

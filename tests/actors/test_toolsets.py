@@ -13,7 +13,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, contents_of, eventually, finished, results_of
 from understudy.testing import ScriptedModel, calls, says
-from understudy.toolsets import ToolSource
+from understudy.vocabulary.tools.toolset import ToolSource
 
 
 class Till(us.Toolset):

@@ -29,7 +29,7 @@ from tests.support.trees import (
     in_one_order,
     trees,
 )
-from understudy.orchestration.runner import Runner
+from understudy.orchestration.definitions.runner import Runner
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 

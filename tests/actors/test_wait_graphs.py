@@ -15,7 +15,7 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, results_of
 from tests.support.wait_programs import Await, Begin, Call, Program, State, drawn, may_deadlock
 from tests.support.wait_stage import perform_all
-from understudy.actors.waiting import graph
+from understudy.actors.waiting.graph import graph
 from understudy.testing import FunctionModel, calls, says
 
 Waits = list[tuple[int, int]]

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from understudy.actors.waiting import WaitGraph
-from understudy.ancestry import Link, current_ancestry, enter_ancestry, leave_ancestry
+from understudy.actors.waiting.graph import WaitGraph
 from understudy.errors import CircularAgentCall
+from understudy.vocabulary.context.ancestry import Link, current_ancestry, enter_ancestry, leave_ancestry
 
 
 @dataclass(frozen=True, eq=False)

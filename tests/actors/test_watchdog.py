@@ -12,11 +12,11 @@ import pytest
 import understudy as us
 from tests.support.gates import Gate
 from tests.support.scripts import WAIT, eventually, scripted
-from understudy.actors import watchdog
-from understudy.actors.runrecord import RunRecord
-from understudy.actors.watchdog import Watchdog
-from understudy.orchestration.agent import AgentOptions
-from understudy.orchestration.port import RunOptions
+from understudy.actors.runs import watchdog
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.watchdog import Watchdog
+from understudy.orchestration.definitions.agent import AgentOptions
+from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, says
 
 

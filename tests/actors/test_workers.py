@@ -19,12 +19,12 @@ import pytest
 import understudy as us
 from tests.support import process_tools
 from tests.support.scripts import eventually, results_of, scripted
-from understudy.actors import workers
-from understudy.actors.channel import encode
-from understudy.ancestry import MAX_DEPTH
+from understudy.actors.tools import worker_pool as workers
+from understudy.actors.tools.worker_channel import encode
 from understudy.errors import RunCancelled, RunTimedOut
-from understudy.specs.toolfiles import load_tool_file
+from understudy.specs.checks.tool_files import load_tool_file
 from understudy.testing import FunctionModel, calls, says
+from understudy.vocabulary.context.ancestry import MAX_DEPTH
 
 WAIT = 60.0  # Interpreters start here, on a machine that may be busy.
 
@@ -387,7 +387,7 @@ def test_a_call_that_is_given_up_while_its_process_starts_is_killed(monkeypatch:
         assert cancelled.wait(WAIT)
         return encode(message)
 
-    monkeypatch.setattr("understudy.actors.workers.encode", hold)
+    monkeypatch.setattr("understudy.actors.tools.worker_pool.encode", hold)
     with us.ActorSystem("own") as system:
         handle = scripted(calls("pid"), tools=process_tools.ALL).submit("go", system=system)
         assert starting.wait(WAIT)

@@ -16,7 +16,7 @@ from tests.support.orchestration_examples import (
     sequential_steps_inside_a_parallel_agent,
 )
 from tests.support.scripts import WAIT
-from understudy.orchestration.group_spec import PassOutput
+from understudy.orchestration.group.spec import PassOutput
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 

@@ -11,7 +11,7 @@ import understudy as us
 from tests.cli.test_main import SPEC, TOOLS
 from tests.support.commands import spec_of
 from understudy.cli import main
-from understudy.commands.check import check
+from understudy.commandline.commands.check import check
 
 
 @pytest.fixture(autouse=True)

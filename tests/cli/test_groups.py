@@ -12,7 +12,7 @@ import pytest
 import understudy as us
 from tests.support.commands import report_of, resume_made, run_made
 from tests.support.tapes import lines_of
-from understudy.report import UsageMistake
+from understudy.commandline.report import UsageMistake
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 STORE = ("--store", "sqlite:///shop.db")

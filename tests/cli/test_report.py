@@ -27,9 +27,8 @@ from understudy import (
     ToolStarted,
     Usage,
 )
-from understudy.calllog import CallLog
-from understudy.events import Event
-from understudy.report import (
+from understudy.commandline.call_log import CallLog
+from understudy.commandline.report import (
     UsageMistake,
     as_json,
     closing,
@@ -41,6 +40,7 @@ from understudy.report import (
     status_of,
 )
 from understudy.testing import FunctionModel
+from understudy.vocabulary.runs.events import Event
 
 LOOK = ToolCall("c1", "look", {"sku": "A-113"})
 

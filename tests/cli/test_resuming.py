@@ -19,7 +19,7 @@ from tests.support.paths import ROOT
 from tests.support.terminals import on_terminal
 from understudy import InvalidOutput
 from understudy.cli import main
-from understudy.report import for_people
+from understudy.commandline.report import for_people
 from understudy.testing import ScriptedModel, says
 
 SPEC = """\

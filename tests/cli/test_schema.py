@@ -10,7 +10,7 @@ import yaml
 
 from tests.support.paths import ROOT
 from understudy.cli import main
-from understudy.jsonschemas import misfits
+from understudy.vocabulary.answers.json_schema import misfits
 
 
 def test_it_is_a_schema_that_the_examples_fit_and_a_misspelt_key_does_not(capsys: pytest.CaptureFixture[str]) -> None:

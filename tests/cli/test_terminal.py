@@ -11,11 +11,11 @@ import pytest
 
 import understudy as us
 from understudy import RunFinished, ToolCall, ToolFinished, ToolProgress, ToolResult, ToolStarted, TurnStarted
-from understudy.commands.printing import put
-from understudy.events import Event
-from understudy.livelines import MOST, Live
-from understudy.outcomes import Complete
-from understudy.terminal import Plain, progress_on
+from understudy.commandline.commands.printing import put
+from understudy.commandline.live_progress import MOST, Live
+from understudy.commandline.plain_progress import Plain, progress_on
+from understudy.vocabulary.runs.events import Event
+from understudy.vocabulary.runs.outcomes import Complete
 
 LOOK = ToolCall("c1", "look", {"sku": "[bold]A-113"})
 BOOM = ToolCall("c2", "boom")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.actors.sqlite_store import SQLiteStore
+from understudy.actors.pauses.sqlite_store import SQLiteStore
 
 from .processes import WAIT, output, started
 

@@ -17,15 +17,15 @@ import pytest
 
 import understudy as us
 from tests.support.promises import promises
-from understudy.actors import shell
-from understudy.actors.cell import Cell, Fate
-from understudy.actors.future import MergedFuture
-from understudy.actors.mailbox import Lanes, Put
-from understudy.actors.record import Record
-from understudy.actors.reply import Reply
-from understudy.actors.shell import IDLE_SECONDS, ShellPool, forget_shells
-from understudy.actors.telling import events_of
-from understudy.orchestration.port import RunOptions
+from understudy.actors.cells.cell import Cell, Fate
+from understudy.actors.cells.mailbox import Lanes, Put
+from understudy.actors.run_view.event_reader import events_of
+from understudy.actors.runs.agent_record import Record
+from understudy.actors.threads import pool as shell
+from understudy.actors.threads.pool import IDLE_SECONDS, ShellPool, forget_shells
+from understudy.actors.threads.promise import Reply
+from understudy.actors.waiting.merged_future import MergedFuture
+from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 ACCEPTED = (Put.WAKE, Put.QUEUED)

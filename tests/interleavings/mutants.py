@@ -17,14 +17,14 @@ from types import FunctionType
 
 import pytest
 
-from understudy.actors.commands import Watchers
-from understudy.actors.future import MergedFuture
-from understudy.actors.mailbox import Lanes
-from understudy.actors.record import Record
-from understudy.actors.reply import Reply
-from understudy.actors.runrecord import RunRecord
-from understudy.actors.runs import Runs
-from understudy.actors.shell import ShellPool
+from understudy.actors.actor.commands import Watchers
+from understudy.actors.cells.mailbox import Lanes
+from understudy.actors.runs.agent_record import Record
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.system.run_manager import Runs
+from understudy.actors.threads.pool import ShellPool
+from understudy.actors.threads.promise import Reply
+from understudy.actors.waiting.merged_future import MergedFuture
 
 from . import models
 from .search import Granularity

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.support.paths import ROOT
-from understudy.actors.watchdog import Watchdog
+from understudy.actors.runs.watchdog import Watchdog
 
 NEEDS = "needs interleave-test, which is for Python 3.12 and later: pip install -e '.[interleavings]'"
 it: Any = pytest.importorskip("interleave_test", reason=NEEDS)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
-MAILBOX = "actors/mailbox.py"
-CELL = "actors/cell.py"
-REPLY = "actors/reply.py"
-SUPERVISOR = "actors/family.py"
-RESTARTS = "orchestration/supervision.py"
-WAIT_GRAPH = "actors/waiting.py"
-MERGED_FUTURE = "actors/future.py"
-MERGE_RULES = "actors/merging.py"
+MAILBOX = "actors/cells/mailbox.py"
+CELL = "actors/cells/cell.py"
+REPLY = "actors/threads/promise.py"
+SUPERVISOR = "actors/actor/supervisor.py"
+RESTARTS = "orchestration/supervision/restarts.py"
+WAIT_GRAPH = "actors/waiting/graph.py"
+MERGED_FUTURE = "actors/waiting/merged_future.py"
+MERGE_RULES = "actors/waiting/combine.py"
 
 TEST_CELL = "tests/actors/test_cell.py"
 TEST_GROUPS = "tests/actors/test_supervision.py"

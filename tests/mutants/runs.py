@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
-RUN_RECORD = "actors/runrecord.py"
-DRIVER = "actors/driver.py"
-RUN_MANAGER = "actors/runs.py"
-TOKENS = "actors/tokens.py"
-STORED_PAUSES = "actors/storedpauses.py"
-CALLS = "orchestration/calls.py"
-ROUNDS = "orchestration/rounds.py"
-RULINGS = "orchestration/rulings.py"
-SLOTS = "actors/slots.py"
-LIMITS = "orchestration/limits.py"
+RUN_RECORD = "actors/runs/record.py"
+DRIVER = "actors/runs/agent_driver.py"
+RUN_MANAGER = "actors/system/run_manager.py"
+TOKENS = "actors/pauses/tokens.py"
+STORED_PAUSES = "actors/pauses/stored_pauses.py"
+CALLS = "orchestration/agent/calls.py"
+ROUNDS = "orchestration/agent/rounds.py"
+RULINGS = "orchestration/agent/rulings.py"
+SLOTS = "actors/threads/slots.py"
+LIMITS = "orchestration/agent/limits.py"
 
 TEST_RUNS = "tests/actors/test_runs.py"
 TEST_TOOL_CALLS = "tests/actors/test_tool_calls.py"
@@ -137,14 +137,14 @@ MUTANTS = (
     # --- secrets
     Mutant(
         "a recording holds the keys of the environment",
-        "providers/redaction.py",
+        "providers/tape/redaction.py",
         "keys = [*keys_that_are_set(), *[",
         "keys = [*[",
         ("tests/providers/test_redaction.py::test_keys_in_the_environment_are_hidden",),
     ),
     Mutant(
         "headers of a server are logged",
-        "providers/quiet.py",
+        "providers/http/log_filter.py",
         "record.msg = _cut(record.msg)",
         "pass",
         (
@@ -153,14 +153,14 @@ MUTANTS = (
     ),
     Mutant(
         "a key stays in the context of an error",
-        "providers/client.py",
+        "providers/http/model_client.py",
         "left += [each.__cause__, each.__context__]",
         "left += [each.__cause__]",
         ("tests/cli/test_canaries.py::test_no_canary_comes_out_of_runs_that_end_in_every_way",),
     ),
     Mutant(
         "the log holds what was said without being asked for",
-        "understudy/logs.py",
+        "understudy/run_logging.py",
         "if self._contents:",
         "if True:",
         ("tests/actors/test_guardrails.py::test_what_was_said_stays_out_of_the_log",),

@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 import understudy as us
-from understudy.messages import Settings
-from understudy.models import ModelName
 from understudy.orchestration import RunSpec
-from understudy.orchestration.agent import AgentChanges
+from understudy.orchestration.definitions.agent import AgentChanges
 from understudy.providers import Rehearsal, ScriptedModel
-from understudy.session import RunContext
+from understudy.vocabulary.context.session import RunContext
+from understudy.vocabulary.messages import Settings
+from understudy.vocabulary.models import ModelName
 
 
 def look(sku: str) -> str:

@@ -18,9 +18,9 @@ from tests.support.machines import (
     waiting_ids,
 )
 from understudy.errors import ProtocolViolation
-from understudy.messages import ToolResult
 from understudy.orchestration import AgentRun, CallTools
-from understudy.outcomes import Approve, Decision, Reject
+from understudy.vocabulary.messages import ToolResult
+from understudy.vocabulary.runs.outcomes import Approve, Decision, Reject
 
 SPEC = make_spec("look", "refund", "grant", approvals={"refund": True, "look": False})
 BY_RULE = make_spec("look", "refund", approvals={"refund": None})

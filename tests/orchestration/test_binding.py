@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.messages import JsonValue
-from understudy.orchestration.binding import (
+from understudy.orchestration.graph.comparing import holds
+from understudy.orchestration.graph.conditions import references_in
+from understudy.orchestration.graph.references import (
     Reference,
     as_text,
     bound,
@@ -18,8 +19,7 @@ from understudy.orchestration.binding import (
     references,
     value_at,
 )
-from understudy.orchestration.comparing import holds
-from understudy.orchestration.conditions import references_in
+from understudy.vocabulary.messages import JsonValue
 
 
 def test_a_text_tells_what_it_refers_to() -> None:

@@ -21,15 +21,15 @@ from tests.support.machines import (
     tool_ids,
     waiting_ids,
 )
-from understudy.account import Account
-from understudy.budget import Budget, Spending
 from understudy.errors import BudgetExceeded
-from understudy.messages import ModelTurn, TextPart, Usage, says
 from understudy.orchestration import Agent, AgentRun, RunSpec
-from understudy.orchestration.accounts import account_of
-from understudy.outcomes import Reject
-from understudy.prices import Price
+from understudy.orchestration.definitions.accounts import account_of
 from understudy.testing import ScriptedModel
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Budget, Spending
+from understudy.vocabulary.context.prices import Price
+from understudy.vocabulary.messages import ModelTurn, TextPart, Usage, says
+from understudy.vocabulary.runs.outcomes import Reject
 
 PRICES = {"test:model": Price(1.0, 1.0)}
 """A token costs a millionth of a dollar."""

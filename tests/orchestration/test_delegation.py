@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from understudy.messages import JsonObject, ModelTurn, ToolCall, ToolResult, ToolSpec, calls, says
-from understudy.models import Model
 from understudy.orchestration import Agent, AgentRun, AwaitInput, CallModel, CallTools, Done, RunSpec, SubAgent
-from understudy.orchestration.delegation import tool_name
+from understudy.orchestration.definitions.sub_agent import tool_name
 from understudy.providers import ScriptedModel
+from understudy.vocabulary.messages import JsonObject, ModelTurn, ToolCall, ToolResult, ToolSpec, calls, says
+from understudy.vocabulary.models import Model
 
 SCHEMA: JsonObject = {
     "type": "object",
@@ -74,7 +74,7 @@ def test_an_id_becomes_a_name_that_every_provider_takes(id: str, name: str) -> N
 
 
 def test_a_forced_choice_may_be_a_sub_agent() -> None:
-    from understudy.messages import Settings
+    from understudy.vocabulary.messages import Settings
 
     lead = agent("lead", sub_agents=[agent()], settings=Settings(tool_choice="writer"))
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from tests.support.machines import asks, call, completed, gives, make_spec, model_step, reloaded, tool_ids
-from understudy.budget import Budget
-from understudy.callbacks import RetryWithFeedback
 from understudy.errors import CallbackAbort, MaxIterationsExceeded, ToolError
-from understudy.messages import ModelTurn, TextPart, ToolSpec, says
 from understudy.orchestration import Agent, AgentRun, CallModel, FailRun, RetryTurn, SkipCall
-from understudy.orchestration.rulings import Ruling
+from understudy.orchestration.agent.rulings import Ruling
+from understudy.vocabulary.context.budget import Budget
+from understudy.vocabulary.messages import ModelTurn, TextPart, ToolSpec, says
+from understudy.vocabulary.runs.callbacks import RetryWithFeedback
 
 LOOK = make_spec("look", "find")
 

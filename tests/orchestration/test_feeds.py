@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.machines import asks, call, gives, make_spec, reloaded, run_of, saved
-from understudy.callbacks import RewriteArguments
 from understudy.errors import UnderstudyError
-from understudy.messages import ImagePart, Message, ModelTurn, TextPart, ToolCall, ToolResult, Usage, says
 from understudy.orchestration import AgentRun, ParallelRun, RepairCall, SequenceRun, SkipCall
-from understudy.orchestration.children import ChildFailure, ChildResult
-from understudy.orchestration.graph_run import GraphRun
-from understudy.orchestration.graph_spec import GraphSpec, TaskSpec
-from understudy.orchestration.group_spec import GroupSpec
-from understudy.outcomes import Approve, Pause
+from understudy.orchestration.graph.run import GraphRun
+from understudy.orchestration.graph.spec import GraphSpec, TaskSpec
+from understudy.orchestration.group.children import ChildFailure, ChildResult
+from understudy.orchestration.group.spec import GroupSpec
+from understudy.vocabulary.messages import ImagePart, Message, ModelTurn, TextPart, ToolCall, ToolResult, Usage, says
+from understudy.vocabulary.runs.callbacks import RewriteArguments
+from understudy.vocabulary.runs.outcomes import Approve, Pause
 
 SPEC = make_spec("look", "refund", approvals={"refund": True, "rule": None})
 GROUP = GroupSpec(runner_id="group", children=("1", "2"))

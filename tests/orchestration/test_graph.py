@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from tests.support.counting import calls_counted
 from tests.support.group_machines import ASKS, broke, done, orders, stopped
 from understudy.errors import ProtocolViolation, SpecChanged
-from understudy.messages import JsonValue, Usage
-from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildResult, RunChildren
-from understudy.orchestration.graph_run import GraphRun
-from understudy.orchestration.graph_spec import GraphSpec, TaskSpec, circle_in, parameters_of, problems_of
-from understudy.orchestration.group_run import GroupDone
-from understudy.outcomes import Approve, PauseAnswer
+from understudy.orchestration.graph.run import GraphRun
+from understudy.orchestration.graph.spec import GraphSpec, TaskSpec, circle_in, parameters_of, problems_of
+from understudy.orchestration.group.children import AwaitChildren, ChildFailure, ChildResult, RunChildren
+from understudy.orchestration.group.group_run import GroupDone
+from understudy.vocabulary.messages import JsonValue, Usage
+from understudy.vocabulary.runs.outcomes import Approve, PauseAnswer
 
 
 def task(name: str, *dependencies: str, prompt: str = "Go") -> TaskSpec:

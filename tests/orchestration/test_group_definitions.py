@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from understudy.orchestration import Agent, Runner
-from understudy.orchestration.group_spec import Merge, OnError, PassOutput
-from understudy.orchestration.groups import ParallelAgent, SequentialAgent
+from understudy.orchestration.definitions.groups import ParallelAgent, SequentialAgent
+from understudy.orchestration.group.spec import Merge, OnError, PassOutput
 
 ONE = Agent("one", model="rehearsal")
 TWO = Agent("two", model="rehearsal")

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from tests.support.counting import calls_counted
 from tests.support.group_machines import ASKS, broke, done, orders, running
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation, RunError, SpecChanged
-from understudy.messages import JsonValue, ToolCall, Usage
-from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
-from understudy.orchestration.group_run import GroupDone, GroupRun
-from understudy.orchestration.group_spec import GroupSpec, Merge, OnError, PassOutput
-from understudy.orchestration.group_state import GroupState
-from understudy.orchestration.parallel_run import ParallelRun
-from understudy.orchestration.sequence_run import SequenceRun
-from understudy.outcomes import Approve, Pause, PauseAnswer
+from understudy.orchestration.group.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
+from understudy.orchestration.group.group_run import GroupDone, GroupRun
+from understudy.orchestration.group.parallel_run import ParallelRun
+from understudy.orchestration.group.sequence_run import SequenceRun
+from understudy.orchestration.group.spec import GroupSpec, Merge, OnError, PassOutput
+from understudy.orchestration.group.state import GroupState
+from understudy.vocabulary.messages import JsonValue, ToolCall, Usage
+from understudy.vocabulary.runs.outcomes import Approve, Pause, PauseAnswer
 
 AnyRun = GroupRun[GroupSpec, GroupState]
 

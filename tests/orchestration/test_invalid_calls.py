@@ -20,17 +20,9 @@ from tests.support.machines import (
     tool_ids,
 )
 from understudy.errors import ProtocolViolation
-from understudy.messages import ToolCall, ToolErrorKind, ToolResult
-from understudy.orchestration import (
-    AgentRun,
-    CallModel,
-    CallTools,
-    InvalidCall,
-    RepairCall,
-    RetryTurn,
-    SkipCall,
-)
-from understudy.orchestration.steps import Resolution
+from understudy.orchestration import AgentRun, CallModel, CallTools, InvalidCall, RepairCall, RetryTurn, SkipCall
+from understudy.orchestration.agent.steps import Resolution
+from understudy.vocabulary.messages import ToolCall, ToolErrorKind, ToolResult
 
 PLAIN = make_spec("look", "find")
 UNKNOWN = "there is no tool 'lok' (did you mean 'look'?); the tools are: find, look"

@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from understudy import Agent, InvalidOutput, JsonSchema
-from understudy.messages import JsonObject, JsonValue
 from understudy.testing import ScriptedModel, says
+from understudy.vocabulary.messages import JsonObject, JsonValue
 
 VERDICT: JsonObject = {
     "title": "Verdict",

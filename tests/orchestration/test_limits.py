@@ -14,8 +14,8 @@ from tests.support.machines import (
     run_of,
 )
 from understudy.errors import MaxIterationsExceeded, ProtocolViolation
-from understudy.messages import ModelTurn, says
 from understudy.orchestration import AgentRun, RetryTurn
+from understudy.vocabulary.messages import ModelTurn, says
 
 
 class Limits(TypedDict, total=False):

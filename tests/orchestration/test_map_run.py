@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from understudy.errors import RunError
-from understudy.orchestration.map_run import AwaitAnswers, HandOut, MapDone, MapFailed, MapRun, TakeInput
-from understudy.outcomes import Complete, MapAnswer, MapFailure
+from understudy.orchestration.group.map_run import AwaitAnswers, HandOut, MapDone, MapFailed, MapRun, TakeInput
+from understudy.vocabulary.runs.outcomes import Complete, MapAnswer, MapFailure
 
 
 def a_map(max_parallel: int = 2, *, ordered: bool = False, keep_errors: bool = False) -> MapRun:

@@ -10,10 +10,10 @@ import pytest
 
 from tests.support.machines import asks, call, gives, make_spec, model_step, reloaded, run_of, tool_ids
 from understudy.errors import ProtocolViolation
-from understudy.messages import JsonValue, ToolCall, ToolResult
 from understudy.orchestration import AgentRun, AwaitApproval, AwaitInput, CallTools
-from understudy.orchestration.pauses import sort_answers
-from understudy.outcomes import Approve, Pause, PauseAnswer, Reject
+from understudy.orchestration.agent.pauses import sort_answers
+from understudy.vocabulary.messages import JsonValue, ToolCall, ToolResult
+from understudy.vocabulary.runs.outcomes import Approve, Pause, PauseAnswer, Reject
 
 SPEC = replace(
     make_spec("look", "refund", "ask_user", "researcher", approvals={"refund": True}), asks=frozenset({"ask_user"})

@@ -23,7 +23,11 @@ from tests.support.machines import (
     tool_ids,
     waiting_ids,
 )
-from understudy.callbacks import (
+from understudy.errors import CallbackAbort, MaxIterationsExceeded, ProtocolViolation, ToolError
+from understudy.orchestration import AgentRun, AwaitInput, RetryTurn, Ruling, RunSpec
+from understudy.orchestration.agent.calls import PEER_NOT_RUN
+from understudy.vocabulary.messages import TextPart, ToolErrorKind, ToolResult, says
+from understudy.vocabulary.runs.callbacks import (
     Abort,
     Block,
     CallbackAction,
@@ -35,11 +39,7 @@ from understudy.callbacks import (
     RewriteResult,
     Skip,
 )
-from understudy.errors import CallbackAbort, MaxIterationsExceeded, ProtocolViolation, ToolError
-from understudy.messages import TextPart, ToolErrorKind, ToolResult, says
-from understudy.orchestration import AgentRun, AwaitInput, RetryTurn, Ruling, RunSpec
-from understudy.orchestration.calls import PEER_NOT_RUN
-from understudy.outcomes import Approve, Pause, Reject
+from understudy.vocabulary.runs.outcomes import Approve, Pause, Reject
 
 WATCHED = replace(make_spec("look", "find"), watched=True)
 

@@ -24,7 +24,9 @@ from tests.support.machines import (
     tool_ids,
 )
 from understudy.errors import BadReply, ProtocolViolation
-from understudy.messages import (
+from understudy.orchestration import AgentRun, AwaitInput, CallModel, CallTools, Done, RunSpec
+from understudy.orchestration.agent.transcript import check_answered
+from understudy.vocabulary.messages import (
     ImagePart,
     Message,
     ModelRequest,
@@ -38,9 +40,7 @@ from understudy.messages import (
     says,
     user_message,
 )
-from understudy.orchestration import AgentRun, AwaitInput, CallModel, CallTools, Done, RunSpec
-from understudy.orchestration.transcript import check_answered
-from understudy.outcomes import Approve, Complete
+from understudy.vocabulary.runs.outcomes import Approve, Complete
 
 PLAIN = make_spec("look", "find")
 

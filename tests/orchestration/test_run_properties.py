@@ -12,17 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.machines import make_spec, reloaded
-from understudy.callbacks import (
-    Abort,
-    Block,
-    CallbackAction,
-    OverrideResponse,
-    RequireApproval,
-    RetryWithFeedback,
-    RewriteArguments,
-    RewriteResult,
-    Skip,
-)
 from understudy.errors import (
     BadReply,
     CallbackAbort,
@@ -31,19 +20,6 @@ from understudy.errors import (
     RunCancelled,
     ToolError,
     UnderstudyError,
-)
-from understudy.messages import (
-    FinishReason,
-    Message,
-    ModelTurn,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCall,
-    ToolResult,
-    Usage,
-    says,
-    user_message,
 )
 from understudy.orchestration import (
     AgentRun,
@@ -60,8 +36,32 @@ from understudy.orchestration import (
     SkipCall,
     StopRun,
 )
-from understudy.orchestration.steps import Resolution
-from understudy.outcomes import Approve, Decision, Reject
+from understudy.orchestration.agent.steps import Resolution
+from understudy.vocabulary.messages import (
+    FinishReason,
+    Message,
+    ModelTurn,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+    says,
+    user_message,
+)
+from understudy.vocabulary.runs.callbacks import (
+    Abort,
+    Block,
+    CallbackAction,
+    OverrideResponse,
+    RequireApproval,
+    RetryWithFeedback,
+    RewriteArguments,
+    RewriteResult,
+    Skip,
+)
+from understudy.vocabulary.runs.outcomes import Approve, Decision, Reject
 
 FAST = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 

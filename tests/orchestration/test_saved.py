@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from understudy.artifacts import Artifact
-from understudy.messages import JsonValue
-from understudy.orchestration.saved import SavedRun
+from understudy.orchestration.saving.saved_run import SavedRun
+from understudy.vocabulary.context.artifacts import Artifact
+from understudy.vocabulary.messages import JsonValue
 
 RUN = SavedRun(
     run_id="shop-1",

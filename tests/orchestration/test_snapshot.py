@@ -29,7 +29,8 @@ from tests.support.machines import (
     waiting_ids,
 )
 from understudy.errors import SpecChanged
-from understudy.messages import (
+from understudy.orchestration import AgentRun, AwaitApproval, RunSpec
+from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
     Message,
@@ -46,8 +47,7 @@ from understudy.messages import (
     says,
     user_message,
 )
-from understudy.orchestration import AgentRun, AwaitApproval, RunSpec
-from understudy.outcomes import Approve
+from understudy.vocabulary.runs.outcomes import Approve
 
 PLAIN = make_spec("look")
 OLD = Path(__file__).parent / "saved" / "run-format-1.json"

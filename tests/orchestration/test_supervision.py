@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from understudy.orchestration.supervision import (
+from understudy.orchestration.supervision.restarts import (
     Directive,
     OneForAll,
     OneForOne,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.tree_plays import Played, answers_for, play
 from tests.support.tree_runners import GIVEN, runner_of, tally
 from tests.support.trees import Node, trees
-from understudy.outcomes import Complete, Incomplete, Pause, PauseAnswer
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Pause, PauseAnswer
 
 FAST = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

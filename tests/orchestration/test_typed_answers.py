@@ -22,7 +22,11 @@ from tests.support.machines import (
     saved,
 )
 from understudy.errors import BadReply, InvalidOutput, MaxIterationsExceeded, ProtocolViolation, SpecChanged
-from understudy.messages import (
+from understudy.orchestration import AgentRun, Done, RunSpec
+from understudy.orchestration.agent.typed_answers import output_spec
+from understudy.providers import Gemini, ScriptedModel
+from understudy.vocabulary.answers.output_type import OutputMode
+from understudy.vocabulary.messages import (
     JsonObject,
     ModelTurn,
     OutputSpec,
@@ -33,12 +37,8 @@ from understudy.messages import (
     ToolSpec,
     says,
 )
-from understudy.models import ModelName
-from understudy.orchestration import AgentRun, Done, RunSpec
-from understudy.orchestration.outputs import output_spec
-from understudy.outcomes import Incomplete
-from understudy.outputs import OutputMode
-from understudy.providers import Gemini, ScriptedModel
+from understudy.vocabulary.models import ModelName
+from understudy.vocabulary.runs.outcomes import Incomplete
 
 FORM: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 NATIVE = OutputSpec("Number", FORM)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.support.machines import make_spec, reloaded
 from understudy.errors import BadReply, InvalidOutput, MaxIterationsExceeded
-from understudy.messages import FinishReason, ModelTurn, OutputSpec, Part, TextPart, ToolCall, ToolResult
 from understudy.orchestration import AgentRun, AwaitInput, CallModel, CallTools, Done, RunSpec
-from understudy.outcomes import Complete
+from understudy.vocabulary.messages import FinishReason, ModelTurn, OutputSpec, Part, TextPart, ToolCall, ToolResult
+from understudy.vocabulary.runs.outcomes import Complete
 
 FAST = settings(max_examples=80, deadline=None, derandomize=True)
 OUTPUT = OutputSpec("Number", {"type": "object", "properties": {"n": {"type": "integer"}}})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.messages import Message, user_message
-from understudy.orchestration.window import count_new
+from understudy.orchestration.agent.window import count_new
+from understudy.vocabulary.messages import Message, user_message
 
 
 def messages(*texts: object) -> list[Message]:

@@ -12,7 +12,7 @@ import pytest
 
 from understudy.errors import SpecError
 from understudy.orchestration import Agent, Runner
-from understudy.orchestration.workflows import Task, Workflow
+from understudy.orchestration.definitions.workflow import Task, Workflow
 
 ONE = Agent("one", model="rehearsal")
 TWO = Agent("two", model="rehearsal")

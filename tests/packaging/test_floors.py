@@ -50,18 +50,18 @@ see what of them can be pickled."""
 
 SCHEMAS = {"docstring_parser", "jsonschema", "pydantic", "pydantic_core", "referencing"}
 LOADED_LATE = {
-    "understudy.jsonschemas",
-    "understudy.outcome_data",
-    "understudy.output_schemas",
-    "understudy.schemas",
-    "understudy.orchestration.group_snapshot",
-    "understudy.orchestration.saved",
-    "understudy.orchestration.saved_text",
-    "understudy.orchestration.snapshot",
+    "understudy.vocabulary.answers.json_schema",
+    "understudy.vocabulary.runs.outcome_data",
+    "understudy.vocabulary.answers.output_schemas",
+    "understudy.vocabulary.tools.schemas",
+    "understudy.orchestration.group.snapshot",
+    "understudy.orchestration.saving.saved_run",
+    "understudy.orchestration.agent.saved_text",
+    "understudy.orchestration.agent.snapshot",
 }
 """The modules that may use `SCHEMAS`. The tests of the import cost see to it that they are loaded late."""
 
-PORT = ("understudy.orchestration.port", "understudy.actors")
+PORT = ("understudy.orchestration.definitions.port", "understudy.actors")
 """The one import upward: how a definition finds the runtime, at its first run."""
 
 

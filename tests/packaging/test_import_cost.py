@@ -83,7 +83,7 @@ def test_making_agents_on_a_tape_loads_nothing_heavy(tmp_path: Path) -> None:
 
 
 def test_the_measure_sees_what_is_loaded(tmp_path: Path) -> None:
-    assert "pydantic" in loaded_by("import understudy.schemas", tmp_path)
+    assert "pydantic" in loaded_by("import understudy.vocabulary.tools.schemas", tmp_path)
 
 
 def test_errors_and_messages_load_nothing_heavy(tmp_path: Path) -> None:

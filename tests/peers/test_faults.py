@@ -8,7 +8,7 @@ import understudy as us
 from tests.support.http import FakeTime
 from tests.support.peers import KEY, Peer, Provider, Tagged
 from tests.support.scripts import finished
-from understudy.messages import user_message
+from understudy.vocabulary.messages import user_message
 
 BUSY: list[tuple[int, float]] = [(429, 1.0), (500, 0.5), (529, 0.5)]
 """What it answers first, and the seconds that the client then waits: for 429 it is told to."""

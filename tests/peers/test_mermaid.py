@@ -22,8 +22,8 @@ from tests.support.aimock import NotInstalled, installed
 from tests.support.drawings import boxes_of, everything, nesting_of, nodes_of, runners, squeezed
 from tests.support.paths import ROOT
 from understudy import draw
-from understudy.orchestration.runner import Runner
-from understudy.specs.sketching import picture_of
+from understudy.orchestration.definitions.runner import Runner
+from understudy.specs.drawing.layout import picture_of
 
 HERE = ROOT / "tests" / "peers" / "mermaid"
 REPLY_TIMEOUT = 60.0  # Seconds; the first reply waits for node and Mermaid to load.

@@ -10,7 +10,7 @@ import pytest
 import understudy as us
 from tests.support import wire
 from tests.support.peers import Peer, Provider, Tagged
-from understudy.messages import JsonObject, JsonValue
+from understudy.vocabulary.messages import JsonObject, JsonValue
 
 TIMEOUT = 30.0
 

@@ -37,10 +37,10 @@ from understudy.errors import (
     RunCancelled,
     RunTimedOut,
 )
-from understudy.messages import JsonValue, Usage
-from understudy.models import Model, ModelName
 from understudy.providers import Anthropic, Gemini, OpenAI, Secret, Vertex, resolve
-from understudy.scope import NO_RETRIES_LEFT, Scope
+from understudy.vocabulary.context.scope import NO_RETRIES_LEFT, Scope
+from understudy.vocabulary.messages import JsonValue, Usage
+from understudy.vocabulary.models import Model, ModelName
 
 ApiKey: TypeAlias = Callable[[], Secret] | str
 REPLIES: dict[str, JsonValue] = {

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.http import HELLO, MAKERS, Answers
 from understudy.errors import BadReply, ProviderError
-from understudy.messages import JsonValue
+from understudy.vocabulary.messages import JsonValue
 
 NAMELESS: dict[str, JsonValue] = {
     "openai": {"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"arguments": '{"word": "x"}'}}]}}]},

@@ -18,12 +18,12 @@ from tests.hosts.forking import in_child
 from tests.support.http import HEAD, HELLO, MAKERS, REPLY, Answers, FakeTime, read_request, speaking, within
 from tests.support.scripts import WAIT, eventually
 from understudy.errors import ProviderError, RunCancelled, RunTimedOut, UnderstudyError
-from understudy.models import Model, ModelName
 from understudy.providers import Anthropic, Gemini, OpenAI, Timing, Vertex
 from understudy.providers.catalogue import Catalogue
-from understudy.providers.client import HttpModel
-from understudy.providers.inflight import InFlight
-from understudy.scope import Scope, current_scope
+from understudy.providers.http.in_flight import InFlight
+from understudy.providers.http.model_client import HttpModel
+from understudy.vocabulary.context.scope import Scope, current_scope
+from understudy.vocabulary.models import Model, ModelName
 
 
 class Busy:

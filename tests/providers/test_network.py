@@ -23,12 +23,12 @@ from tests.hosts.forking import in_child
 from tests.support.http import HEAD, HELLO, REPLY, drip, read_request, speaking, within
 from tests.support.together import all_at_once
 from understudy.errors import BadReply, ProviderError, ProviderTimeout, RateLimited, RunCancelled, RunTimedOut
-from understudy.messages import ModelTurn
-from understudy.models import Renewable
 from understudy.providers import Anthropic, OpenAI, Timing
-from understudy.providers.connections import Connections
-from understudy.providers.network import Line
-from understudy.scope import Scope
+from understudy.providers.http.connections import Connections
+from understudy.providers.http.network import Line
+from understudy.vocabulary.context.scope import Scope
+from understudy.vocabulary.messages import ModelTurn
+from understudy.vocabulary.models import Renewable
 
 CASE = "anthropic-msgs-tool-loop-a.2"
 

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from tests.support.machines import asked, completed, make_spec, tool_ids
 from tests.support.together import all_at_once
-from understudy.criteria import KeywordCriteria, MaxIterationsCriteria, StructuredOutputCriteria
 from understudy.errors import ProviderError, RateLimited
-from understudy.messages import (
+from understudy.orchestration import AgentRun
+from understudy.providers import FunctionModel, Rehearsal, ScriptedModel
+from understudy.providers.offline.rehearsal import DEEPEST, made_arguments, made_value
+from understudy.vocabulary.messages import (
     JsonObject,
     JsonValue,
     Message,
@@ -31,11 +33,9 @@ from understudy.messages import (
     calls,
     says,
 )
-from understudy.orchestration import AgentRun
-from understudy.providers import FunctionModel, Rehearsal, ScriptedModel
-from understudy.providers.rehearsal import DEEPEST, made_arguments, made_value
-from understudy.schemas import check_arguments
-from understudy.tools import as_tool
+from understudy.vocabulary.runs.criteria import KeywordCriteria, MaxIterationsCriteria, StructuredOutputCriteria
+from understudy.vocabulary.tools.definition import as_tool
+from understudy.vocabulary.tools.schemas import check_arguments
 
 HI = [asked("Hi")]
 LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]})

@@ -15,8 +15,10 @@ from tests.support import wire
 from tests.support.clients import client
 from tests.support.http import HELLO
 from tests.support.wire import Case, obj
-from understudy.messages import JsonObject, OutputSpec, Settings, ToolSpec
-from understudy.providers import anthropic_wire, google_wire, openai_wire
+from understudy.providers.anthropic import wire as anthropic_wire
+from understudy.providers.google import wire as google_wire
+from understudy.providers.openai import wire as openai_wire
+from understudy.vocabulary.messages import JsonObject, OutputSpec, Settings, ToolSpec
 
 FORM: JsonObject = {
     "type": "object",

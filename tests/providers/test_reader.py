@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.providers.reader import parse
+from understudy.providers.wire.json_values import parse
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from tests.support.tapes import answer_of, asking, lines_of, taped
 from tests.support.together import all_at_once
 from understudy import Agent, tool
 from understudy.errors import AuthenticationError, ProviderError, RateLimited, RunCancelled, RunTimedOut
-from understudy.messages import (
+from understudy.providers import FunctionModel, OpenAI, Recorder, Replay, ScriptedModel, Secret
+from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
     JsonValue,
@@ -36,8 +37,7 @@ from understudy.messages import (
     says,
     user_message,
 )
-from understudy.models import Model, ModelLike, ModelName, Renewable
-from understudy.providers import FunctionModel, OpenAI, Recorder, Replay, ScriptedModel, Secret
+from understudy.vocabulary.models import Model, ModelLike, ModelName, Renewable
 
 CANARY = "sk-canary-0123456789"
 

@@ -14,12 +14,21 @@ from hypothesis import strategies as st
 
 from tests.support.http import HELLO
 from understudy.errors import AuthenticationError
-from understudy.messages import FilePart, JsonValue, Settings, TextPart, ToolCall, ToolResult, ToolSpec, user_message
 from understudy.providers import Anthropic, Gemini, OpenAI, Secret
-from understudy.providers.client import HttpModel
-from understudy.providers.environment import KEYS
-from understudy.providers.redaction import RedactLike, Redactor
-from understudy.providers.secret_shapes import HIDDEN
+from understudy.providers.http.environment import KEYS
+from understudy.providers.http.model_client import HttpModel
+from understudy.providers.tape.redaction import RedactLike, Redactor
+from understudy.providers.tape.secret_patterns import HIDDEN
+from understudy.vocabulary.messages import (
+    FilePart,
+    JsonValue,
+    Settings,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    user_message,
+)
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow+canary/7Q==\nAAAA\n-----END RSA PRIVATE KEY-----"
 

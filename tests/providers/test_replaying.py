@@ -28,7 +28,8 @@ from understudy.errors import (
     RateLimited,
     ToolError,
 )
-from understudy.messages import (
+from understudy.providers import FunctionModel, Recorder, Replay
+from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
     JsonValue,
@@ -47,8 +48,7 @@ from understudy.messages import (
     says,
     user_message,
 )
-from understudy.models import Model
-from understudy.providers import FunctionModel, Recorder, Replay
+from understudy.vocabulary.models import Model
 
 LOOK = ToolSpec("look", "Looks.", {"type": "object"})
 FIND = ToolSpec("find", "Finds.", {"type": "object"})

@@ -7,7 +7,10 @@ import base64
 import pytest
 
 from tests.support.wire import objs
-from understudy.messages import (
+from understudy.providers.anthropic import wire as anthropic_wire
+from understudy.providers.google import wire as google_wire
+from understudy.providers.openai import wire as openai_wire
+from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
     JsonObject,
@@ -18,7 +21,6 @@ from understudy.messages import (
     ToolCall,
     ToolResult,
 )
-from understudy.providers import anthropic_wire, google_wire, openai_wire
 
 PHOTO = ImagePart("QQ==", "image/jpeg")
 PAPER = FilePart("QQ==", "application/pdf", name="a.pdf")

@@ -8,15 +8,7 @@ import httpx
 import pytest
 
 from tests.support.http import ANTHROPIC_REPLY, GOOGLE_REPLY, MAKERS, OPENAI_REPLY, Answers
-from understudy.messages import (
-    Message,
-    ModelRequest,
-    TextPart,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-    user_message,
-)
+from understudy.vocabulary.messages import Message, ModelRequest, TextPart, ToolCall, ToolResult, ToolSpec, user_message
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 CALLS = (ToolCall("a", "look", {"word": "tide"}), ToolCall("b", "look", {"word": "ebb"}))

@@ -11,7 +11,10 @@ import pytest
 
 from tests.support.http import HELLO, MAKERS, OPENAI_REPLY, Answers
 from tests.support.wire import obj, objs
-from understudy.messages import (
+from understudy.providers.anthropic import wire as anthropic_wire
+from understudy.providers.google import wire as google_wire
+from understudy.providers.openai import wire as openai_wire
+from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
     JsonObject,
@@ -30,7 +33,6 @@ from understudy.messages import (
     Usage,
     user_message,
 )
-from understudy.providers import anthropic_wire, google_wire, openai_wire
 
 LOOK = ToolSpec("look", "Look at a shelf.", {"type": "object", "properties": {"sku": {"type": "string"}}})
 DIALECTS = ("openai", "anthropic", "google")

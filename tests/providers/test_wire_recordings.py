@@ -10,7 +10,7 @@ from tests.support import wire
 from tests.support.clients import client
 from tests.support.wire import Case, obj
 from understudy.errors import AuthenticationError, ProviderError, RateLimited
-from understudy.messages import JsonObject, JsonValue, ModelRequest, ModelTurn
+from understudy.vocabulary.messages import JsonObject, JsonValue, ModelRequest, ModelTurn
 
 CASES = wire.cases()
 FAILING = [case for case in CASES if case.expected["error"] is not None]

@@ -13,8 +13,8 @@ import understudy as us
 from tests.support.clients import client
 from tests.support.peers import PROVIDERS, Peer, Provider
 from tests.support.wire import Case
-from understudy.messages import JsonObject
-from understudy.providers.client import HttpModel
+from understudy.providers.http.model_client import HttpModel
+from understudy.vocabulary.messages import JsonObject
 
 AT_ONCE = 16
 PATIENCE = (

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.scripts import eventually
-from understudy.actors import shell
+from understudy.actors.threads import pool as shell
 
 FILES = Path("/proc/self/fd")
 STATUS = Path("/proc/self/status")
-NOT_COUNTED = ("understudy.actors.shell", "understudy.actors.watchdog")
+NOT_COUNTED = ("understudy.actors.threads.pool", "understudy.actors.runs.watchdog")
 """Modules of objects that come and go with threads: parked ones for a burst's sake, and the watchdog's errands."""
 
 

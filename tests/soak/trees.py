@@ -14,7 +14,7 @@ from functools import partial
 
 import understudy as us
 from tests.support.otp import Failure, Group, Leaf, Model, Rule, World
-from understudy.orchestration.supervision import Restart, Strategy
+from understudy.orchestration.supervision.restarts import Restart, Strategy
 
 PATIENCE = 20.0  # Seconds after which what has not come will not come.
 INTERVAL = 1e-6  # Seconds for which a thread keeps the interpreter: as little as it takes.

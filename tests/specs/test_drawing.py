@@ -30,9 +30,9 @@ from understudy import (
     load_spec_text,
 )
 from understudy.orchestration import Runner
-from understudy.specs import drawing
-from understudy.specs.picture import Box, Picture
-from understudy.specs.sketching import picture_of
+from understudy.specs.drawing import render as drawing
+from understudy.specs.drawing.layout import picture_of
+from understudy.specs.drawing.picture import Box, Picture
 
 DOT = shutil.which("dot")
 needs_dot = pytest.mark.skipif(DOT is None, reason="no Graphviz: its program 'dot' is not on the PATH")

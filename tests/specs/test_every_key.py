@@ -35,11 +35,11 @@ from understudy import (
     Toolset,
     tool,
 )
-from understudy.messages import JsonValue
 from understudy.orchestration import Task, Workflow
-from understudy.specs.grammar import SpecGrammar
-from understudy.specs.keys import Grammar, alternatives, is_grammar, keys_of
-from understudy.tools import Tool
+from understudy.specs.grammar.grammar import Grammar, alternatives, is_grammar, keys_of
+from understudy.specs.grammar.spec import SpecGrammar
+from understudy.vocabulary.messages import JsonValue
+from understudy.vocabulary.tools.definition import Tool
 
 
 class Shelf(Toolset):

@@ -8,16 +8,16 @@ from collections.abc import Callable
 import pytest
 
 import understudy as us
-from understudy.callbacks import AgentCallback
 from understudy.orchestration import Runner
-from understudy.orchestration.supervision import Strategy
-from understudy.providers.client import HttpModel
-from understudy.specs import agent_grammar as agents
-from understudy.specs import named_grammar as named
-from understudy.specs import workflow_grammar as workflows
-from understudy.specs.build import STRATEGIES
-from understudy.specs.clients import OPTIONS
-from understudy.specs.keys import Grammar, keys_of
+from understudy.orchestration.supervision.restarts import Strategy
+from understudy.providers.http.model_client import HttpModel
+from understudy.specs.builders.definitions import STRATEGIES
+from understudy.specs.checks.model_clients import OPTIONS
+from understudy.specs.grammar import agent as agents
+from understudy.specs.grammar import groups as workflows
+from understudy.specs.grammar import named
+from understudy.specs.grammar.grammar import Grammar, keys_of
+from understudy.vocabulary.runs.callbacks import AgentCallback
 
 GRAMMARS: dict[Callable[..., object], type[Grammar]] = {
     us.Agent: agents.AgentGrammar,

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from understudy import LoadedSpec, SpecError, load_spec, load_spec_text
-from understudy.specs.document import MAX_BYTES
-from understudy.specs.problems import MAX_MESSAGE, MAX_PROBLEMS
-from understudy.specs.sources import MAX_FILES, read_spec_files
+from understudy.specs.reading.document import MAX_BYTES
+from understudy.specs.reading.files import MAX_FILES, read_spec_files
+from understudy.specs.reading.problems import MAX_MESSAGE, MAX_PROBLEMS
 
 A = "agents:\n  - {id: a, model: rehearsal}\n"
 

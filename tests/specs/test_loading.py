@@ -25,7 +25,7 @@ from understudy import (
 )
 from understudy.orchestration import Runner
 from understudy.specs import load_tool_file
-from understudy.toolsets import ToolSource
+from understudy.vocabulary.tools.toolset import ToolSource
 
 FULL = """\
 agents:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.spec_objects import ShopError, web_search
 from understudy import AgentCallback, InMemoryMemory, LoadedSpec, Rehearsal, SpecError, load_spec_text, tool
-from understudy.specs.problems import MAX_PROBLEMS
+from understudy.specs.reading.problems import MAX_PROBLEMS
 
 VALID = """\
 version: 1

@@ -13,9 +13,9 @@ import understudy as us
 from tests.support.paths import ROOT
 from tests.support.spec_objects import ShopError
 from understudy.cli import main
-from understudy.jsonschemas import misfits
 from understudy.specs import load_tool_file, spec_schema
 from understudy.testing import ScriptedModel
+from understudy.vocabulary.answers.json_schema import misfits
 
 SPEC = """\
 memories:

@@ -21,10 +21,11 @@ from understudy import (
     tool,
 )
 from understudy.orchestration import Runner
-from understudy.session import RunContext
-from understudy.specs import labels, sketching
-from understudy.specs.picture import Box, Part, Picture
-from understudy.specs.sketching import picture_of
+from understudy.specs.drawing import labels
+from understudy.specs.drawing import layout as sketching
+from understudy.specs.drawing.layout import picture_of
+from understudy.specs.drawing.picture import Box, Part, Picture
+from understudy.vocabulary.context.session import RunContext
 
 
 def agent(id: str, *subs: Runner[object] | SubAgent) -> Agent:

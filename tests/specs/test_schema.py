@@ -10,10 +10,10 @@ import yaml
 from tests.support.paths import ROOT
 from tests.support.spec_examples import COMPLETE, FORMAT, GRAPH, PARALLEL
 from understudy import SpecError, load_spec_text
-from understudy.jsonschemas import misfits
-from understudy.messages import JsonValue
 from understudy.specs import spec_schema
-from understudy.specs.reference import reference_page
+from understudy.specs.grammar.reference_page import reference_page
+from understudy.vocabulary.answers.json_schema import misfits
+from understudy.vocabulary.messages import JsonValue
 
 NAMED = """\
 agents:
@@ -81,5 +81,5 @@ def test_a_number_may_come_from_the_environment_and_no_other_text() -> None:
 
 def test_the_reference_page_is_the_grammar() -> None:
     assert (ROOT / "docs" / "spec-reference.md").read_text() == reference_page(), (
-        "write it anew: python -m understudy.specs.reference > docs/spec-reference.md"
+        "write it anew: python -m understudy.specs.grammar.reference_page > docs/spec-reference.md"
     )

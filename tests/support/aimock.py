@@ -14,7 +14,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from understudy.messages import JsonValue
+from understudy.vocabulary.messages import JsonValue
 
 from .http import closed_port
 from .paths import ROOT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from understudy.providers import Anthropic, Gemini, OpenAI, Vertex
-from understudy.providers.client import HttpModel
+from understudy.providers.http.model_client import HttpModel
 
 from .wire import Case
 

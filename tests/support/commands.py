@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from understudy.commands import chat, resume, run
-from understudy.commands.waiting import system_of
-from understudy.orchestration.runner import Runner
+from understudy.commandline.commands import chat, resume, run
+from understudy.commandline.commands.waiting import system_of
+from understudy.orchestration.definitions.runner import Runner
 from understudy.specs import LoadedSpec
 
 FILE = "made.yaml"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 
-from understudy.messages import ModelRequest, ModelTurn
 from understudy.testing import says
+from understudy.vocabulary.messages import ModelRequest, ModelTurn
 
 from .scripts import WAIT, eventually
 

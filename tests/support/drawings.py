@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from hypothesis import strategies as st
 
 from understudy import Agent, ParallelAgent, SequentialAgent, SubAgent, Task, Workflow, tool
-from understudy.orchestration.checks import ID
-from understudy.orchestration.runner import Runner
-from understudy.specs.picture import Box, Part, Picture
-from understudy.tools import ToolLike
+from understudy.orchestration.definitions.checks import ID
+from understudy.orchestration.definitions.runner import Runner
+from understudy.specs.drawing.picture import Box, Part, Picture
+from understudy.vocabulary.tools.definition import ToolLike
 
 WORDS = [
     "end",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.orchestration import ChildFailure, ChildOrder, GroupDone, RunChildren
-from understudy.orchestration.group_run import GroupRun
-from understudy.outcomes import Complete, Incomplete, Pause
+from understudy.orchestration.group.group_run import GroupRun
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Pause
 
 AnyGroup = GroupRun[Any, Any]
 ASKS = Pause(id="question", path=("child",), question="Which?")

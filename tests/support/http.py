@@ -12,10 +12,10 @@ from typing import TypeVar
 
 import httpx
 
-from understudy.messages import JsonValue, ModelRequest, user_message
 from understudy.providers import Anthropic, Gemini, OpenAI, Timing, Vertex
-from understudy.providers.client import HttpModel
-from understudy.scope import Scope, enter_scope
+from understudy.providers.http.model_client import HttpModel
+from understudy.vocabulary.context.scope import Scope, enter_scope
+from understudy.vocabulary.messages import JsonValue, ModelRequest, user_message
 
 T = TypeVar("T")
 

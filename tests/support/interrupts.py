@@ -14,8 +14,8 @@ import understudy as us
 from bench.holding import Situation
 from bench.situations import SITUATIONS
 from tests.support.scripts import eventually, finished, scripted
-from understudy.messages import JsonValue
 from understudy.testing import says
+from understudy.vocabulary.messages import JsonValue
 
 QUESTION = says("__ask_user__: Who is there?")
 

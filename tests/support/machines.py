@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import cast
 
-from understudy.messages import (
+from understudy.orchestration import AgentRun, AwaitApproval, CallModel, CallTools, Done, RunSpec
+from understudy.vocabulary.messages import (
     JsonObject,
     Message,
     ModelTurn,
@@ -20,8 +21,7 @@ from understudy.messages import (
     Usage,
     user_message,
 )
-from understudy.orchestration import AgentRun, AwaitApproval, CallModel, CallTools, Done, RunSpec
-from understudy.outcomes import Complete
+from understudy.vocabulary.runs.outcomes import Complete
 
 SCHEMA: JsonObject = {"type": "object", "properties": {}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import understudy as us
-from understudy.orchestration.group_spec import PassOutput
+from understudy.orchestration.group.spec import PassOutput
 
 Models = Callable[[str, str], us.Model]
 """Takes an agent's id and the name of OpenAI's model; returns the model that answers for it."""

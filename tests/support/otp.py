@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Literal, TypeAlias
 
-from understudy.orchestration.supervision import Restart
+from understudy.orchestration.supervision.restarts import Restart
 
 Rule: TypeAlias = Literal["one for one", "one for all", "rest for one"]
 

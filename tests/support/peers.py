@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import httpx
 
-from understudy.messages import JsonObject, JsonValue, ModelRequest, TextPart, ToolCall, ToolResult
 from understudy.providers import Anthropic, Gemini, OpenAI, Timing, Vertex
-from understudy.providers.client import HttpModel
+from understudy.providers.http.model_client import HttpModel
+from understudy.vocabulary.messages import JsonObject, JsonValue, ModelRequest, TextPart, ToolCall, ToolResult
 
 from . import wire
 from .aimock import told

@@ -267,8 +267,8 @@ def meet(mine: str, other: str) -> str:
 
 @us.tool(isolation="process")
 def ask_another() -> str:
-    from understudy.ancestry import current_ancestry
     from understudy.testing import FunctionModel, says
+    from understudy.vocabulary.context.ancestry import current_ancestry
 
     def answer(request: us.ModelRequest) -> us.ModelTurn:
         return says(" > ".join(link.runner.id for link in current_ancestry()))

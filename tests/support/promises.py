@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Self, TypeVar
 
-from understudy.actors.reply import Reply
-from understudy.handles import Future
+from understudy.actors.threads.promise import Reply
+from understudy.vocabulary.runs.handles import Future
 
 V = TypeVar("V")
 

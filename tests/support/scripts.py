@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from understudy.messages import ModelTurn, ToolResult, Usage
 from understudy.orchestration import Agent
-from understudy.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome
 from understudy.providers import FunctionModel, ScriptedModel
 from understudy.testing import says
-from understudy.toolsets import ToolSource
+from understudy.vocabulary.messages import ModelTurn, ToolResult, Usage
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome
+from understudy.vocabulary.tools.toolset import ToolSource
 
 O = TypeVar("O")
 WAIT = 10.0  # Seconds after which a test that waits has failed.

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import cast
 
 from understudy.errors import UnderstudyError
-from understudy.messages import ModelRequest, ModelTurn, user_message
-from understudy.models import Model
 from understudy.providers import Recorder, ScriptedModel
-from understudy.providers.redaction import RedactLike
+from understudy.providers.tape.redaction import RedactLike
+from understudy.vocabulary.messages import ModelRequest, ModelTurn, user_message
+from understudy.vocabulary.models import Model
 
 Answer = ModelTurn | Exception
 

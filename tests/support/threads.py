@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.scripts import eventually
-from understudy.actors import clockwork, shell
-from understudy.actors.ref import ActorRef
+from understudy.actors.actor.ref import ActorRef
+from understudy.actors.threads import alarms as clockwork
+from understudy.actors.threads import pool as shell
 
 REFUSAL = "can't start new thread"
 WATCHDOG = "understudy-watchdog"

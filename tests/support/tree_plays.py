@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeAlias
 
-from understudy.messages import JsonValue, Usage
 from understudy.orchestration import Agent
-from understudy.orchestration.graph_run import GraphRun
-from understudy.orchestration.runner import Runner
-from understudy.outcomes import Approve, Complete, Incomplete, Pause, PauseAnswer, Reject
+from understudy.orchestration.definitions.runner import Runner
+from understudy.orchestration.graph.run import GraphRun
+from understudy.vocabulary.messages import JsonValue, Usage
+from understudy.vocabulary.runs.outcomes import Approve, Complete, Incomplete, Pause, PauseAnswer, Reject
 
 from .trees_by_hand import Hand, Run, begin
 

@@ -25,14 +25,14 @@ from understudy import (
     ask_user,
     tool,
 )
-from understudy.callbacks import AgentCallback, CallbackAction, Continue
-from understudy.criteria import KeywordCriteria
 from understudy.errors import BadReply
-from understudy.messages import JsonValue, ModelRequest, ModelTurn, ToolCall, ToolResult, Usage, calls, says
-from understudy.orchestration.runner import Runner
-from understudy.outcomes import Outcome
-from understudy.session import RunContext
-from understudy.tools import ToolLike
+from understudy.orchestration.definitions.runner import Runner
+from understudy.vocabulary.context.session import RunContext
+from understudy.vocabulary.messages import JsonValue, ModelRequest, ModelTurn, ToolCall, ToolResult, Usage, calls, says
+from understudy.vocabulary.runs.callbacks import AgentCallback, CallbackAction, Continue
+from understudy.vocabulary.runs.criteria import KeywordCriteria
+from understudy.vocabulary.runs.outcomes import Outcome
+from understudy.vocabulary.tools.definition import ToolLike
 
 from .trees import AgentNode, Beat, Node, ParallelNode, SequenceNode, TaskNode, WorkflowNode
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from hypothesis import strategies as st
 
-from understudy.orchestration.group_spec import Merge, OnError, PassOutput
+from understudy.orchestration.group.spec import Merge, OnError, PassOutput
 
 Beat: TypeAlias = Literal["note", "ask", "ask by tool", "pay", "all at once", "hand over"]
 Kind: TypeAlias = Literal["plain", "when", "asks when", "each", "until", "asks until"]

@@ -12,20 +12,20 @@ from random import Random
 from typing import TypeAlias
 
 from understudy.errors import UnfinishedRun, had_its_retries
-from understudy.messages import JsonValue, Part, ToolCall, ToolResult, Usage
 from understudy.orchestration import Agent, AgentRun, AwaitApproval, AwaitInput, CallModel, CallTools, Done
-from understudy.orchestration.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
-from understudy.orchestration.graph_run import GraphRun
-from understudy.orchestration.group_run import GroupDone
-from understudy.orchestration.groups import Group
-from understudy.orchestration.machines import Machine, Orchestrator, begun, loaded, runner_at
-from understudy.orchestration.parallel_run import ParallelRun
-from understudy.orchestration.runner import Runner
-from understudy.orchestration.state import PausedChild
-from understudy.orchestration.workflows import Workflow
-from understudy.outcomes import Complete, Incomplete, Pause
-from understudy.session import SessionOverlay
-from understudy.tools import Tool
+from understudy.orchestration.agent.state import PausedChild
+from understudy.orchestration.definitions.groups import Group
+from understudy.orchestration.definitions.runner import Runner
+from understudy.orchestration.definitions.workflow import Workflow
+from understudy.orchestration.graph.run import GraphRun
+from understudy.orchestration.group.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
+from understudy.orchestration.group.group_run import GroupDone
+from understudy.orchestration.group.parallel_run import ParallelRun
+from understudy.orchestration.saving.machines import Machine, Orchestrator, begun, loaded, runner_at
+from understudy.vocabulary.context.session import SessionOverlay
+from understudy.vocabulary.messages import JsonValue, Part, ToolCall, ToolResult, Usage
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Pause
+from understudy.vocabulary.tools.definition import Tool
 
 from .tree_runners import Actor, noted
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from unittest.mock import patch
 
 import understudy as us
-from understudy.ancestry import circular
 from understudy.testing import FunctionModel, calls, says
+from understudy.vocabulary.context.ancestry import circular
 
 from .wait_programs import RUNNING, Await, Begin, Program, State, in_words, key_of, may_deadlock
 
@@ -174,7 +174,7 @@ def _watching(log: Log) -> Generator[None]:
         log.refuse(path)
         return circular(*path)
 
-    with patch("understudy.actors.waiting.circular", noted):
+    with patch("understudy.actors.waiting.graph.circular", noted):
         yield
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Protocol, cast
 from urllib.request import urlopen
 
-from understudy.messages import (
+from understudy.providers.wire.json_values import is_array, is_object
+from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
     JsonObject,
@@ -35,7 +36,6 @@ from understudy.messages import (
     ToolResult,
     ToolSpec,
 )
-from understudy.providers.reader import is_array, is_object
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERSTUDY_WIRE") or ROOT.parent / "shared" / "wire")

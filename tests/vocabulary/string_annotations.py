@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from understudy.session import ToolContext
+from understudy.vocabulary.context.session import ToolContext
 
 if TYPE_CHECKING:
     from collections import OrderedDict
 
-    from understudy.events import Event
+    from understudy.vocabulary.runs.events import Event
 
 
 @dataclass

@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.scripts import WAIT
 from tests.support.together import all_at_once, restless_threads
-from understudy.account import Account
-from understudy.budget import Budget, Spending
 from understudy.errors import BudgetExceeded
-from understudy.messages import Usage
-from understudy.prices import Price
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Budget, Spending
+from understudy.vocabulary.context.prices import Price
+from understudy.vocabulary.messages import Usage
 
 MODEL = "test:model"
 PRICES = {MODEL: Price(1.0, 1.0)}

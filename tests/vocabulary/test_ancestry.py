@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from understudy.ancestry import MAX_DEPTH, Link, check_call
 from understudy.errors import CircularAgentCall, RunError
+from understudy.vocabulary.context.ancestry import MAX_DEPTH, Link, check_call
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy import artifacts
-from understudy.artifacts import Artifacts, cut
+from understudy.vocabulary.context import artifacts
+from understudy.vocabulary.context.artifacts import Artifacts, cut
 
 
 def test_artifacts_have_ids_in_the_order_in_which_they_came() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support.copies import COPIES
-from understudy.budget import LIMITS, Budget
-from understudy.messages import Usage
-from understudy.prices import PARTS_PER_DOLLAR, Price, in_dollars
+from understudy.vocabulary.context.budget import LIMITS, Budget
+from understudy.vocabulary.context.prices import PARTS_PER_DOLLAR, Price, in_dollars
+from understudy.vocabulary.messages import Usage
 
 WHOLE = ["total_tokens", "input_tokens", "output_tokens", "turns", "tool_calls"]
 REAL = ["cost_usd", "seconds"]

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from understudy.criteria import KeywordCriteria, MaxIterationsCriteria, StructuredOutputCriteria
-from understudy.messages import JsonObject, JsonValue
-from understudy.scope import Scope
-from understudy.session import RunContext
+from understudy.vocabulary.context.scope import Scope
+from understudy.vocabulary.context.session import RunContext
+from understudy.vocabulary.messages import JsonObject, JsonValue
+from understudy.vocabulary.runs.criteria import KeywordCriteria, MaxIterationsCriteria, StructuredOutputCriteria
 
 VERDICT: JsonObject = {
     "type": "object",

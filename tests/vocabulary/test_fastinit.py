@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
 
-from understudy.fastinit import fast_init
+from understudy.vocabulary.fast_init import fast_init
 
 
 @dataclass(frozen=True, slots=True)

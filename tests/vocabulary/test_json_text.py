@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from understudy.json_text import json_in
+from understudy.vocabulary.json_text import json_in
 
 VALUE = '{"label": "spam", "score": 0.5}'
 

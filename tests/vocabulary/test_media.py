@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from understudy.media import check_media, described, text_of
-from understudy.messages import FilePart, ImagePart
+from understudy.vocabulary.media import check_media, described, text_of
+from understudy.vocabulary.messages import FilePart, ImagePart
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 HEADS = {

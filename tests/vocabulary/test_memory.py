@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import understudy as us
 from tests.hosts.forking import in_child
 from tests.support.together import all_at_once
-from understudy import memory as memories
-from understudy.memory import DEFAULT_CONVERSATIONS, DEFAULT_TURNS
-from understudy.messages import user_message
+from understudy.vocabulary.messages import user_message
+from understudy.vocabulary.runs import memory as memories
+from understudy.vocabulary.runs.memory import DEFAULT_CONVERSATIONS, DEFAULT_TURNS
 
 KEY = us.ConversationKey("shop", "ada", "c-42")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.messages import (
+from understudy.vocabulary.messages import (
     Message,
     ModelRequest,
     ModelTurn,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.models import Model, ModelName
 from understudy.providers import Rehearsal
+from understudy.vocabulary.models import Model, ModelName
 
 
 @pytest.mark.parametrize(

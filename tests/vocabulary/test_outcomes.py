@@ -9,8 +9,17 @@ from typing import assert_type
 import pytest
 
 from understudy.errors import RateLimited, UnfinishedRun
-from understudy.messages import ToolCall, Usage
-from understudy.outcomes import Approve, Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Reject, TaskResult
+from understudy.vocabulary.messages import ToolCall, Usage
+from understudy.vocabulary.runs.outcomes import (
+    Approve,
+    Complete,
+    Incomplete,
+    NeedsApproval,
+    NeedsInput,
+    Outcome,
+    Reject,
+    TaskResult,
+)
 
 WAITS = NeedsInput(
     run_id="r1", token="t1", question="Which city?", completion_reason="waits for an answer: Which city?"

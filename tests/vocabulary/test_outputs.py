@@ -12,8 +12,8 @@ import pytest
 from typing_extensions import TypedDict
 
 from understudy.errors import InvalidOutput
-from understudy.messages import JsonObject
-from understudy.outputs import OutputType
+from understudy.vocabulary.answers.output_type import OutputType
+from understudy.vocabulary.messages import JsonObject
 
 
 class Verdict(pydantic.BaseModel):

@@ -19,10 +19,10 @@ from typing_extensions import TypedDict
 
 import understudy as us
 from tests.vocabulary.string_annotations import Size, pack, unpack
-from understudy.messages import JsonObject, JsonValue
-from understudy.schemas import check_arguments
-from understudy.signatures import BadArguments
-from understudy.tools import as_tool
+from understudy.vocabulary.messages import JsonObject, JsonValue
+from understudy.vocabulary.tools.definition import as_tool
+from understudy.vocabulary.tools.schemas import check_arguments
+from understudy.vocabulary.tools.signature import BadArguments
 
 
 def properties(function: Callable[..., object]) -> Mapping[str, JsonValue]:

@@ -11,7 +11,14 @@ import pytest
 
 from tests.support.together import all_at_once
 from understudy.errors import RunCancelled, RunTimedOut
-from understudy.scope import NO_RETRIES_LEFT, Scope, current_scope, enter_scope, leave_scope, scope_in
+from understudy.vocabulary.context.scope import (
+    NO_RETRIES_LEFT,
+    Scope,
+    current_scope,
+    enter_scope,
+    leave_scope,
+    scope_in,
+)
 
 INSTANT = 2.0**-10  # A thousandth of a second or so, and exact, so that it can be added and taken away.
 

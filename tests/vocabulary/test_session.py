@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.copies import COPIES
 from tests.support.together import all_at_once
-from understudy.messages import JsonValue
-from understudy.session import SessionOverlay, SessionState
+from understudy.vocabulary.context.session import SessionOverlay, SessionState
+from understudy.vocabulary.messages import JsonValue
 
 # --- sessions
 

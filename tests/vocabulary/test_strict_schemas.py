@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import pydantic
 import pytest
 
-from understudy.messages import JsonObject
-from understudy.outputs import OutputType
-from understudy.strict_schemas import strict_schema
+from understudy.vocabulary.answers.output_type import OutputType
+from understudy.vocabulary.answers.strict_schemas import strict_schema
+from understudy.vocabulary.messages import JsonObject
 
 
 class Inner(pydantic.BaseModel):

@@ -15,12 +15,12 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 import pytest
 
 import understudy as us
-import understudy.session
+import understudy.vocabulary.context.session
 from understudy import ToolContext
 from understudy import ToolContext as Context
-from understudy.messages import ToolCall
-from understudy.session import RunContext
-from understudy.tools import Tool, as_tool
+from understudy.vocabulary.context.session import RunContext
+from understudy.vocabulary.messages import ToolCall
+from understudy.vocabulary.tools.definition import Tool, as_tool
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -231,7 +231,7 @@ def test_the_tool_of_an_instance_is_pickled_with_the_instance() -> None:
 def bare(ctx: ToolContext, sku: str) -> None: ...
 def of_deps(ctx: ToolContext[Shop], sku: str) -> None: ...
 def dotted(ctx: us.ToolContext[Shop], sku: str) -> None: ...
-def far(ctx: understudy.session.ToolContext[Shop], sku: str) -> None: ...
+def far(ctx: understudy.vocabulary.context.session.ToolContext[Shop], sku: str) -> None: ...
 def quoted(ctx: "us.ToolContext[Shop]", sku: str) -> None: ...  # noqa: UP037  # the spelling is the point
 def renamed(ctx: Context[Shop], sku: str) -> None: ...
 def optional(sku: str, ctx: ToolContext[Shop] | None = None) -> None: ...

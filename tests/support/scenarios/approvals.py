@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.machines import answers, asks, call, gives, said
 from understudy import Approve, Reject
-from understudy.messages import TextPart, ToolResult, says
+from understudy.vocabulary.messages import TextPart, ToolResult, says
 
 from .cast import CLERK, clerk
 from .scenario import Scenario

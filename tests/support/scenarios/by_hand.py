@@ -7,7 +7,7 @@ from typing import cast
 
 import understudy as us
 from understudy.orchestration import Ruling
-from understudy.orchestration.steps import Step
+from understudy.orchestration.agent.steps import Step
 
 from .scenario import Answer, Played, Scenario, call_words
 

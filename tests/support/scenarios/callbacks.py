@@ -15,7 +15,7 @@ from understudy import (
     RewriteResult,
     Skip,
 )
-from understudy.messages import TextPart, ToolErrorKind, ToolResult, Usage, says
+from understudy.vocabulary.messages import TextPart, ToolErrorKind, ToolResult, Usage, says
 
 from .cast import Guard, clerk, met
 from .scenario import Scenario

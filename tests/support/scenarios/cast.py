@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Unpack
 
 import understudy as us
-from understudy.orchestration.agent import AgentChanges
+from understudy.orchestration.definitions.agent import AgentChanges
 from understudy.testing import ScriptedModel
 
 from .scenario import Scenario, call_words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.machines import asked, asks, call, said
-from understudy.messages import TextPart, Usage, says
+from understudy.vocabulary.messages import TextPart, Usage, says
 
 from .cast import clerk, met
 from .scenario import Scenario

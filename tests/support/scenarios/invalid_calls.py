@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.machines import answers, asks, call, gives, said
 from understudy import Approve, FailRun, RepairCall, RetryTurn, SkipCall, StopRun
-from understudy.messages import TextPart, ToolCall, ToolErrorKind, ToolResult, says
+from understudy.vocabulary.messages import TextPart, ToolCall, ToolErrorKind, ToolResult, says
 
 from .cast import CLERK, clerk, refund, resolve
 from .scenario import Scenario

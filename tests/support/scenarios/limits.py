@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.machines import answers, asked, asks, call, gives, said
 from understudy import Approve, Budget, Price, RetryTurn, RetryWithFeedback
-from understudy.messages import ModelTurn, TextPart, Usage, says
+from understudy.vocabulary.messages import ModelTurn, TextPart, Usage, says
 
 from .cast import Guard, clerk, resolve
 from .scenario import Scenario

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.machines import asks, call, gives
 from understudy import Reject, Retry, RetryTurn, SkipCall
-from understudy.messages import ToolCall, ToolResult, says
+from understudy.vocabulary.messages import ToolCall, ToolResult, says
 
 from .cast import CLERK, clerk, resolve
 from .scenario import Scenario

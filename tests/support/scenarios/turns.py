@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.machines import answers, asked, asks, call, gives, said
-from understudy.messages import ModelTurn, ReasoningPart, TextPart, ToolResult, Usage, says
+from understudy.vocabulary.messages import ModelTurn, ReasoningPart, TextPart, ToolResult, Usage, says
 
 from .cast import CLERK, clerk, met
 from .scenario import Scenario

@@ -7,7 +7,7 @@ from typing import Literal
 
 import understudy as us
 from tests.support.machines import answers, asks, call, gives, said
-from understudy.messages import ModelTurn, ToolCall, ToolResult, says
+from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult, says
 
 from .cast import ScenarioModel, look, met, resolve
 from .scenario import Scenario

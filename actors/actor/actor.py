@@ -1,0 +1,162 @@
+"""`Actor`: what users derive their own actors from."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from concurrent.futures import CancelledError
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from understudy.errors import ActorError, in_words
+from understudy.orchestration.definitions.method_checks import fault_of_actor
+from understudy.vocabulary.context.ancestry import next_hops
+from understudy.vocabulary.runs.handles import Future
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future as StandardFuture
+
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    from .actor_cell import ActorCell
+    from .ref import ActorRef
+    from .timers import Timer
+
+    M_contra = TypeVarWithDefault("M_contra", contravariant=True, default=object)
+else:
+    M_contra = TypeVar("M_contra", contravariant=True)
+
+V = TypeVar("V")
+log = logging.getLogger("understudy")
+
+
+class Actor(Generic[M_contra]):
+    """An object whose messages are handled one at a time, on a thread that is lent to it.
+
+    Derive from it and write `on_receive`; `system.spawn(MyActor, name="…")` starts one. Its attributes are its own: nobody
+    else touches them, so they need no lock. After a failure the object is thrown away and a new one made, so state that
+    must survive belongs elsewhere.
+    """
+
+    ref: ActorRef[M_contra]
+    """The actor's own reference, to hand to others; there from `on_start` on."""
+
+    _cell: ActorCell | None
+
+    def on_start(self) -> None:
+        """Prepare, before the first message and again after a restart. What it raises counts as a failure."""
+
+    def on_receive(self, message: M_contra) -> object:
+        """Handle one message; what it returns is the reply to an `ask`. What it raises fails the message and the actor."""
+        raise TypeError(f"{type(self).__name__} has no on_receive, and got {type(message).__name__}")
+
+    def before_restart(self, error: BaseException, message: object) -> None:
+        """Clean up after a failure, on the object that failed; what it raises is logged."""
+
+    def on_stop(self) -> None:
+        """Clean up when the actor ends for good: stopped, or given up. What it raises is logged."""
+
+    # --- what an actor can ask of the runtime, on its own thread
+
+    def after(self, seconds: float, message: M_contra) -> Timer:
+        """Send `message` to this actor once, `seconds` from now. A restart and the end cancel it."""
+        return self._place().timer(seconds, message, None)
+
+    def every(self, seconds: float, message: M_contra) -> Timer:
+        """Send `message` to this actor every `seconds`, until cancelled. A restart and the end cancel it.
+
+        A message is sent when the one before it was taken, so a slow actor gets fewer of them, and not a pile.
+        """
+        return self._place().timer(seconds, message, seconds)
+
+    def watch(self, other: ActorRef[Any]) -> None:
+        """Have one `Down` sent to this actor when `other` stops or is given up; at once if it has.
+
+        Watching an actor again before it is down changes nothing. The message comes before those that wait.
+        """
+        cell = self._place()
+        if not callable(getattr(other, "on_down", None)):
+            raise TypeError(f"watch takes an actor's reference, got {other!r}")
+        other.on_down(cell.address, partial(cell.tell, system=True))
+
+    def pipe(
+        self,
+        future: Future[V] | StandardFuture[V],
+        message: Callable[[V], M_contra],
+        on_error: Callable[[BaseException], M_contra] | None = None,
+    ) -> None:
+        """Have what a future brings sent to this actor as a message, so that it need not wait.
+
+        Args:
+            future: an ask, a run handle, several of them merged, or one of `concurrent.futures`.
+            message: makes the message of the value; runs on the thread that completes the future.
+            on_error: makes the message of an error, a cancellation included; without it, errors are logged.
+
+        Raises:
+            TypeError: it is no future, or what is to make a message no function.
+        """
+        cell = self._place()
+        _check_pipe(future, message, on_error)
+        address = cell.address
+        context = cell.own_context(next_hops())  # what comes of a message comes from it, also by way of a future
+
+        def send(done: Future[V] | StandardFuture[V]) -> None:
+            error = _error_of(done)
+            if error is not None and on_error is None:
+                log.error("%s: a piped future failed: %s", address, in_words(error), exc_info=error)
+                return
+            try:
+                made = message(done.result()) if error is None or on_error is None else on_error(error)
+            except Exception:
+                log.exception("%s: no message could be made of what a piped future brought", address)
+                return
+            cell.tell(made, context=context)
+
+        future.add_done_callback(send)
+
+    if not TYPE_CHECKING:  # for type checkers an actor has what it declares, and nothing else
+
+        def __getattr__(self, name: str) -> object:
+            if name in ("ref", "_cell"):
+                raise AttributeError(
+                    f"{type(self).__name__}: an actor has its ref, timers and watches from on_start on"
+                )
+            return super().__getattribute__(name)  # which fails, and says so as ever
+
+    def _place(self) -> ActorCell:
+        if self._cell is None:
+            raise ActorError(
+                f"this {type(self).__name__} was given up at a message that hung, and another one has taken its place",
+                actor=self.ref.address,
+            )
+        return self._cell
+
+
+def _check_pipe(future: object, *makers: object) -> None:
+    if not callable(getattr(future, "add_done_callback", None)):
+        raise TypeError(f"pipe takes a future, such as a run handle or what ask_future returns; got {future!r}")
+    for each in makers:
+        if each is not None and not callable(each):
+            raise TypeError(f"pipe takes a function that makes the message, got {each!r}")
+
+
+def _error_of(done: Future[Any] | StandardFuture[Any]) -> BaseException | None:
+    try:
+        return done.exception()
+    except CancelledError as cancelled:  # a standard future raises it and does not return it
+        return cancelled
+
+
+def attach(actor: Actor[object], cell: ActorCell) -> None:
+    """Give a new object its cell and reference, before its `on_start`. Raises `TypeError` for methods that are `async def`."""
+    if fault := fault_of_actor(cast(Hashable, type(actor))):
+        raise TypeError(fault)
+    from .ref import ActorRef
+
+    object.__setattr__(actor, "_cell", cell)  # not the actor's to set, nor its users'
+    actor.ref = ActorRef(cell)
+
+
+def detach(actor: Actor[object]) -> None:
+    """Take its cell from an object that was given up in the middle of a message: what it still asks for is refused."""
+    object.__setattr__(actor, "_cell", None)

@@ -1,0 +1,42 @@
+"""Asks whose time is over are answered then, whatever their actor does: one alarm for each actor with such asks, not for each ask."""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from functools import partial
+from math import inf
+
+from understudy.actors.threads.alarms import ring_at
+
+from .actor_cell import ActorCell
+
+log = logging.getLogger("understudy")
+
+
+def answer_by(cell: ActorCell, deadline: float) -> None:
+    """Have an ask of an actor answered at its deadline.
+
+    Most asks come with a later deadline than the one before them, and find an alarm set.
+    """
+    if deadline >= cell.look_at or deadline == inf:
+        return
+    cell.look_at = deadline
+    try:
+        ring_at(deadline, partial(_look, weakref.ref(cell)))
+    except RuntimeError as error:  # the actor finds them when it comes to them
+        cell.look_at = inf
+        log.warning("%s: no thread can be had to answer asks that are too late: %s", cell.address, error)
+
+
+def expire(cell: ActorCell) -> None:
+    """Answer the asks of an actor whose time is over."""
+    cell.look_at = inf  # before the search: an ask that comes from here on sets an alarm of its own
+    answer_by(cell, cell.expire(time.monotonic()))
+
+
+def _look(ref: weakref.ref[ActorCell]) -> None:
+    cell = ref()
+    if cell is not None:
+        expire(cell)

@@ -1,0 +1,93 @@
+"""Where an actor's object sits: objects come and go, the context of their hooks stays, and their timers go with them."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from understudy.errors import MailboxFull
+from understudy.vocabulary.context.ancestry import Link, enter_ancestry
+
+from .actor import Actor, attach
+from .commands import Timed
+from .timers import Timer
+
+if TYPE_CHECKING:
+    from .actor_cell import ActorCell
+
+log = logging.getLogger("understudy")
+
+
+class Seat:
+    """Makes the objects of one actor, calls their hooks, and keeps what they have set. For the actor's own thread.
+
+    Args:
+        make: makes an object; called again for each restart.
+        link: the actor in the graph of who waits for whom.
+    """
+
+    __slots__ = ("_make", "_timers", "context")
+
+    def __init__(self, make: Callable[[], object], link: Link) -> None:
+        self.context = contextvars.Context()
+        """What hooks and timers run in: the context of no sender."""
+        self.context.run(enter_ancestry, (link,), 0)
+        self._make = make
+        self._timers: tuple[Timer, ...] = ()
+
+    def make(self, cell: ActorCell) -> Actor[object]:
+        """Return a new object that has started; what its class or its `on_start` raises is raised."""
+        return self.context.run(self._made, cell)
+
+    def _made(self, cell: ActorCell) -> Actor[object]:
+        made = self._make()
+        if not isinstance(made, Actor):
+            raise TypeError(f"{cell.address}: spawn must be given what makes an Actor, and it made {made!r}")
+        actor = cast("Actor[object]", made)
+        attach(actor, cell)
+        actor.on_start()
+        return actor
+
+    def vacate(self, cell: ActorCell) -> Actor[object] | None:
+        """Take the object out of its place, and cancel what it has set."""
+        old, cell.behaviour = cell.behaviour, None
+        timers, self._timers = self._timers, ()
+        for timer in timers:
+            timer.cancel()
+        if old is None:
+            return None
+        assert isinstance(old, Actor)  # what `make` made
+        return cast("Actor[object]", old)
+
+    def guard(self, address: str, what: str, call: Callable[[], object]) -> None:
+        """Run a hook; its failure is logged and changes nothing about what happens to the actor."""
+        try:
+            self.context.run(call)
+        except BaseException:
+            log.exception("%s: %s failed", address, what)
+
+    def timer(self, cell: ActorCell, first: float, message: object, period: float | None) -> Timer:
+        """Send a message to the actor later; the timer goes with the object that sets it."""
+        for seconds in (first, period):
+            if seconds is not None and not seconds >= 0:
+                raise ValueError(f"a timer's seconds must not be negative, got {seconds!r}")
+        if period == 0:
+            raise ValueError("a periodic timer needs more than 0 seconds")
+        timer = Timer(partial(_send, cell, message), first, period)
+        self._timers = (*[t for t in self._timers if t.is_active], timer)
+        return timer
+
+    def has_set(self, timer: Timer) -> bool:
+        """Whether the object in place set `timer`, and none before it."""
+        return timer in self._timers
+
+
+def _send(cell: ActorCell, message: object, timer: Timer, taken: Callable[[], None]) -> None:
+    def go_on(error: BaseException) -> None:
+        if isinstance(error, MailboxFull):  # this one is lost, and the timer is not
+            taken()
+
+    cell.tell(Timed(message, taken, timer), on_lost=go_on)

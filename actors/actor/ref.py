@@ -1,0 +1,270 @@
+"""`ActorRef`: the address of an actor. It survives restarts and can be handed to anyone in the process."""
+
+from __future__ import annotations
+
+import contextvars
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
+
+from understudy.actors.cells.cell import Envelope
+from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.cells.mailbox import Put
+from understudy.actors.cells.subscriptions import ActorInbox, Subscription
+from understudy.actors.threads.promise import Reply
+from understudy.actors.waiting.graph import graph
+from understudy.actors.waiting.waits import Asked, Traceable
+from understudy.errors import CircularAgentCall, MailboxFull
+from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, Down, Query
+from understudy.vocabulary.actors.system_events import SystemEvent
+from understudy.vocabulary.checks import checked_plain
+from understudy.vocabulary.context.ancestry import Ancestry, current_ancestry, enter_work, next_hops
+from understudy.vocabulary.context.scope import Unmade, current_scope, enter_scope
+from understudy.vocabulary.runs.handles import Future
+
+from .actor_cell import ActorCell
+from .ask_expiry import answer_by, expire
+from .supervisor import Family
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    M_contra = TypeVarWithDefault("M_contra", contravariant=True, default=object)
+else:
+    M_contra = TypeVar("M_contra", contravariant=True)
+
+R = TypeVar("R")
+V_co = TypeVar("V_co", covariant=True)
+
+
+class AskFuture(Future[V_co], Traceable):
+    """The reply to an ask."""
+
+    __slots__ = ("_cell", "_reply")
+
+    def __init__(self, reply: Reply[object], cell: ActorCell) -> None:
+        self._reply = reply
+        self._cell = cell
+
+    def result(self, timeout: float | None = None) -> V_co:
+        if not self._reply.done:
+            self._wait(timeout)
+        return cast(V_co, self._reply.get())
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._wait(timeout)
+        return self._reply.error()
+
+    def _wait(self, timeout: float | None) -> None:
+        if not _wait(self._reply, timeout, self._cell):
+            raise TimeoutError(f"{self._cell.address} has not replied within {timeout:g} s; the message stands")
+
+    def done(self) -> bool:
+        return self._reply.done
+
+    def running(self) -> bool:
+        return not self._reply.done
+
+    def cancelled(self) -> bool:
+        return isinstance(self._reply.error(), CancelledError)
+
+    def cancel(self) -> bool:
+        return self._reply.fail(CancelledError(f"the ask of {self._cell.address} was cancelled"))
+
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        checked_plain("a done callback", callback)
+        self._reply.when_done(lambda: callback(self))
+
+    def awaited(self) -> Asked:
+        return Asked(self._cell.link, self._reply)
+
+
+def _wait(reply: Reply[object], timeout: float | None, cell: ActorCell) -> bool:
+    """Wait for an actor's reply; inside of runs and actors, refuse to close a circle of waiting."""
+    callers = current_ancestry()
+    if not callers or reply.done or timeout == 0:
+        return reply.wait(timeout)
+    try:
+        with graph.waiting(callers, Asked(cell.link, reply)):
+            return reply.wait(timeout)
+    except CircularAgentCall as error:
+        cell.events.refused(cell.address, error)
+        raise
+
+
+def _enter(scope: Unmade | None, work: tuple[Ancestry, int]) -> None:
+    enter_scope(scope)
+    enter_work(work)
+
+
+class ActorRef(Generic[M_contra]):
+    """The address of an actor. Safe to share; equal to every other reference to the same actor."""
+
+    __slots__ = ("_cell",)
+
+    def __init__(self, cell: ActorCell) -> None:
+        self._cell = cell
+
+    @property
+    def address(self) -> str:
+        """The actor's name in its system: `SYSTEM/NAME`."""
+        return self._cell.address
+
+    def tell(self, message: M_contra, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> None:
+        """Send and go on. To a stopped actor it is a dead letter: see `system.dead_letters()`.
+
+        Args:
+            message: anything; nobody changes it once sent.
+            timeout: seconds to wait for room, where the mailbox's policy is `block` and this is no actor's thread.
+
+        Raises:
+            MailboxFull: there was no room.
+        """
+        # Nobody waits for a message that is told: it starts a chain of its own, without the sender's deadline.
+        put = self._cell.send(Envelope(message, context=self._context(None)), timeout)
+        if put is Put.FULL:
+            raise MailboxFull(f"{self.address} has no room for another message", actor=self.address)
+
+    @overload
+    def ask(self, message: Query[R], *, timeout: float = DEFAULT_ASK_TIMEOUT) -> R: ...
+    @overload
+    def ask(self, message: M_contra, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> object: ...
+    def ask(self, message: object, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> object:
+        """Send, wait for the reply and return it. A message that was not begun by then never is.
+
+        Args:
+            message: a `Query[R]` is answered with an `R`.
+            timeout: seconds until the reply must be there; inside a run its deadline may leave less.
+
+        Raises:
+            TimeoutError: no reply in that time.
+            MailboxFull: there was no room.
+            AgentCrashed: the actor failed at this message; `__cause__` says why.
+            AgentDown: the actor has stopped, or is given up.
+            CircularAgentCall: the actor waits, directly or through others, for who asks.
+        """
+        reply, deadline = self._send(message, timeout)
+        try:
+            replied = _wait(reply, max(0.0, deadline - time.monotonic()), self._cell)
+        except CircularAgentCall as error:
+            reply.fail(error)  # so that the message, which is on its way, is not handled
+            raise
+        if not replied:
+            reply.fail(TimeoutError(f"{self.address} did not reply within {timeout:g} s"))
+            expire(self._cell)
+        return reply.get()
+
+    @overload
+    def ask_future(self, message: Query[R], *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[R]: ...
+    @overload
+    def ask_future(self, message: M_contra, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[object]: ...
+    def ask_future(self, message: object, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[object]:
+        """Send, and return the future of the reply at once.
+
+        Args:
+            message: as for `tell`.
+            timeout: seconds until the reply must be there, else the future has a `TimeoutError`, whatever the actor does;
+                a message that it has not begun by then is not handled any more.
+
+        Raises:
+            ActorError: more than 1,000 messages and runs led to this one.
+        """
+        reply, deadline = self._send(message, timeout)
+        if not reply.done:
+            answer_by(self._cell, deadline)
+        return AskFuture(reply, self._cell)
+
+    def _send(self, message: object, timeout: float) -> tuple[Reply[object], float]:
+        """Send, and return the reply to come and by when it must be there."""
+        if not timeout >= 0:
+            raise ValueError(f"timeout must not be negative, got {timeout!r}")
+        scope = current_scope()
+        remaining = None if scope is None else scope.remaining()
+        left = timeout if remaining is None or timeout < remaining else remaining
+        reply: Reply[object] = Reply()
+        sent = time.monotonic()
+        deadline = sent + left
+        context = self._context((deadline, time.monotonic, scope))
+        self._cell.send(Envelope(message, reply, deadline, context, None, sent), left)
+        return reply, deadline
+
+    def _context(self, scope: Unmade | None) -> contextvars.Context:
+        context = contextvars.copy_context()
+        context.run(_enter, scope, ((self._cell.link,), next_hops()))
+        return context
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Stop the actor after the messages it has; a second call only waits.
+
+        Args:
+            timeout: seconds to wait for the end; None does not wait.
+
+        Returns:
+            Whether it has stopped.
+        """
+        self._cell.stop()
+        return self._cell.stopped.done if timeout is None else self._cell.stopped.wait(timeout)
+
+    def hear(self, events: EventStream, kinds: tuple[type[SystemEvent], ...]) -> Subscription:
+        """Have events told to the actor until it stops: what `ActorSystem.subscribe` does with a reference."""
+        inbox = ActorInbox(self._cell)
+        subscription = events.subscribe(inbox, kinds)
+        inbox.call_at_end(subscription.cancel)
+        return subscription
+
+    def on_down(self, key: object, callback: Callable[[Down], object]) -> None:
+        """Call `callback` with one `Down` when the actor stops or is given up; at once if it has. A key is called once.
+
+        It runs on the actor's own thread, so it must be quick; an actor watches another with `Actor.watch` instead.
+        """
+        self._cell.watch(key, callback)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has an object, or is about to get its first one; False also while a restart waits."""
+        return self._cell.state in ("starting", "running")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorRef) and other.address == self.address
+
+    def __hash__(self) -> int:
+        return hash(self.address)
+
+    def __repr__(self) -> str:
+        return f"ActorRef({self.address!r}, {self._cell.state})"
+
+
+class SupervisorRef:
+    """A group of actors that was spawned together."""
+
+    __slots__ = ("_family",)
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+
+    @property
+    def address(self) -> str:
+        """The group's name in its system: `SYSTEM/ID`."""
+        return self._family.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it works; False once it has failed more often than its strategy bears."""
+        return self._family.cause is None
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Stop the children, the last one first, each after what it has to do.
+
+        Args:
+            timeout: seconds to wait for the end; None does not wait.
+
+        Returns:
+            Whether all have stopped.
+        """
+        stopped: Reply[None] = Reply()
+        self._family.stop_then(lambda: stopped.set(None))
+        return stopped.done if timeout is None else stopped.wait(timeout)
+
+    def __repr__(self) -> str:
+        return f"SupervisorRef({self.address!r})"

@@ -1,0 +1,256 @@
+"""A cell: the mailbox, behaviour and counters behind an address. It outlives failures; shells come and go.
+
+The law: every accepted message ends in exactly one `Fate`, and every reply completes exactly once. `Cell.finish` is the
+one place where a message ends.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from enum import IntEnum, auto
+from typing import Protocol
+
+from understudy.actors.threads.pool import here, lend, lend_next
+from understudy.actors.threads.promise import Reply, log
+from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull, in_words
+from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
+
+from .mailbox import FULL, QUEUED, WAKE, Lanes, Put
+
+
+class Behaviour(Protocol):
+    """A user's or the runtime's object that handles messages, one at a time."""
+
+    def on_receive(self, message: object) -> object:
+        """Handle one message; what it returns is the reply, what it raises is a failure."""
+        ...
+
+
+class Fate(IntEnum):
+    """How a message ended."""
+
+    HANDLED = 0
+    FAILED = auto()
+    EXPIRED = auto()
+    CANCELLED = auto()
+    DEAD = auto()
+
+
+HANDLED = Fate.HANDLED  # Named here once: to look a member up in its class takes as long as to lock a mailbox.
+
+
+class Envelope:
+    """A message on its way: who waits for it, until when, and the context it is handled in."""
+
+    __slots__ = ("context", "deadline", "message", "on_lost", "reply", "sent")
+
+    def __init__(
+        self,
+        message: object,
+        reply: Reply[object] | None = None,
+        deadline: float | None = None,
+        context: contextvars.Context | None = None,
+        on_lost: Callable[[BaseException], object] | None = None,
+        sent: float | None = None,
+    ) -> None:
+        self.message = message
+        self.reply = reply
+        self.deadline = deadline
+        self.context = context
+        self.on_lost = on_lost
+        self.sent = time.monotonic() if sent is None else sent
+
+
+class Cell:
+    """One actor. `tell` and `ask` from any thread; its messages are handled one after another.
+
+    Args:
+        address: its name, for errors, logs and `tree()`.
+        factory: makes the behaviour, at the first message and again after a failure.
+        behaviour: a first behaviour that is there already.
+        capacity: how many messages may wait.
+    """
+
+    __slots__ = ("_counting", "_counts", "_factory", "_mailbox", "address", "behaviour", "epoch")
+
+    def __init__(
+        self,
+        address: str,
+        factory: Callable[[], Behaviour],
+        behaviour: Behaviour | None = None,
+        *,
+        capacity: int = DEFAULT_CAPACITY,
+    ) -> None:
+        self.address = address
+        self.epoch: int = 0
+        """How many behaviours were replaced; what an earlier one still sends is stale."""
+        self._counting = threading.Lock()
+        """Guards the counts of what several threads may count at once, and what an actor makes for the first who asks."""
+        self._counts = [0] * len(Fate)
+        self._factory = factory
+        self.behaviour = behaviour
+        self._mailbox: Lanes[Envelope] = Lanes(capacity)
+
+    # --- sending
+
+    def tell(
+        self,
+        message: object,
+        *,
+        system: bool = False,
+        context: contextvars.Context | None = None,
+        on_lost: Callable[[BaseException], object] | None = None,
+    ) -> None:
+        """Send and go on.
+
+        Args:
+            message: anything; nobody changes it once sent.
+            system: use the lane that is first and never full.
+            context: the context variables to handle it in.
+            on_lost: called with the reason if the message is never handled, or its handling fails.
+        """
+        self._deliver(Envelope(message, None, None, context, on_lost), system)
+
+    def ask(
+        self,
+        message: object,
+        *,
+        timeout: float = DEFAULT_ASK_TIMEOUT,
+        context: contextvars.Context | None = None,
+    ) -> Reply[object]:
+        """Send, and return the reply to come; a message not begun within `timeout` seconds never is."""
+        reply: Reply[object] = Reply()
+        self._deliver(Envelope(message, reply, time.monotonic() + timeout, context), False)
+        return reply
+
+    def _deliver(self, envelope: Envelope, system: bool) -> None:
+        self._sent(envelope, self._mailbox.put(envelope, system=system))
+
+    def _sent(self, envelope: Envelope, put: Put) -> None:
+        if put is QUEUED:
+            return
+        if put is WAKE:
+            self._wake()
+        elif put is FULL:
+            self.finish(envelope, Fate.DEAD, error=MailboxFull(f"{self.address} is full", actor=self.address))
+        else:
+            self.finish(envelope, Fate.DEAD, error=self._gone_error())
+
+    def _gone_error(self) -> AgentDown:
+        return AgentDown(f"{self.address} has stopped", actor=self.address)
+
+    def _wake(self) -> None:
+        lend(self)
+
+    def refused(self, cause: RuntimeError) -> None:
+        """Answer what waits with `AgentDown`: no thread can be started."""
+        error = AgentDown(f"{self.address} has no thread to run on: {cause}", actor=self.address)
+        error.__cause__ = cause
+        self._lose_waiting(error, close=False)
+
+    def stop(self) -> None:
+        """Accept nothing more and answer what waits with `AgentDown`. A second call does nothing."""
+        self._lose_waiting(self._gone_error(), close=True)
+
+    def _lose_waiting(self, error: ActorError, *, close: bool) -> None:
+        for envelope in self._mailbox.drain(close=close):
+            self.finish(envelope, Fate.DEAD, error=error)
+
+    # --- handling, on a shell's thread
+
+    def run_turns(self) -> None:
+        """Handle messages until there are none."""
+        shell = here()
+        while (envelope := self._mailbox.take()) is not None:
+            self._handle(envelope)
+            # A parked thread must not keep the last message and its reply alive.
+            del envelope
+            if shell is not None and shell.next is not None and len(self._mailbox):
+                lend_next()  # what was handed over during this message would wait for all the others
+
+    def _handle(self, envelope: Envelope) -> None:
+        self._receive(envelope)
+
+    def _receive(self, envelope: Envelope) -> None:
+        """Have the behaviour handle a message, if anyone still wants it handled."""
+        if envelope.deadline is not None and time.monotonic() >= envelope.deadline:
+            return self.finish(envelope, Fate.EXPIRED, error=self._late_error())
+        if envelope.reply is not None and envelope.reply.done:  # whoever asked has given it up
+            given_up = CancelledError(f"{self.address} came to the message when nobody waited for its reply any more")
+            return self.finish(envelope, Fate.CANCELLED, error=given_up)
+        try:
+            if self.behaviour is None:
+                self.behaviour = self._factory()
+            receive = self.behaviour.on_receive
+            if envelope.context is None:
+                value = receive(envelope.message)
+            else:
+                value = envelope.context.run(receive, envelope.message)
+        except BaseException as cause:  # also SystemExit: one actor's exit is no one else's
+            return self._failed(envelope, cause)
+        return self.finish(envelope, HANDLED, value)
+
+    def _late_error(self) -> TimeoutError:
+        return TimeoutError(f"{self.address} did not come to the message in time")
+
+    def _failed(self, envelope: Envelope, cause: BaseException) -> None:
+        self.behaviour = None  # the next message meets a fresh one
+        self.epoch += 1
+        error = AgentCrashed(f"{self.address} failed: {in_words(cause)}", actor=self.address)
+        error.__cause__ = cause
+        self.finish(envelope, Fate.FAILED, error=error)
+
+    def finish(
+        self, envelope: Envelope, fate: Fate, value: object = None, *, error: BaseException | None = None
+    ) -> None:
+        """End a message, on every path there is: count it and complete its reply."""
+        if fate is HANDLED:  # counted by whoever runs the cell, and nobody else does meanwhile
+            self._counts[fate] += 1
+        else:
+            self._count(fate)
+        if error is not None:
+            self._lose(envelope, fate, error)
+        elif envelope.reply is not None:
+            envelope.reply.finish(value, None)
+
+    def _lose(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
+        """Tell all who are to hear that a message has no value."""
+        if fate is not Fate.FAILED:
+            self._note_unhandled(envelope, fate, error)
+        if envelope.reply is not None:
+            envelope.reply.fail(error)
+        if envelope.on_lost is not None:
+            try:
+                envelope.on_lost(error)
+            except BaseException:  # it runs on whatever thread is here, which has other messages to see to
+                log.exception("%s: what was to be done about a lost message failed", self.address)
+
+    def _note_unhandled(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
+        """Keep word of a message that was not handled, before its sender hears of it; for the actors of users."""
+
+    def _count(self, fate: Fate) -> None:
+        with self._counting:  # to add is to read and to write: of two refused at once, one would not be counted
+            self._counts[fate] += 1
+
+    def count_failure(self) -> None:
+        """Count a failure that happened in a part of this actor that runs elsewhere, such as a run's driver."""
+        self._count(Fate.FAILED)
+
+    @property
+    def counts(self) -> dict[Fate, int]:
+        """How many messages ended in which way."""
+        return {fate: self._counts[fate] for fate in Fate}
+
+    @property
+    def depth(self) -> int:
+        """How many messages wait."""
+        return len(self._mailbox)
+
+    @property
+    def high_water(self) -> int:
+        """The most messages that ever waited at once."""
+        return self._mailbox.high_water

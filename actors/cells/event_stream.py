@@ -1,0 +1,90 @@
+"""The event stream of a system: what happens in it, told to those who subscribe. Publishing never waits for any of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+
+from understudy.errors import CircularAgentCall
+from understudy.vocabulary.actors.system_events import CircleRefused, DeadLetter, LostBecause, SystemEvent
+
+from .cell import Envelope
+from .dead_letters import DeadLetters, type_name
+from .subscriptions import FunctionInbox, Inbox, Subscription, sent_on_hearing
+
+
+class EventStream:
+    """Who listens to a system, and its dead letters. Safe to use from any thread.
+
+    Where something happens, ask first `wants`, so that no event is built that nobody hears.
+    """
+
+    def __init__(self, system: str) -> None:
+        self._system = system
+        self._numbers = count(1)
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Make locks, buffers and counts anew, in a forked child: functions stay subscribed, actors are the parent's."""
+        self._lock = threading.Lock()
+        """Guards changes to the tuple of subscriptions, which is read without it."""
+        self.letters = DeadLetters(self._system)
+        self._subscriptions = tuple([each for each in self._subscriptions if each.begin_anew()])
+
+    def wants(self, kind: type[SystemEvent]) -> bool:
+        """Whether anyone hears events of this class."""
+        subscriptions = self._subscriptions
+        return bool(subscriptions) and any(each.wants(kind) for each in subscriptions)
+
+    def publish(self, event: SystemEvent) -> None:
+        """Tell all who want to hear of it; waits for none of them."""
+        for subscription in self._subscriptions:
+            subscription.offer(event)
+
+    def subscribe(self, inbox: Inbox, kinds: tuple[type[SystemEvent], ...]) -> Subscription:
+        """Have events of these classes sent to `inbox`, in the order in which they are published."""
+        subscription = Subscription(inbox, kinds, self._remove)
+        with self._lock:
+            self._subscriptions = (*self._subscriptions, subscription)
+        return subscription
+
+    def inbox_for(self, function: Callable[..., object], capacity: int) -> FunctionInbox:
+        """Make the inbox of a function, in which `capacity` events may wait."""
+        return FunctionInbox(f"{self._system}/subscription-{next(self._numbers)}", function, capacity)
+
+    def _remove(self, subscription: Subscription) -> None:
+        with self._lock:
+            self._subscriptions = tuple([each for each in self._subscriptions if each is not subscription])
+
+    def finish(self, deadline: float) -> None:
+        """Have functions hear of what is published already, until `deadline` on the monotonic clock, and then no more."""
+        self.letters.sum_up()
+        subscriptions = self._subscriptions
+        heard = [each.drain() for each in subscriptions]  # all of them first: they go on at the same time
+        for reply in heard:
+            reply.wait(max(0.0, deadline - time.monotonic()))
+        for subscription in subscriptions:
+            subscription.cancel()
+
+    @property
+    def lost(self) -> int:
+        """How many events found no room in the buffers of those who subscribe now."""
+        return sum([each.lost for each in self._subscriptions])
+
+    # --- what is told in more than one place, or from more than one thread
+
+    def dead_letter(self, address: str, reason: LostBecause, envelope: Envelope, message: object) -> None:
+        """Keep word of a message that nobody handled."""
+        name, at = type_name(message), time.time()
+        self.letters.note(address, reason, name, at, answered=envelope.reply is not None)
+        # Who passes events on to an actor that is down would hear of that, and pass it on, for ever.
+        if self.wants(DeadLetter) and not sent_on_hearing(envelope):
+            self.publish(DeadLetter(address=address, reason=reason, message_type=name, at=at))
+
+    def refused(self, address: str, error: CircularAgentCall) -> None:
+        """Tell of a wait that would have closed a circle."""
+        if self.wants(CircleRefused):
+            self.publish(CircleRefused(address=address, path=error.path))

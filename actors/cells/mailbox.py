@@ -1,0 +1,191 @@
+"""A mailbox: two lanes, one of them bounded, closed under the lock that puts."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from math import inf
+from typing import Generic, TypeVar
+
+from understudy.vocabulary.actors.messages import DEFAULT_CAPACITY
+
+E = TypeVar("E")
+
+
+class Put(Enum):
+    """What became of an attempt to put."""
+
+    WAKE = auto()
+    """Accepted, and nobody runs the cell: the one who put it must see to that."""
+    QUEUED = auto()
+    """Accepted; whoever runs the cell will come to it."""
+    FULL = auto()
+    CLOSED = auto()
+
+
+WAKE, QUEUED, FULL, CLOSED = (
+    Put  # Named here once: to look a member up in its class takes as long as to lock a mailbox.
+)
+
+
+class Lanes(Generic[E]):
+    """Messages in order, system lane first. Whether someone runs the cell is decided under the same lock."""
+
+    __slots__ = (
+        "_capacity",
+        "_closed",
+        "_lock",
+        "_over",
+        "_running",
+        "_space",
+        "_suspended",
+        "_system",
+        "_user",
+        "_waiting",
+        "high_water",
+    )
+
+    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
+        self._lock = threading.Lock()
+        """Guards everything: a put and a close, or a put and the last take, never miss each other."""
+        self._system: deque[E] = deque()
+        self._user: deque[E] = deque()
+        self._capacity = capacity
+        self._closed = False
+        """Whether the user lane takes no more."""
+        self._over = False
+        """Whether the system lane takes no more either."""
+        self._running = False
+        self._suspended = False
+        """Whether the user lane waits, however full it is."""
+        self._space: threading.Condition | None = None
+        self._waiting = 0
+        """How many wait for room in the user lane."""
+        self.high_water = 0
+        """The most messages that ever waited in the user lane."""
+
+    def put(self, item: E, *, system: bool = False) -> Put:
+        """Add `item`; the system lane is never full."""
+        with self._lock:
+            if self._closed and (self._over or not system):
+                return CLOSED
+            if system:
+                self._system.append(item)
+            elif len(self._user) >= self._capacity:
+                return FULL
+            else:
+                self._user.append(item)
+                if len(self._user) > self.high_water:  # noqa: PLR1730 (max is a call more for every message)
+                    self.high_water = len(self._user)
+                if self._suspended:
+                    return QUEUED
+            if self._running:
+                return QUEUED
+            self._running = True
+            return WAKE
+
+    def _accepted(self) -> Put:
+        if self._running:
+            return QUEUED
+        self._running = True
+        return WAKE
+
+    def put_waiting(self, item: E, timeout: float) -> Put:
+        """Add `item` to the user lane, waiting up to `timeout` seconds for room."""
+        with self._lock:
+            if self._space is None:
+                self._space = threading.Condition(self._lock)
+            self._waiting += 1
+            try:
+                room = self._space.wait_for(lambda: self._closed or len(self._user) < self._capacity, timeout)
+            finally:
+                self._waiting -= 1
+            if self._closed:
+                return CLOSED
+            if not room:
+                return FULL
+            self._user.append(item)
+            self.high_water = max(self.high_water, len(self._user))
+            return QUEUED if self._suspended else self._accepted()
+
+    def suspend(self) -> None:
+        """Let the user lane wait, unless the end is in it; the system lane goes on."""
+        with self._lock:
+            self._suspended = not self._closed
+
+    def resume(self) -> Put:
+        """Take from the user lane again; says whether someone must run the cell."""
+        with self._lock:
+            self._suspended = False
+            return self._accepted() if self._user or self._system else QUEUED
+
+    def take(self) -> E | None:
+        """Return the next item; None means that there is none and the caller no longer runs the cell."""
+        with self._lock:
+            if self._system:
+                return self._system.popleft()
+            if self._user and not self._suspended:
+                if self._waiting and self._space is not None:
+                    self._space.notify()
+                return self._user.popleft()
+            self._running = False
+            return None
+
+    def take_out(self, which: Callable[[E], bool]) -> tuple[list[E], bool]:
+        """Take items out of the user lane, wherever they stand in it.
+
+        Returns:
+            The items, and whether somebody runs the cell, who may have taken another one in this moment.
+        """
+        with self._lock:
+            found = [item for item in self._user if which(item)]
+            if found:
+                self._user = deque([item for item in self._user if not which(item)])
+                if self._space is not None:
+                    self._space.notify_all()
+            return found, self._running
+
+    def close(self, last: E) -> Put:
+        """Accept no more from users; what waits is still taken, and `last` after it. A second call is refused as closed."""
+        with self._lock:
+            if self._closed:
+                return CLOSED
+            self._closed = True
+            self._user.append(last)
+            self._suspended = False  # an end comes also to who is not at work
+            if self._space is not None:
+                self._space.notify_all()
+            return self._accepted()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is accepted from users."""
+        return self._closed
+
+    def oldest(self) -> E | None:
+        """Return the message that waits longest in the user lane."""
+        with self._lock:
+            return self._user[0] if self._user else None
+
+    def least(self, key: Callable[[E], float]) -> float:
+        """Return the least of a figure of the items in the user lane; infinite if there are none."""
+        with self._lock:
+            return min(map(key, self._user), default=inf)
+
+    def drain(self, *, close: bool) -> list[E]:
+        """Return what was waiting; nobody runs the cell now. With `close`, nothing more is accepted."""
+        with self._lock:
+            self._closed = self._closed or close
+            self._over = self._over or close
+            self._running = False
+            left = [*self._system, *self._user]
+            self._system.clear()
+            self._user.clear()
+            if self._space is not None:
+                self._space.notify_all()
+            return left
+
+    def __len__(self) -> int:
+        return len(self._system) + len(self._user)

@@ -1,0 +1,218 @@
+"""Those who subscribe to a system's events: each has a bounded buffer of its own, and loses what finds no room there.
+
+A function has a cell in which it is called, on a thread lent to it; an actor has its mailbox.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, Self
+
+from understudy.actors.threads.promise import Reply
+from understudy.errors import MailboxFull
+from understudy.vocabulary.actors.system_events import SystemEvent
+from understudy.vocabulary.context.ancestry import enter_ancestry
+
+from .cell import Cell, Envelope
+from .mailbox import Put
+
+if TYPE_CHECKING:
+    from understudy.actors.actor.actor_cell import ActorCell
+
+log = logging.getLogger("understudy")
+
+OnLost = Callable[[BaseException], object]
+_hearing: contextvars.ContextVar[bool] = contextvars.ContextVar("understudy_hearing", default=False)
+
+
+def sent_on_hearing(envelope: Envelope) -> bool:
+    """Whether a message was sent by a subscriber while it heard of an event, or in consequence of that."""
+    return envelope.context is not None and envelope.context.get(_hearing, False)
+
+
+_LAST = object()
+
+
+class Inbox(Protocol):
+    """Where the events of one subscriber wait."""
+
+    def send(self, event: SystemEvent, on_lost: OnLost) -> None:
+        """Add an event, or call `on_lost`; never waits."""
+        ...
+
+    def close(self) -> None:
+        """Forget what waits, and take no more."""
+        ...
+
+    def drain(self) -> Reply[object]:
+        """Take no more; the reply completes when what waits was heard."""
+        ...
+
+    def in_child(self) -> Inbox | None:
+        """Return what takes its place in a forked child; None if it belongs to the parent."""
+        ...
+
+
+class Subscription:
+    """Events told to one subscriber, until it is cancelled or the system stops; also at the end of a `with` block.
+
+    Safe to use from any thread, and from the subscriber itself.
+    """
+
+    def __init__(
+        self, inbox: Inbox, kinds: tuple[type[SystemEvent], ...], on_cancel: Callable[[Subscription], object]
+    ) -> None:
+        self._inbox = inbox
+        self._kinds = kinds
+        self._on_cancel = on_cancel
+        self._active = True
+        self._lock = threading.Lock()
+        """Guards the number of lost events."""
+        self._lost = 0
+
+    @property
+    def lost(self) -> int:
+        """How many events found no room, because the subscriber is slow."""
+        return self._lost
+
+    @property
+    def is_active(self) -> bool:
+        """Whether events are still told."""
+        return self._active
+
+    def cancel(self) -> None:
+        """Tell no more events, those that wait included. A call under way in another thread goes on to its end."""
+        self._active = False
+        self._on_cancel(self)
+        self._inbox.close()
+
+    def wants(self, kind: type[SystemEvent]) -> bool:
+        """Whether events of this class are told."""
+        return issubclass(kind, self._kinds)
+
+    def offer(self, event: SystemEvent) -> None:
+        """Tell an event, if it is of a class that is wanted; never waits."""
+        if self._active and isinstance(event, self._kinds):
+            self._inbox.send(event, self._not_told)
+
+    def _not_told(self, error: BaseException) -> None:
+        # Others are not lost for want of room: nobody wants them any more, or they were told, and an actor failed at them.
+        if not self._active or not isinstance(error, MailboxFull):
+            return
+        with self._lock:
+            self._lost += 1
+            first = self._lost == 1
+        if first:
+            log.warning("a subscriber is too slow and loses events: %s", error)
+
+    def drain(self) -> Reply[object]:
+        """Take no more events; the reply completes when the subscriber has heard those that wait."""
+        return self._inbox.drain()
+
+    def begin_anew(self) -> bool:
+        """Make lock and buffer anew, in a forked child; False if the subscriber is the parent's."""
+        self._lock = threading.Lock()
+        self._lost = 0
+        inbox = self._inbox.in_child()
+        if inbox is None:
+            self._active = False
+            return False
+        self._inbox = inbox
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.cancel()
+
+
+class FunctionInbox(Cell):
+    """The cell in which a function is called with events, one after another."""
+
+    __slots__ = ("_caller", "_capacity", "_context")
+
+    def __init__(self, address: str, function: Callable[..., object], capacity: int) -> None:
+        self._caller = _Caller(address, function)
+        self._capacity = capacity
+        self._context = contextvars.Context()
+        self._context.run(_hearing.set, True)
+        super().__init__(address, lambda: self._caller, capacity=capacity)
+
+    def send(self, event: SystemEvent, on_lost: OnLost) -> None:
+        self.tell(event, context=self._context, on_lost=on_lost)
+
+    def close(self) -> None:
+        self.stop()
+
+    def drain(self) -> Reply[object]:
+        heard: Reply[object] = Reply()
+        if self._caller.thread == threading.get_ident():  # it would wait for itself
+            heard.set(None)
+            return heard
+        put = self._mailbox.close(Envelope(_LAST, heard))
+        if put is Put.WAKE:
+            self._wake()
+        elif put is Put.CLOSED:
+            heard.set(None)
+        return heard
+
+    def in_child(self) -> FunctionInbox:
+        return FunctionInbox(self.address, self._caller.function, self._capacity)
+
+
+class _Caller:
+    """Calls a function with events; what it raises is logged, and it hears of the next one all the same."""
+
+    def __init__(self, address: str, function: Callable[..., object]) -> None:
+        self._address = address
+        self.function = function
+        self.thread = 0
+        """Where the function is being called."""
+
+    def on_receive(self, message: object) -> None:
+        if message is _LAST:
+            return
+        self.thread = threading.get_ident()
+        try:
+            self.function(message)
+        except BaseException:  # also SystemExit: it is called on a thread of ours
+            log.exception("%s: a subscriber failed", self._address)
+        finally:
+            self.thread = 0
+
+
+class ActorInbox:
+    """An actor that hears of events in its mailbox, of all but those about itself: they would make it fail again."""
+
+    def __init__(self, cell: ActorCell) -> None:
+        self._cell = cell
+        self._context = contextvars.Context()
+        self._context.run(enter_ancestry, (cell.link,))
+        self._context.run(_hearing.set, True)
+        self._at_end: Callable[[], object] | None = None
+
+    def call_at_end(self, callback: Callable[[], object]) -> None:
+        """Call `callback` when the actor stops, unless this is closed before."""
+        self._at_end = callback
+        self._cell.stopped.when_done(callback)
+
+    def send(self, event: SystemEvent, on_lost: OnLost) -> None:
+        if event.address != self._cell.address:
+            self._cell.send(Envelope(event, None, None, self._context, on_lost), 0.0)
+
+    def close(self) -> None:
+        """Leave in its mailbox what is there, for it is the actor's; and leave nothing else with the actor."""
+        if self._at_end is not None:
+            self._cell.stopped.forget(self._at_end)
+
+    def drain(self) -> Reply[object]:
+        heard: Reply[object] = Reply()
+        heard.set(None)
+        return heard
+
+    def in_child(self) -> None:
+        return None

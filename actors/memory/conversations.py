@@ -1,0 +1,290 @@
+"""The conversations of a system: each is granted to one root run at a time, and others wait for it without a thread.
+
+The runs that a root run begins share its grant, for it may wait for them. The last of them to leave gives the
+conversation to the first in line. A conversation is in the graph of who waits for whom, so that a circle is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from understudy.actors.actor.commands import nothing
+from understudy.actors.runs.failsafe import safely
+from understudy.actors.threads.promise import log
+from understudy.actors.threads.slots import Slots, Taken
+from understudy.actors.waiting.graph import graph
+from understudy.actors.waiting.waits import Merged, Wait, link_of_thing
+from understudy.errors import CircularAgentCall, RunError
+from understudy.orchestration import Agent
+from understudy.vocabulary.runs.memory import ConversationKey
+
+from .access import Keeper
+
+if TYPE_CHECKING:
+    from understudy.actors.runs.record import RunRecord
+    from understudy.orchestration.definitions.runner import Runner
+
+Start: TypeAlias = Callable[[], object]
+
+NO_USER = "default"
+"""Whose the conversations are of runs without a `user_id`; what memories have kept is found under this word."""
+
+
+class Group:
+    """The runs of one root run that have a conversation together, or stand in line for it."""
+
+    __slots__ = ("granted", "inside", "waiting")
+
+    def __init__(self) -> None:
+        self.granted = False
+        self.inside: set[RunRecord] = set()
+        self.waiting: dict[RunRecord, tuple[Start, Wait | None]] = {}
+        """Run -> what starts it, and its wait in the graph; None if it was refused there, and leaves."""
+
+
+class Line:
+    """One conversation: who has it, who stands in line, and how much was stored. It lives while a run refers to it."""
+
+    __slots__ = ("__weakref__", "groups", "holder", "key", "link", "slots", "stored", "wait")
+
+    def __init__(self, key: ConversationKey) -> None:
+        self.key = key
+        self.slots: Slots[Group] = Slots(1)
+        self.groups: dict[str, Group] = {}
+        """Root's id -> its runs; of the one that has it, and of all in line."""
+        self.holder: Group | None = None
+        self.link = link_of_thing(f"conversation {key.conversation}")
+        """The conversation in the graph: who stands in line waits for it, and it waits for those who have it."""
+        self.wait: Wait | None = None
+        """Only there while somebody stands in line."""
+        self.stored = 0
+        """Messages that were stored since the line was made."""
+
+    @property
+    def name(self) -> str:
+        """What people read of it."""
+        return self.link.runner.id
+
+
+class Lease:
+    """A run's claim to its conversation, from its beginning to its end or pause.
+
+    Attributes:
+        line: the conversation.
+        keeper: the memory that knows it; None for a group, which only has it for those inside.
+        was_saved: whether the run was kept as text meanwhile, and nobody counted what others stored.
+        came_between: how many messages others stored while the run was paused, if somebody counted.
+    """
+
+    __slots__ = ("_left_at", "came_between", "keeper", "line", "was_saved")
+
+    def __init__(self, line: Line, keeper: Keeper | None, was_saved: bool = False) -> None:
+        self.line = line
+        self.keeper = keeper
+        self.was_saved = was_saved
+        self.came_between = 0
+        self._left_at: int | None = None
+
+    def begin(self) -> None:
+        """Note that the conversation was granted."""
+        if self._left_at is not None:
+            self.came_between += self.line.stored - self._left_at
+
+    def end(self) -> None:
+        """Note that the conversation was given back."""
+        self._left_at = self.line.stored
+
+    def renewed(self) -> Lease:
+        """Return the lease with which the run goes on after a pause."""
+        lease = Lease(self.line, self.keeper, self.was_saved)
+        lease.came_between, lease._left_at = self.came_between, self._left_at
+        return lease
+
+
+class Conversations:
+    """The conversations of one system, and the memories that know them. Safe to use from any thread.
+
+    Args:
+        app: the name of the system.
+    """
+
+    def __init__(self, app: str) -> None:
+        self._app = app
+        self._lock = threading.Lock()
+        """Guards both tables, and all lines, groups and leases. Nobody's code runs under it."""
+        self._lines: weakref.WeakValueDictionary[ConversationKey, Line] = weakref.WeakValueDictionary()
+        self._keepers: weakref.WeakValueDictionary[int, Keeper] = weakref.WeakValueDictionary()
+        """By the memory's identity, for one of a user's need not be hashable; a keeper keeps its memory alive."""
+
+    def lease(self, record: RunRecord, *, was_saved: bool = False) -> Lease | None:
+        """Return a run's claim to its conversation; None for a run that is in none, or is not to remember it.
+
+        Args:
+            record: a new run, or one that was kept as text.
+            was_saved: which of the two.
+        """
+        runner, options = record.runner, record.options
+        if options.conversation_id is None or not remembers(runner, options.history is not None):
+            return None
+        user = NO_USER if options.user_id is None else options.user_id
+        key = ConversationKey(self._app, user, options.conversation_id)
+        with self._lock:
+            line = self._lines.get(key)
+            if line is None:
+                line = self._lines[key] = Line(key)
+            return Lease(line, self._keeper_of(runner), was_saved)
+
+    def _keeper_of(self, runner: Runner[object]) -> Keeper | None:
+        memory = runner.memory if isinstance(runner, Agent) else None
+        if memory is None:
+            return None
+        keeper = self._keepers.get(id(memory))
+        if keeper is None:
+            keeper = self._keepers[id(memory)] = Keeper(memory, f"memory of {runner.id}")
+        return keeper
+
+    # --- taking, and standing in line
+
+    def enter(self, record: RunRecord, start: Start) -> None:
+        """Call `start` as soon as the run has its conversation; at once if it needs none."""
+        lease = record.lease
+        if lease is None:
+            start()
+            return
+        refused: RunError | None = None
+        with self._lock:
+            group = self._group_of(record.root, lease.line)
+            granted = group.granted
+            if granted:
+                _let_in(record, group)
+                if lease.line.wait is not None:
+                    _await_holder(lease.line)
+            else:
+                record.doing = f"waiting for {lease.line.name}"
+                refused = _stand_in_line(record, lease.line, group, start)
+        if granted:
+            start()
+        elif refused is not None:
+            _refuse(record, refused)
+        if record.phase != "running":  # its end may have come before it stood here, and nobody would take it out
+            self.leave(record)
+
+    def _group_of(self, root: str, line: Line) -> Group:
+        """Return the runs of a root run, which has the conversation, takes it, or stands in line."""
+        group = line.groups.get(root)
+        if group is None:
+            group = line.groups[root] = Group()
+            if line.slots.take(group, partial(self._grant, line, root, group), nothing) is Taken.NOW:
+                group.granted, line.holder = True, group
+        return group
+
+    def _grant(self, line: Line, root: str, group: Group) -> None:
+        """Start the runs that stood in line together. On the thread that gave the conversation back."""
+        with self._lock:
+            if line.groups.get(root) is not group:  # all have left meanwhile, and somebody else may have it
+                return
+            group.granted, line.holder = True, group
+            waiting, group.waiting = group.waiting, {}
+            for record, (_, wait) in waiting.items():
+                if wait is not None:
+                    graph.end(wait)
+                _let_in(record, group)
+            _await_holder(line)
+        for start, _ in waiting.values():
+            try:
+                start()
+            except BaseException:  # one that cannot be started keeps nobody else from it
+                log.exception("a run that waited for %s could not be started", line.name)
+
+    # --- leaving
+
+    def leave(self, record: RunRecord) -> None:
+        """Take a run that is over out of its conversation, or out of the line; the last of its root's gives it on."""
+        lease = record.lease
+        if lease is None:
+            return
+        line = lease.line
+        with self._lock:
+            group = line.groups.get(record.root)
+            if group is None:
+                return
+            if record in group.inside:
+                group.inside.discard(record)
+                safely(record, lease.end)
+            elif record in group.waiting:
+                _, wait = group.waiting.pop(record)
+                if wait is not None:
+                    graph.end(wait)
+            if group.inside or group.waiting:
+                return
+            del line.groups[record.root]
+            if line.holder is group:
+                line.holder = None
+            if not line.groups:
+                _await_holder(line)
+        line.slots.release(group)
+
+    def note_stored(self, lease: Lease, messages: int) -> None:
+        """Count what a run stored in its conversation."""
+        with self._lock:
+            lease.line.stored += messages
+
+
+def remembers(runner: Runner[object], has_history: bool) -> bool:
+    """Whether a run of `runner` in a conversation takes part in it, or one to which a group hands the conversation."""
+    if isinstance(runner, Agent):
+        return runner.memory is not None and not has_history
+    return any(remembers(inner, has_history=False) for inner in runner.inner_runners)
+
+
+# --- under the lock
+
+
+def _let_in(record: RunRecord, group: Group) -> None:
+    """Have a run take part in a conversation that its root has."""
+    group.inside.add(record)
+    if record.lease is not None:
+        record.lease.begin()
+
+
+def _stand_in_line(record: RunRecord, line: Line, group: Group, start: Start) -> RunError | None:
+    """Have a run wait for the conversation; returns why it must not."""
+    group.waiting[record] = (start, None)
+    if line.wait is None:
+        _await_holder(line)
+    try:
+        wait = graph.begin(record.link, line.link, record.scope)
+    except RunError as error:
+        return error
+    group.waiting[record] = (start, wait)
+    return None
+
+
+def _await_holder(line: Line) -> None:
+    """Have the graph know whom the conversation waits for, if somebody stands in line.
+
+    That closes no circle: nobody stood in line before, or those who come to have it have not begun.
+    """
+    before, line.wait = line.wait, None
+    if any(group.waiting for group in line.groups.values()):
+        inside = () if line.holder is None else line.holder.inside
+        line.wait = graph.begin(line.link, Merged(_All(), [each.link for each in inside], any_will_do=False), None)
+    if before is not None:
+        graph.end(before)
+
+
+class _All:
+    """What the runs that have a conversation are waited for as; one that is over says so itself."""
+
+    def expects(self, place: int) -> bool:
+        return True
+
+
+def _refuse(record: RunRecord, error: RunError) -> None:
+    if isinstance(error, CircularAgentCall):
+        record.runs.events.refused(record.cell.address, error)
+    record.runs.fail(record, error, record.epoch)

@@ -1,0 +1,56 @@
+"""From what users say of a store to the store."""
+
+from __future__ import annotations
+
+from understudy.vocabulary.checks import is_async, named_safely
+from understudy.vocabulary.runs.pause_store import PauseStore
+
+MEMORY = "memory:"
+KINDS = "'memory:', 'sqlite:///shop.db' (beside the current folder), 'sqlite:////var/lib/shop.db', or an object like us.PauseStore"
+
+
+def open_store(given: str | PauseStore | None) -> PauseStore | None:
+    """Return the store that was meant; None for memory. Opens it: blocks for as long as its file is locked, up to 5 s.
+
+    Raises:
+        ValueError: a URL that names no store.
+        TypeError: neither a URL nor a store, or a store with methods that are coroutine functions.
+        StoreError: the store cannot be opened.
+    """
+    if given is None or given == MEMORY:
+        return None
+    if isinstance(given, str):
+        return _open_url(given)
+    if not isinstance(given, PauseStore) or isinstance(given, type):
+        raise TypeError(f"store must be {KINDS}; got {named_safely(given)}")
+    for name in ("put", "get", "take", "close"):
+        if is_async(getattr(given, name)):
+            store = named_safely(given)
+            raise TypeError(f"store {store} has {name}() as async def; the methods of a store are plain functions")
+    return given
+
+
+def _open_url(url: str) -> PauseStore:
+    scheme, colon, rest = url.partition(":")
+    if colon and scheme in ("postgresql", "postgres"):
+        raise ValueError(f"store {scheme}:…: PostgreSQL is not there yet; expected {KINDS}")  # the rest has a password
+    if not colon or scheme != "sqlite":
+        raise ValueError(f"store {_shown(url)}: expected {KINDS}")
+    path = rest.removeprefix("///")
+    if path == rest or not path:
+        raise ValueError(f"store {_shown(url)}: expected three slashes and a path, as in sqlite:///shop.db")
+    if path == MEMORY or path == ":memory:":
+        raise ValueError(f"store {url!r}: a database in memory is nobody else's; expected {KINDS}")
+    if "?" in path or "#" in path or "\0" in path:
+        raise ValueError(f"store {_shown(url)}: a path has no '?', '#' or NUL here, and there are no options")
+    from .sqlite_store import SQLiteStore
+
+    return SQLiteStore(path)
+
+
+def _shown(url: str) -> str:
+    """Return a URL for an error, without what may be a password: addresses of servers hold them before an @ or after a ?."""
+    scheme, colon, _ = url.partition(":")
+    if "@" not in url and "?" not in url:
+        return repr(url)
+    return f"{scheme}:…" if colon else "with an '@' or '?' in it"

@@ -1,0 +1,198 @@
+"""Paused runs in a store: what a token stands for in every process that has the store."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from understudy.actors.runs.saving import save
+from understudy.actors.threads.promise import log
+from understudy.errors import StoreError, TokenUsed, UnknownToken, in_words
+from understudy.vocabulary.checks import found_instead, named_safely
+from understudy.vocabulary.runs.pause_store import PausedRun, PauseStore
+
+if TYPE_CHECKING:
+    from understudy.actors.runs.record import RunRecord
+    from understudy.orchestration.saving.saved_run import SavedRun
+
+T = TypeVar("T")
+
+KEPT_LIMITS = (
+    30 * 86_400.0
+)  # Seconds for a run at a limit. Most callers only see the error, and never come back for it.
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a stored run: which run, which pause of it, and a secret."""
+
+    run_id: str
+    revision: int
+    nonce: str
+
+    @classmethod
+    def parse(cls, text: str) -> Token | None:
+        """Read a token; None if it cannot be one of a stored run."""
+        parts = text.rsplit(".", 2)
+        if len(parts) != 3 or not text.isprintable():
+            return None
+        run_id, revision, nonce = parts
+        if not (revision.isascii() and revision.isdigit() and len(revision) < 10):
+            return None
+        return cls(run_id, int(revision), nonce)
+
+    def __str__(self) -> str:
+        return f"{self.run_id}.{self.revision}.{self.nonce}"
+
+    def fits(self, kept: PausedRun) -> bool:
+        """Whether this is the token of an entry."""
+        same = secrets.compare_digest(self.nonce.encode(), kept.nonce.encode())
+        return same and self.revision == kept.revision
+
+    def is_before(self, kept: PausedRun) -> bool:
+        """Whether this is the token of an earlier pause of the run, or looks like it: its secret is forgotten."""
+        return self.revision < kept.revision
+
+
+class StoredPauses:
+    """Paused runs by token, like `Tokens`; each call may block for the store.
+
+    Args:
+        store: where they are kept.
+    """
+
+    def __init__(self, store: PauseStore) -> None:
+        self._store = store
+
+    def issue(self, record: RunRecord) -> str:
+        """Store a paused run and return its token.
+
+        Raises:
+            StoreError: it could not be stored.
+        """
+        return self._put(record, None)
+
+    def issue_for_limit(self, record: RunRecord) -> str:
+        """Store a run that reached a limit and return its token, which may be forgotten after `KEPT_LIMITS` seconds.
+
+        Raises:
+            StoreError: it could not be stored.
+        """
+        return self._put(record, KEPT_LIMITS)
+
+    def _put(self, record: RunRecord, keep: float | None) -> str:
+        token = Token(record.run_id, record.revision + 1, secrets.token_urlsafe(12))
+        what = f"run {record.run_id} pauses, and cannot be kept in"
+        try:
+            payload = save(record)
+        except (TypeError, ValueError) as error:
+            raise self._failed(what, str(error)) from error
+        paused = PausedRun(run_id=token.run_id, revision=token.revision, nonce=token.nonce, payload=payload)
+        if not self._ask(what, lambda: _yes_or_no("put", self._store.put(paused, keep=keep))):
+            raise self._failed(what, f"it has this run already, at pause {token.revision} or later, or still waiting")
+        return str(token)
+
+    @contextmanager
+    def claimed(self, token: str, load: Callable[[SavedRun], RunRecord]) -> Generator[RunRecord]:
+        """Yield the paused run, and use the token up at the end of the block; if the block raises, the token stands.
+
+        Args:
+            token: what the caller brought.
+            load: makes the record of a saved run.
+
+        Raises:
+            TokenUsed: someone was first.
+            UnknownToken: the store has no run for this token.
+            StoreError: the store failed, or what it has is no saved run.
+        """
+        found, payload = self._find(token)
+        record = load(self._read(found, payload))
+        record.revision = found.revision
+        yield record
+        what = f"run {found.run_id} cannot be taken from"
+        if not self._ask(what, lambda: _yes_or_no("take", self._store.take(found.run_id, found.revision))):
+            raise self._used()
+
+    def runner_of(self, token: str) -> str:
+        """Return the id of the runner whose run waits under a token, which stands."""
+        return self._read(*self._find(token)).runner_id
+
+    def _find(self, text: str) -> tuple[Token, str]:
+        token = Token.parse(text)
+        kept = None
+        if token is not None:
+            what = f"run {token.run_id} cannot be looked up in"
+            kept = self._ask(what, lambda: _entry(self._store.get(token.run_id)))
+        if token is not None and kept is not None:
+            if token.is_before(kept) or (token.fits(kept) and kept.state != "waiting"):
+                raise self._used()
+            if token.fits(kept):
+                return token, kept.payload
+        store = named_safely(self._store)
+        raise UnknownToken(f"no paused run with this token in {store}; check the token and the store")
+
+    def _read(self, token: Token, payload: str) -> SavedRun:
+        from understudy.orchestration.saving.saved_run import SavedRun
+
+        try:
+            return SavedRun.from_json(payload)
+        except ValueError as error:
+            store = named_safely(self._store)
+            raise StoreError(f"what {store} has of run {token.run_id} cannot be read: {error}", store=store) from error
+
+    def _used(self) -> TokenUsed:
+        return TokenUsed("this token has been used; the outcome of the run it resumed carries the next one")
+
+    def revoke(self, token: str) -> None:
+        """Close the entry of a token that nobody was given; a store that fails keeps what nobody can use."""
+        given = Token.parse(token)
+        if given is not None:
+            self._close(given.run_id, given.revision)
+
+    def over(self, record: RunRecord) -> None:
+        """Close the entry of a run that went on from a token and is over. That the store fails is logged: the run is over."""
+        if record.revision:
+            self._close(record.run_id, record.revision)
+
+    def _close(self, run_id: str, revision: int) -> None:
+        try:
+            self._ask("", lambda: self._store.close(run_id, revision))
+        except StoreError:
+            store = named_safely(self._store)
+            log.warning("the entry of run %s, which is over, could not be closed in %s", run_id, store, exc_info=True)
+
+    def _ask(self, what: str, do: Callable[[], T]) -> T:
+        try:
+            return do()
+        except StoreError as error:
+            raise StoreError(f"{what} {named_safely(self._store)}: {error}", store=error.store) from error
+        except Exception as error:
+            raise self._failed(what, in_words(error)) from error
+
+    def _failed(self, what: str, why: str) -> StoreError:
+        store = named_safely(self._store)  # not before something failed: it is the user's code, and takes its time
+        return StoreError(f"{what} {store}: {why}", store=store)
+
+
+def _yes_or_no(method: str, answer: object) -> bool:
+    """Return the answer of a store; anything but True and False says nothing of the entry. Raises `TypeError`."""
+    if answer is not True and answer is not False:
+        raise TypeError(f"{method}() must return True or False, got {found_instead(answer)}")
+    return answer
+
+
+def _entry(found: object) -> PausedRun | None:
+    """Return what a store has of a run. Raises `TypeError` if that is no entry."""
+    if found is None:
+        return None
+    if not issubclass(type(found), PausedRun):
+        raise TypeError(f"get() must return a PausedRun or None, got {found_instead(found)}")
+    kept = cast(PausedRun, found)
+    for name, kind in (("revision", int), ("nonce", str), ("payload", str), ("state", str)):
+        value: object = getattr(kept, name)
+        if not issubclass(type(value), kind):
+            raise TypeError(f"get() returned a PausedRun whose {name} is {found_instead(value)}")
+    return kept

@@ -1,0 +1,105 @@
+"""The errors that runs and their calls end with, made where the run is known."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, cast
+
+from understudy.errors import (
+    AgentCrashed,
+    BadReply,
+    BudgetExceeded,
+    InvalidOutput,
+    MaxIterationsExceeded,
+    ProviderError,
+    ProviderTimeout,
+    RunCancelled,
+    RunTimedOut,
+    UnderstudyError,
+    in_words,
+)
+from understudy.orchestration import Agent
+from understudy.orchestration.agent.turn_checks import fault_of_turn
+from understudy.vocabulary.checks import Unset
+from understudy.vocabulary.messages import ModelTurn
+from understudy.vocabulary.models import timeout_of
+
+if TYPE_CHECKING:
+    from understudy.actors.runs.agent_record import Record
+    from understudy.actors.runs.record import RunRecord
+    from understudy.orchestration.definitions.runner import Runner
+
+DEFAULT_MEMORY_TIMEOUT = (
+    30.0  # Seconds for one use of a memory; a store answers in milliseconds, and what takes longer is down.
+)
+LIMITS = (BudgetExceeded, InvalidOutput, MaxIterationsExceeded)
+LOADING = "loading its conversation"
+STORING = "storing its conversation"
+
+
+def named(runner: Runner[object]) -> str:
+    """Return a runner's id for a message, and whether it is an agent."""
+    return f"agent {runner.id!r}" if isinstance(runner, Agent) else repr(runner.id)
+
+
+def cancelled(record: RunRecord, why: str = "") -> RunCancelled:
+    """Make the error of a run that nobody wants any more."""
+    because = f": {why}" if why else ""
+    return RunCancelled(f"run {record.run_id} of {named(record.runner)} was cancelled{because}", run_id=record.run_id)
+
+
+def timed_out(record: RunRecord) -> RunTimedOut:
+    """Make the error of a run whose deadline has passed."""
+    return RunTimedOut(
+        f"run {record.run_id} of {named(record.runner)} passed its deadline while {record.doing or 'it began'}",
+        run_id=record.run_id,
+    )
+
+
+def model_failure(record: Record, error: BaseException) -> ProviderError:
+    """Make the error of a model object that failed in a way of its own."""
+    model = type(record.agent.current_model).__name__
+    return ProviderError(f"the model of agent {record.agent.id!r} failed: {in_words(error)}", provider=model)
+
+
+def checked_turn(record: Record, returned: object) -> ModelTurn:
+    """Return what a model object returned, if it is a turn.
+
+    Raises:
+        BadReply: it is none, or something in it has another type.
+    """
+    fault = fault_of_turn(returned)
+    if not fault:
+        return cast(ModelTurn, returned)
+    model = type(record.agent.current_model).__name__
+    hint = ""
+    if isinstance(returned, Coroutine):
+        returned.close()  # else Python warns that nobody awaited it
+        hint = "; write complete as a plain function, not async def"
+    raise BadReply(f"the model of agent {record.agent.id!r} ({model}) returned no turn: {fault}{hint}", provider=model)
+
+
+def step_timeout(record: Record) -> UnderstudyError:
+    """Make the error of a step that took too long, other than a tool call."""
+    if record.doing not in (LOADING, STORING):
+        return model_timeout(record)
+    return AgentCrashed(
+        f"the memory of agent {record.agent.id!r} took more than {DEFAULT_MEMORY_TIMEOUT:g} s while the run was {record.doing}",
+        actor=record.agent.id,
+    )
+
+
+def model_time(agent: Agent[object]) -> float | None:
+    """Return how many seconds a model call of the agent may take with its retries; None for no limit."""
+    own = agent.model_timeout
+    return timeout_of(agent.current_model) if isinstance(own, Unset) else own
+
+
+def model_timeout(record: Record, why: RunTimedOut | None = None) -> ProviderTimeout:
+    """Make the error of a model call that took too long, or of one that would have and gave up before, and says `why`."""
+    what = (
+        f"gave no answer within {model_time(record.agent) or 0:g} s"
+        if why is None
+        else f"did not wait for its answer: {why}"
+    )
+    return ProviderTimeout(f"the model of agent {record.agent.id!r} {what}", retryable=True)

@@ -1,0 +1,309 @@
+"""Stories told as events: of one run, or of it and those inside of it. Only a listener has events built."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from typing import TypeAlias, TypedDict
+
+from understudy.actors.threads.promise import taken
+from understudy.vocabulary.messages import ModelTurn, ToolCall
+from understudy.vocabulary.runs.events import (
+    ChildFinished,
+    ChildStarted,
+    ConversationDiverged,
+    Event,
+    RetryScheduled,
+    RunFailed,
+    RunFinished,
+    SessionConflict,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnDropped,
+    TurnFinished,
+    TurnStarted,
+)
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
+
+from .log import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Dropped, Fact, Finished, Retried, Story
+from .progress import Report
+
+TURN = ""
+"""Stands for the model's turn among run ids."""
+ENDINGS = (BaseException, Complete, Incomplete, NeedsApproval, NeedsInput)
+
+
+def events_of(story: Story, *, inner: bool) -> Iterator[Event]:
+    """Iterate over the events of a run from the first one on; waits for those to come, and ends after the terminal one.
+
+    Args:
+        story: the run's.
+        inner: whether to tell what happens in runs inside of it too.
+    """
+    news: _News = queue.SimpleQueue()
+    outermost = _Reader(story, (story.runner_id,), news, inner=inner)
+    try:
+        yield from outermost.read()
+        while not outermost.over:
+            yield from taken(news).read()
+    finally:
+        outermost.close()
+
+
+def next_seq(story: Story, *, is_inner: bool) -> int:
+    """Return the number of the event that comes after those that a run has told.
+
+    Args:
+        story: of the run, so far.
+        is_inner: whether it is part of another run, which tells how this one ends or pauses.
+    """
+    under_way: set[str] = set()
+    told = [fact for fact in tuple(story.facts) if not _is_late(fact, under_way)]
+    about: _About = {"run_id": story.run_id, "path": (), "parent_run_id": None}
+    heard = [fact for fact in told if not (is_inner and isinstance(fact, ENDINGS))]
+    return story.first_seq + sum(1 for fact in heard for _ in _tell(fact, 0, about))
+
+
+class _Reader:
+    """One story as one listener reads it, and the stories inside of that which are not over for it.
+
+    Args:
+        story: what is read.
+        path: ids of the runners from the outermost one to this one.
+        news: where the listener waits for readers that have something to read.
+        inner: whether stories inside of this one are read too.
+    """
+
+    __slots__ = (
+        "_about",
+        "_attempts",
+        "_began",
+        "_by_key",
+        "_inner",
+        "_inside",
+        "_news",
+        "_path",
+        "_position",
+        "_seq",
+        "_story",
+        "_under_way",
+        "over",
+    )
+
+    def __init__(self, story: Story, path: tuple[str, ...], news: _News, *, inner: bool) -> None:
+        self._story = story
+        self._path = path
+        self._news = news
+        self._inner = inner
+        self._position = 0
+        self._seq = story.first_seq
+        self._about: _About = {"run_id": story.run_id, "path": path, "parent_run_id": story.parent}
+        self._began: dict[str, float] = {}
+        """Run id, or `TURN` -> when a run inside, or the model's turn, began."""
+        self._attempts = 1
+        """How many there were at the model call that is under way, or was the last."""
+        self._under_way: set[str] = set()
+        """Ids of the calls that have begun and not ended."""
+        self._inside: dict[_Reader, None] = {}
+        """What is read of runs inside, in the order in which they began."""
+        self._by_key: dict[str, list[_Reader]] = {}
+        """The same by the call or the run that they are; a call that is made again has several."""
+        self.over = False
+        """Whether there is nothing more to read here."""
+        story.listen(self)
+
+    def wake(self) -> None:
+        self._news.put(self)
+
+    def close(self) -> None:
+        """Read no more, here and inside."""
+        self.over = True
+        self._story.leave(self)
+        for reader in self._inside:
+            reader.close()
+        self._inside.clear()
+        self._by_key.clear()
+
+    def read(self) -> Iterator[Event]:
+        """Tell what is there and was not told yet."""
+        facts = self._story.facts
+        while not self.over and self._position < len(facts):
+            fact, at = facts[self._position], self._story.times[self._position]
+            self._position += 1
+            if _is_late(fact, self._under_way):
+                continue
+            yield from self._before(fact)
+            if not isinstance(fact, ENDINGS) or len(self._path) == 1:
+                for event in _tell(fact, self._seq, self._about, self._duration(fact, at), self._attempts):
+                    self._seq += 1
+                    yield event
+            yield from self._after(fact)
+
+    def _duration(self, fact: Fact, at: float) -> float:
+        """Return how long it took what ends with a fact; noted are the beginnings."""
+        match fact:
+            case ChildBegan(run_id=key):
+                self._began[key] = at
+            case ChildEnded(child=ChildBegan(run_id=key)):
+                return at - self._began.pop(key, at)
+            case (int(), ModelTurn()):
+                return at - self._began.pop(TURN, at)
+            case int():
+                self._began[TURN] = at
+                self._attempts = 1
+            case Retried(what="model", attempt=failed):
+                self._attempts = failed + 1
+            case _ if isinstance(fact, ENDINGS):
+                return at - self._story.began
+            case _:
+                pass
+        return 0.0
+
+    def _before(self, fact: Fact) -> Iterator[Event]:
+        """Tell to its end what ends with a fact: nothing of it comes later."""
+        match fact:
+            case ChildEnded(child=ChildBegan(run_id=key)) | Finished(call=ToolCall(id=key)):
+                yield from self._rest(key)
+            case _ if isinstance(fact, ENDINGS):
+                yield from self._rest()
+            case _:
+                pass
+
+    def _after(self, fact: Fact) -> Iterator[Event]:
+        match fact:
+            case ChildBegan(run_id=key, story=story) | Delegated(key, story) if self._inner:
+                reader = _Reader(story, (*self._path, story.runner_id), self._news, inner=True)
+                self._inside[reader] = None
+                self._by_key.setdefault(key, []).append(reader)
+                yield from reader.read()
+            case _ if isinstance(fact, ENDINGS):
+                self.close()
+            case _:
+                pass
+
+    def _rest(self, key: str | None = None) -> Iterator[Event]:
+        """Tell what is left of one story inside, or of all, and close it."""
+        if key is None:
+            ending = list(self._inside)
+            self._by_key.clear()
+        else:
+            ending = self._by_key.pop(key, [])
+        for reader in ending:
+            yield from reader.read()
+            yield from reader._rest()
+            reader.close()
+            self._inside.pop(reader, None)  # not sooner: a listener that leaves meanwhile closes what is inside
+
+
+_News: TypeAlias = "queue.SimpleQueue[_Reader]"
+
+
+def _is_late(fact: Fact, under_way: set[str]) -> bool:
+    """Whether a fact is of a call that has its result: it was given up, and does not know it yet.
+
+    Args:
+        fact: what was noted next.
+        under_way: ids of the calls that have begun and not ended; kept up to date here.
+    """
+    match fact:
+        case ToolCall(id=call_id):
+            under_way.add(call_id)
+        case Finished(call=ToolCall(id=call_id)):
+            under_way.discard(call_id)
+        case Report(call=ToolCall(id=call_id)) | Delegated(call_id=call_id) | Retried(call=ToolCall(id=call_id)):
+            return call_id not in under_way
+        case _:
+            pass
+    return False
+
+
+class _About(TypedDict):
+    """What all events of a run say."""
+
+    run_id: str
+    path: tuple[str, ...]
+    parent_run_id: str | None
+
+
+def _tell(fact: Fact, seq: int, about: _About, duration: float = 0.0, attempts: int = 1) -> Iterator[Event]:
+    match fact:
+        case ChildBegan() | ChildEnded():
+            yield _of_child(fact, seq, about, duration)
+        case Delegated():
+            pass  # what it is the run of has been told
+        case Conflict(keys):
+            yield SessionConflict(keys=keys, seq=seq, **about)
+        case Dropped(turn, text, by):
+            yield TurnDropped(turn=turn, text=text, by=by, seq=seq, **about)
+        case Diverged():
+            yield ConversationDiverged(messages=int(fact), seq=seq, **about)
+        case int():
+            yield TurnStarted(turn=fact, seq=seq, **about)
+        case ToolCall():
+            yield ToolStarted(call=fact, seq=seq, **about)
+        case Report(call, text, done, total):
+            yield ToolProgress(call=call, text=text, done=done, total=total, seq=seq, **about)
+        case (int() as turn, ModelTurn() as response):
+            if response.text:
+                yield TextDelta(text=response.text, seq=seq, **about)
+                seq += 1
+            yield TurnFinished(turn=turn, response=response, duration=duration, attempts=attempts, seq=seq, **about)
+        case Retried():
+            yield _retry(fact, seq, about)
+        case Finished(call, result, error, duration, attempts):
+            yield ToolFinished(
+                call=call,
+                result=result,
+                error=error,
+                duration=duration,
+                attempts=attempts,
+                seq=seq,
+                **about,
+            )
+        case BaseException():
+            yield RunFailed(error=fact, duration=duration, seq=seq, **about)
+        case _:
+            yield RunFinished(outcome=fact, duration=duration, seq=seq, **about)
+
+
+def _retry(fact: Retried, seq: int, about: _About) -> Event:
+    return RetryScheduled(
+        what=fact.what,
+        attempt=fact.attempt,
+        wait=fact.wait,
+        error=fact.error,
+        turn=fact.turn,
+        call=fact.call,
+        task=fact.task,
+        position=fact.position,
+        runner_id=fact.runner_id,
+        seq=seq,
+        **about,
+    )
+
+
+def _of_child(fact: ChildBegan | ChildEnded, seq: int, about: _About, duration: float) -> Event:
+    child = fact if isinstance(fact, ChildBegan) else fact.child
+    position, runner_id, child_run_id, task = child.position, child.runner_id, child.run_id, child.task
+    if isinstance(fact, ChildBegan):
+        return ChildStarted(
+            position=position,
+            runner_id=runner_id,
+            child_run_id=child_run_id,
+            task=task,
+            seq=seq,
+            **about,
+        )
+    return ChildFinished(
+        position=position,
+        runner_id=runner_id,
+        child_run_id=child_run_id,
+        task=task,
+        outcome=None if isinstance(fact.ending, BaseException) else fact.ending,
+        error=fact.ending if isinstance(fact.ending, BaseException) else None,
+        duration=duration,
+        seq=seq,
+        **about,
+    )

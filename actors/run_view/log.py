@@ -1,0 +1,186 @@
+"""What happened in a run, kept small, for those who listen, however late they come."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from understudy.actors.threads.promise import log
+from understudy.vocabulary.fast_init import fast_init
+from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
+from understudy.vocabulary.runs.outcomes import Outcome
+
+from .progress import Report
+
+TurnBegan: TypeAlias = int
+
+
+class Diverged(int):
+    """How many messages others stored in the conversation while the run was paused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A callback rejected or replaced a turn whose text was told."""
+
+    turn: int
+    text: str
+    by: str
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class ChildBegan:
+    """A run inside of this one began, or went on."""
+
+    position: int
+    runner_id: str
+    run_id: str
+    task: str
+    story: Story
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class ChildEnded:
+    """A run inside of this one ended or paused."""
+
+    child: ChildBegan
+    ending: Outcome[object] | BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Runs inside of this one left keys of the session in different ways."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delegated:
+    """The run that a call of a sub-agent is, told only to who asks for what happens inside."""
+
+    call_id: str
+    story: Story
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A tool call has its result."""
+
+    call: ToolCall
+    result: ToolResult
+    error: BaseException | None = None
+    """What the tool raised, if the result says so."""
+    duration: float = 0.0
+    """Seconds since its first attempt began; 0 for a call that never ran."""
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried:
+    """An attempt at a model call, a tool call or a task failed, and there will be another one."""
+
+    what: Literal["model", "tool", "task"]
+    attempt: int
+    wait: float
+    error: BaseException
+    turn: int | None = None
+    call: ToolCall | None = None
+    task: str = ""
+    position: int | None = None
+    runner_id: str = ""
+
+
+OfChildren: TypeAlias = ChildBegan | ChildEnded | Conflict | Delegated
+Fact: TypeAlias = "TurnBegan | Diverged | Dropped | tuple[int, ModelTurn] | ToolCall | Report | Finished | Retried | OfChildren | Outcome[object] | BaseException"
+"""Told apart by type, for a run notes several and most are never told: only a listener has events built."""
+
+
+class Listener(Protocol):
+    """Who reads a story."""
+
+    def wake(self) -> None:
+        """Take note that there is a new fact; called under the story's lock."""
+        ...
+
+
+class Story:
+    """The facts of one run, in order. `note` from any thread; each listener reads at its own pace."""
+
+    __slots__ = (
+        "_ended",
+        "_listeners",
+        "_lock",
+        "began",
+        "facts",
+        "first_seq",
+        "parent",
+        "run_id",
+        "runner_id",
+        "times",
+    )
+
+    def __init__(self, run_id: str, runner_id: str, parent: str | None = None) -> None:
+        self.run_id = run_id
+        self.runner_id = runner_id
+        self.parent = parent
+        """Id of the run that this one was begun in; None outside of runs."""
+        self.began = time.monotonic()
+        """When the run began or went on, on the monotonic clock."""
+        self.first_seq = 0
+        """Number of the first event; above 0 if the run paused before. Set before the run goes on."""
+        self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
+        """Guards the order of the facts, the end, and the listeners."""
+        self.facts: list[Fact] = []
+        """Grows only; may be read without the lock. The last one of a run that is over is its ending."""
+        self.times: list[float] = []
+        """When each fact was noted, on the monotonic clock; it has the time before `facts` has the fact."""
+        self._ended = False
+        self._listeners: tuple[Listener, ...] = ()  # most runs have none
+
+    def note(self, fact: Fact) -> None:
+        """Add a fact other than the ending, after which there is nothing more to tell: it is dropped then."""
+        with self._lock:
+            if self._ended:
+                return
+            self.times.append(time.monotonic())
+            self.facts.append(fact)
+            for listener in self._listeners:
+                listener.wake()
+
+    def note_settled(self, calls: Iterable[Finished]) -> None:
+        """Add calls that have their result without having run, by what a person answered."""
+        for each in calls:
+            self.note(each.call)
+            self.note(each)
+
+    def end(self, ending: Outcome[object] | BaseException) -> None:
+        """Add the last fact; a second one is dropped."""
+        with self._lock:
+            if not self._ended:
+                self.times.append(time.monotonic())
+                self.facts.append(ending)
+                self._ended = True
+                for listener in self._listeners:
+                    self._wake_up(listener)
+
+    def _wake_up(self, listener: Listener) -> None:
+        try:
+            listener.wake()
+        except BaseException:  # the others would wait for ever
+            log.exception("run %s: who listens to it could not be told of its end", self.run_id)
+
+    def listen(self, listener: Listener) -> None:
+        """Have a listener told of each fact that is noted from now on."""
+        with self._lock:
+            self._listeners += (listener,)
+
+    def leave(self, listener: Listener) -> None:
+        """Tell a listener no more."""
+        with self._lock:
+            self._listeners = tuple([each for each in self._listeners if each is not listener])

@@ -1,0 +1,70 @@
+"""Work that is not waited for any more: it holds a thread, and is counted, until it comes back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from understudy.actors.cells.event_stream import EventStream
+from understudy.vocabulary.actors.system_events import WorkAbandoned, WorkOverdue
+
+if TYPE_CHECKING:
+    from understudy.actors.tools.tool_call import RunTool
+
+    from .record import RunRecord
+
+
+class Work(Protocol):
+    """Something that was given up while it ran."""
+
+    returned: bool
+    """Whether it came back after all."""
+
+
+class Hung:
+    """The work of one system that was given up. Safe to use from any thread.
+
+    Args:
+        events: where abandoned and overdue work is told.
+    """
+
+    def __init__(self, events: EventStream) -> None:
+        self._events = events
+        self._lock = threading.Lock()
+        """Guards the list."""
+        self._work: list[Work] = []
+
+    def give_up(self, work: Work) -> None:
+        """Count work until it comes back."""
+        with self._lock:
+            self._work.append(work)
+
+    def abandon(self, work: Work, record: RunRecord, what: str, since: float) -> None:
+        """Give up work of a run, and tell of it.
+
+        Args:
+            work: the call, or the driver that is at it.
+            record: the run it belongs to.
+            what: what it is at, in words.
+            since: when that began, on the monotonic clock.
+        """
+        self.give_up(work)
+        if self._events.wants(WorkAbandoned):
+            seconds = time.monotonic() - since
+            event = WorkAbandoned(address=record.cell.address, run_id=record.run_id, what=what, seconds=seconds)
+            self._events.publish(event)
+
+    def tell_overdue(self, order: RunTool) -> None:
+        """Tell of a call whose time is over, and where it is."""
+        if self._events.wants(WorkOverdue):
+            address, seconds = order.record.cell.address, time.monotonic() - order.begun
+            run_id, stack = order.record.run_id, order.stack()
+            event = WorkOverdue(address=address, run_id=run_id, what=order.doing, seconds=seconds, stack=stack)
+            self._events.publish(event)
+
+    def count(self) -> int:
+        """Return how much work has not come back."""
+        with self._lock:
+            self._work = [work for work in self._work if not work.returned]
+            return len(self._work)

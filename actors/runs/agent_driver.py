@@ -1,0 +1,254 @@
+"""The driver of a run: asks the machine for the next step, does it, feeds it back. Straight-line code on one thread."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from math import inf
+from typing import TYPE_CHECKING, assert_never
+
+from understudy.actors.run_view.errors import checked_turn, model_failure, model_time, model_timeout, timed_out
+from understudy.actors.run_view.log import Retried, Story
+from understudy.actors.run_view.tracebacks import let_go
+from understudy.actors.threads.pool import hand_over, lend
+from understudy.actors.threads.promise import log
+from understudy.actors.tools.batch import Round, deadline_of
+from understudy.actors.tools.executor import execute, fails_agent
+from understudy.actors.tools.tool_call import GRACE, RunTool
+from understudy.errors import ActorError, AgentCrashed, AgentDown, RunTimedOut, ToolError, UnderstudyError, in_words
+from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
+from understudy.orchestration.definitions.sub_agent import SubAgent
+from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
+from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
+from understudy.vocabulary.models import Model, ModelName
+
+from .agent_record import Record
+from .callbacks import Moments
+from .output_checks import check_answer, with_output
+from .record import Stale
+from .turn_checks import about_turn
+
+if TYPE_CHECKING:
+    from understudy.actors.system.run_manager import Runs
+    from understudy.vocabulary.answers.output_type import CheckedOutput
+
+
+class TurnScope(Scope):
+    """The scope of a model call of the run's own; what the model's client tries again in it is told.
+
+    Attributes:
+        story: of the run.
+        turn: which call it is.
+    """
+
+    __slots__ = ("story", "turn")  # filled by the driver: an `__init__` would cost every turn a call more
+
+    story: Story
+    turn: int
+
+    def tell_retry(self, attempt: int, wait: float, error: BaseException) -> None:
+        if not self.cancelled:  # else the call was given up, and another one may be under way
+            let_go(error)
+            self.story.note(Retried(what="model", attempt=attempt, wait=wait, error=error, turn=self.turn))
+
+
+class Driver:
+    """Drives `record` for as long as it holds `epoch`.
+
+    An actor of one message, which is to begin: nobody knows its address, so it has neither mailbox nor cell.
+
+    Attributes:
+        returned: whether its thread came back, which a driver that was taken over may never do.
+    """
+
+    __slots__ = ("_checked", "_epoch", "_model_time", "_moments", "_record", "_runs", "_timed_model", "returned")
+
+    def __init__(self, runs: Runs, record: Record, epoch: int) -> None:
+        self._runs = runs
+        self._record = record
+        self._epoch = epoch
+        self._moments = Moments(record, epoch) if record.agent.callbacks else None
+        self._checked: CheckedOutput[object] | None = None
+        """The answer of the last turn, if it had one to check; the next driver checks it anew."""
+        self._timed_model: object = None
+        """The model that `_model_time` is of: an override may exchange it between two turns."""
+        self._model_time: float | None = None
+        self.returned = False
+
+    def begin(self, *, last: bool) -> None:
+        """Begin on a lent thread; with `last` on this one, whose turn ends now."""
+        if last:
+            hand_over(self)
+        else:
+            lend(self)
+
+    def refused(self, cause: RuntimeError) -> None:
+        """End the run: no thread can be started."""
+        self._lost(AgentDown(f"{self._address} has no thread to run on: {cause}", actor=self._address), cause)
+
+    def run_turns(self) -> None:
+        """Drive the run, in a copy of the context variables it was begun with: another driver may follow."""
+        try:
+            self._record.started_in.copy().run(Driver._drive_to_end, self)
+        except BaseException as cause:  # what was to be done about a failure failed
+            self._lost(AgentCrashed(f"{self._address} failed: {in_words(cause)}", actor=self._address), cause)
+
+    def _lost(self, error: ActorError, cause: BaseException) -> None:
+        error.__cause__ = cause
+        if not self._runs.fail(self._record, error, self._epoch):
+            log.warning("run %s: a driver failed that no longer had it", self._record.run_id, exc_info=cause)
+
+    @property
+    def _address(self) -> str:
+        return f"{self._record.agent.id}/{self._record.run_id}"
+
+    def _drive_to_end(self) -> None:
+        record, epoch = self._record, self._epoch
+        try:
+            record.open(epoch)
+            self._drive()
+        except Stale:
+            pass  # the run is in other hands
+        except UnderstudyError as error:
+            if fails_agent(record.agent, error):
+                self._runs.crashed(record, error, epoch)
+            else:
+                self._fail(error)
+        except BaseException as cause:
+            self._runs.crashed(record, cause, epoch)
+        finally:
+            self.returned = True
+
+    def _fail(self, error: UnderstudyError) -> None:
+        """Fail the run, unless a callback has a text for it to end with."""
+        with contextlib.suppress(Stale):
+            if self._moments is not None and self._moments.replaced(error):
+                self._drive_to_end()
+            else:
+                self._runs.fail(self._record, error, self._epoch)
+
+    def _drive(self) -> None:
+        record, epoch = self._record, self._epoch
+        deadline = record.scope.deadline
+        while True:
+            # Nothing is begun that nobody has time for, whoever notices first.
+            if deadline is not None and time.monotonic() >= deadline:
+                raise timed_out(record)
+            if self._moments is not None:
+                self._moments.settle_calls()
+            try:
+                step = record.next_step(epoch)
+            except ToolError as error:  # the agent heard of it when the tool raised, and does not fail once more
+                raised = error.__cause__ = record.raised.pop(error.call_id, None)
+                whole = isinstance(record.agent.tools_by_name.get(error.tool), SubAgent)
+                own = raised if whole and isinstance(raised, UnderstudyError) else error  # as its run ended with it
+                return self._fail(own)
+            match step:
+                case CallModel(request=request):
+                    self._call_model(request)
+                case CallTools(calls=calls):
+                    self._run_tools(calls)
+                case AwaitApproval() | AwaitInput():
+                    return self._runs.pause(record, epoch)
+                case Done(outcome=outcome):
+                    told = with_output(record, outcome, self._checked)
+                    if self._moments is not None:
+                        self._moments.finish(told)
+                    return self._runs.complete(record, told, epoch)
+                case _:
+                    assert_never(step)
+
+    # --- the model
+
+    def _call_model(self, request: ModelRequest) -> None:
+        record, epoch = self._record, self._epoch
+        if self._moments is not None and record.unfed is None and self._moments.before_model_call(request):
+            return
+        model = record.agent.current_model
+        if model is not self._timed_model:
+            self._timed_model, self._model_time = model, model_time(record.agent)
+        limit = self._model_time
+        scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
+        scope.is_turn, scope.story, scope.turn = True, record.story, request.turn
+        deadline = inf if scope.deadline is None else scope.deadline + GRACE
+        record.begin_step(epoch, f"waiting for the model, turn {request.turn}", deadline)
+        record.story.note(request.turn)
+        turn = record.unfed
+        if turn is None:
+            try:
+                turn = record.keep(self._ask_model(request, scope))
+            except BaseException as error:
+                record.cut_off(scope, error)
+                raise
+        if self._moments is None or not self._moments.after_model_call(turn):
+            about = about_turn(record, epoch, turn)
+            self._checked = check_answer(record, epoch, turn, about)
+            if self._checked is not None:
+                about = about.copy()
+                about["output_problem"] = self._checked.problem
+            record.take_turn(epoch, turn, about)
+
+    def _ask_model(self, request: ModelRequest, scope: Scope) -> ModelTurn:
+        token = enter_scope(scope)
+        try:
+            return checked_turn(self._record, self._model().complete(request))
+        except RunTimedOut as error:
+            if self._record.scope.remaining() == 0.0:
+                raise
+            raise model_timeout(self._record, None if scope.remaining() == 0.0 else error) from error
+        except (UnderstudyError, Stale):
+            raise
+        except BaseException as error:  # a model's failure is the run's, not the agent's: another driver would not help
+            raise model_failure(self._record, error) from error
+        finally:
+            leave_scope(token)
+
+    def _model(self) -> Model:
+        agent = self._record.agent
+        model = agent.current_model
+        if isinstance(model, ModelName):
+            from understudy.providers import Rehearsal, resolve
+
+            if agent.criteria and model.provider == "rehearsal":
+                return Rehearsal(agent.criteria)
+            return resolve(model)
+        return model
+
+    # --- tools
+
+    def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
+        """Run the calls, or the first of them if they go one after another: the next step has the others."""
+        agent = self._record.agent
+        if len(calls) > 1 and agent.max_parallel_calls == 1:
+            calls = calls[:1]
+        if len(calls) == 1 and agent.tools_by_name[calls[0].name].isolation != "caller":
+            self._run_alone(calls[0])
+        else:
+            self._run_together(calls)
+
+    def _run_alone(self, call: ToolCall) -> None:
+        """Run the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
+        record, epoch = self._record, self._epoch
+        tool = record.agent.tools_by_name[call.name]
+        order = RunTool(record, tool, call, deadline_of(tool), self._runs.slots.of(tool, record))
+        if call.id in record.before:
+            order.follow(*record.before[call.id])
+        if order.slots is not None and not order.slots.take_now(order):
+            return self._run_together((call,))
+        try:
+            record.begin_step(epoch, order.doing, inf if order.deadline is None else order.deadline, order)
+        except Stale:
+            order.came_back()  # with its slot: from here on, whoever takes the step away finds that it has one
+            raise
+        record.story.note(call)
+        executed = execute(order)
+        record.take_results(epoch, [executed])
+        if isinstance(executed[0], ToolResult):
+            record.story.note(order.finished(executed[0]))
+        return None
+
+    def _run_together(self, calls: tuple[ToolCall, ...]) -> None:
+        """Run calls at the same time, as many as the agent says, each in an executor; the results go in call order."""
+        record, epoch = self._record, self._epoch
+        record.begin_step(epoch, f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools")
+        record.take_results(epoch, Round(self._runs, record, calls).run())

@@ -1,0 +1,298 @@
+"""An agent's run in flight: its machine, and what drivers found out about the step in hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, TypeVar
+
+from understudy.actors.memory.access import recall
+from understudy.actors.run_view.event_reader import next_seq
+from understudy.actors.run_view.log import Finished
+from understudy.actors.tools.tool_call import Executed, Paused
+from understudy.errors import ProviderError
+from understudy.orchestration.agent.run import AgentRun
+from understudy.orchestration.definitions.accounts import account_of
+from understudy.vocabulary.checks import WrongReturn, found_instead
+from understudy.vocabulary.context.scope import Scope
+from understudy.vocabulary.context.session import RunContext, SessionOverlay, SessionState
+from understudy.vocabulary.messages import JsonObject, ModelTurn, Part, ToolResult
+from understudy.vocabulary.runs.outcomes import PauseAnswer
+
+from .failsafe import safely
+from .record import RunRecord
+
+if TYPE_CHECKING:
+    from understudy.actors.actor.actor_cell import ActorCell
+    from understudy.actors.system.run_manager import Runs
+    from understudy.actors.tools.tool_call import RunTool
+    from understudy.orchestration import Agent
+    from understudy.orchestration.agent.steps import Step
+    from understudy.orchestration.definitions.port import RunOptions
+
+    from .turn_checks import AboutTurn
+
+T = TypeVar("T")
+
+
+class Record(RunRecord):
+    """One run of an agent.
+
+    Args:
+        run_id: unique in its system.
+        agent: whose run it is.
+        input: what the user said.
+        options: what the caller said besides; a `SessionState` gets the changed keys at the end.
+        scope: the run's deadline and cancellation; gets the run's account, which draws from the one it had.
+        runs: who keeps the run; told once of its end, on the thread that ends it, before the reply completes.
+        cell: the agent's actor.
+        machine: the machine of a run that goes on; a new run's is made by its first driver.
+    """
+
+    __slots__ = (
+        "agent",
+        "answered",
+        "attempts",
+        "before",
+        "checked",
+        "machine",
+        "raised",
+        "step_check",
+        "step_order",
+        "told_error",
+        "unfed",
+    )
+
+    def __init__(
+        self,
+        run_id: str,
+        agent: Agent[object],
+        input: str | Sequence[Part],
+        options: RunOptions,
+        scope: Scope,
+        runs: Runs,
+        cell: ActorCell,
+        machine: AgentRun | None = None,
+    ) -> None:
+        account = account_of(agent, options.budget, machine, scope.account)
+        super().__init__(run_id, agent, input, options, scope, runs, cell, account)
+        self.agent = agent
+        self.machine = machine
+        self.step_order: RunTool | None = None
+        """The tool call that the driver runs on its own thread."""
+        self.step_check: Hashable = None
+        """The question of `answered` that the driver looks into, if the time of that is limited."""
+        self.unfed: ModelTurn | None = None
+        """A turn that was paid for and not fed yet; the next driver does not ask for it again."""
+        self.answered: dict[Hashable, object] = {}
+        """Question -> what code of the user's said to it, until that was fed; the next driver does not ask again."""
+        self.checked: dict[int, tuple[JsonObject, dict[str, object]]] = {}
+        """Identity of a call's arguments -> those of the last turn, as the model gave them and as the tool takes them."""
+        self.told_error = False
+        """Whether callbacks were told the error with which the run ends."""
+        self.attempts: dict[str, int] = {}
+        """Call id -> how many attempts timed out."""
+        self.before: dict[str, tuple[float, int]] = {}
+        """Id of a call that is tried again -> when its first attempt began, and how many there were."""
+        self.raised: dict[str, BaseException] = {}
+        """Call id -> what the tool raised, of tools whose errors end the run."""
+
+    @property
+    def turns(self) -> int:
+        return 0 if self.machine is None else self.machine.state.turns
+
+    @property
+    def iterations(self) -> int:
+        return 0 if self.machine is None else self.machine.state.iterations
+
+    def saved_machine(self) -> str:
+        assert self.machine is not None
+        return self.machine.to_json()
+
+    def respond(self, answers: Mapping[str, PauseAnswer]) -> Sequence[Finished]:
+        assert self.machine is not None
+        round_ = self.machine.state.round
+        if round_ is None:
+            self.machine.respond(answers)
+            return ()
+        before = set(round_.results)
+        self.machine.respond(answers)
+        found = [(call, round_.results.get(call.id)) for call in round_.calls if call.id not in before]
+        return [Finished(call, result) for call, result in found if result is not None]
+
+    def is_at_limit(self) -> bool:
+        return self.machine is not None and self.machine.at_limit()
+
+    @property
+    def context(self) -> RunContext:
+        """What code of the user's that decides about the run gets to see of it; made for those who ask."""
+        return self.context_with(self.session)
+
+    def context_with(self, session: SessionOverlay) -> RunContext:
+        """Return the context with a view of its own of the session."""
+        state = None if self.machine is None else self.machine.state
+        typed = self.agent.run_spec.output
+        return RunContext(
+            run_id=self.run_id,
+            parent_run_id=self.parent_run_id,
+            agent_id=self.agent.id,
+            input=self.input_text,
+            session=session,
+            deps=self.options.deps,
+            scope=self.scope,
+            user_id=self.options.user_id,
+            conversation_id=self.options.conversation_id,
+            turns=0 if state is None else state.turns,
+            iterations=0 if state is None else state.iterations,
+            continues=0 if state is None else state.continues,
+            answer_tool="" if typed is None else typed.tool,
+        )
+
+    # --- for the driver that holds `epoch`; each raises `Stale` to any other
+
+    def open(self, epoch: int) -> None:
+        """Make the machine, if this is the run's first driver; user code may run here, so it runs outside the lock."""
+        if self.machine is None:
+            prompt, history = self.agent.system_prompt, recall(self, epoch)
+            system = prompt if isinstance(prompt, str) else prompt(self.context)
+            if not isinstance(system, str):
+                raise WrongReturn(
+                    f"the function given as system_prompt must return a string, got {found_instead(system)}"
+                )
+            made = AgentRun(self.agent.run_spec, self.input, history=history, system=system, account=self.account)
+            with self.lock:
+                self._check(epoch)
+                self.machine = made
+
+    def next_step(self, epoch: int) -> Step:
+        with self.lock:
+            self._check(epoch)
+            assert self.machine is not None
+            return self.machine.next_step()
+
+    def begin_step(
+        self,
+        epoch: int,
+        doing: str,
+        deadline: float = inf,
+        order: RunTool | None = None,
+        check: Hashable = None,
+    ) -> None:
+        """Say what the driver is about to do, and until when."""
+        with self.lock:
+            self._check(epoch)
+            self.doing = doing
+            self.step_since = time.monotonic()
+            self.step_order = order
+            self.step_check = check
+            self.step_deadline = deadline
+
+    def note_answer(
+        self, epoch: int, question: Hashable, answer: object, session: SessionOverlay | None = None
+    ) -> None:
+        """Keep what code of the user's said to a question until it is fed, and commit what it wrote to the session."""
+        with self.lock:
+            self._check(epoch)
+            if session is not None:
+                session.commit()
+            self.answered[question] = answer
+
+    def feed(self, epoch: int, do: Callable[[AgentRun], T]) -> T:
+        """Have `do` feed the machine what the answers to the questions so far come to; they are forgotten then."""
+        with self.lock:
+            self._check(epoch)
+            self.step_deadline = inf
+            assert self.machine is not None
+            fed = do(self.machine)
+            self.answered.clear()
+            return fed
+
+    def keep(self, turn: ModelTurn) -> ModelTurn:
+        """Keep a turn that was paid for until it is fed; if the run is over it is only counted."""
+        with self.lock:
+            if self.phase == "running":
+                self.unfed = turn
+                return turn
+        assert self.machine is not None
+        self.machine.write_off(turn)
+        return turn
+
+    def cut_off(self, scope: Scope, error: BaseException) -> None:
+        """Count a model call that failed, if a part of its turn came or it had to end before; `scope` is the call's."""
+        if self.machine is None:
+            return
+        partial = error.partial if isinstance(error, ProviderError) else None
+        if partial is not None or scope.cancelled or scope.remaining() == 0.0:
+            safely(self, self.machine.write_off, partial)  # the call's own error is the one to tell
+        else:
+            self.account.forget_ahead()
+
+    def take_turn(self, epoch: int, turn: ModelTurn, about: AboutTurn) -> None:
+        """Feed the model's turn, and note the calls that have their result already."""
+        with self.lock:
+            self._check(epoch)
+            self.step_deadline = inf
+            machine = self.machine
+            assert machine is not None
+            if about or self.agent.callbacks:
+                machine.model_response(turn, **about)
+            else:  # its driver has checked the turn, and no callback or rule that could change it was asked since
+                machine.checked_response(turn)
+            self.unfed = None
+            self.answered.clear()
+            self.story.note((machine.state.turns, turn))
+            round_ = machine.state.round
+            if round_ is not None and round_.results:
+                for call in round_.calls:
+                    if call.id in round_.results:
+                        self.story.note(call)
+                        self.story.note(Finished(call, round_.results[call.id]))
+
+    def take_results(self, epoch: int, results: Sequence[Executed]) -> None:
+        """Commit what the calls changed in the session, in call order, and feed their results and pauses."""
+        with self.lock:
+            self._check(epoch)
+            self.step_deadline = inf
+            self.step_order = None
+            assert self.machine is not None
+            for _, overlay in results:
+                if overlay is not None:
+                    overlay.commit()
+            for came, _ in results:  # first: a result may be the last there is to come, or end the run
+                if isinstance(came, Paused):
+                    self.machine.child_paused(came.call_id, came.saved, came.pauses)
+            given = [came for came, _ in results if isinstance(came, ToolResult)]
+            if given:
+                self.machine.tool_results(given)
+
+    # --- for anyone
+
+    def take_over(self, epoch: int) -> int | None:
+        successor = super().take_over(epoch)
+        if successor is not None:
+            self.step_order = None
+            self.step_check = None
+        return successor
+
+    def _let_go(self, given_up: bool) -> None:
+        order, self.step_order = self.step_order, None
+        unfed, self.unfed = self.unfed, None
+        if unfed is not None and self.machine is not None:
+            safely(self, self.machine.write_off, unfed)
+        if given_up and order is not None:
+            order.leave()  # its scope is inside of the run's, which is cancelled next
+
+    def continued(self, scope: Scope, deps: object) -> Record:
+        """Return the record with which this run, paused here, goes on."""
+        given = self.options.session
+        session = given if isinstance(given, SessionState) else dict(self.session)
+        options = replace(self.options, session=session, deps=deps)
+        record = Record(self.run_id, self.agent, self.input, options, scope, self.runs, self.cell, self.machine)
+        record.revision = self.revision
+        record.artifacts = self.artifacts
+        record.story.first_seq = next_seq(self.story, is_inner=self.is_inner)
+        record.lease = None if self.lease is None else self.lease.renewed()
+        record.session.take_temporary(self.session)
+        return record

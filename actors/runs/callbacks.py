@@ -1,0 +1,201 @@
+"""The moments at which callbacks are asked, and how what they decide is fed to the machine.
+
+Callbacks run on the driver's thread, outside the record's lock. What one said is kept in the record until it is fed, so
+that a driver which follows one that failed does not ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from understudy.actors.run_view.log import Dropped, Finished
+from understudy.actors.threads.promise import log
+from understudy.actors.threads.run_elsewhere import aside
+from understudy.errors import UnderstudyError
+from understudy.orchestration.agent.rulings import ENDING, Ruling
+from understudy.orchestration.agent.steps import Verdict
+from understudy.vocabulary.context.session import SessionOverlay
+from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
+from understudy.vocabulary.runs.callbacks import AgentCallback, Continue, Moment, RewriteArguments, action_of
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome, stamp
+
+from .agent_record import Record
+from .failsafe import safely
+from .record import Stale
+from .turn_checks import must_wait, with_named_calls
+
+if TYPE_CHECKING:
+    from understudy.orchestration import AgentRun
+
+
+class Moments:
+    """Asks the callbacks of a run, for the driver that holds `epoch`; raises `Stale` to any other."""
+
+    __slots__ = ("_epoch", "_record")
+
+    def __init__(self, record: Record, epoch: int) -> None:
+        self._record = record
+        self._epoch = epoch
+
+    # --- the model
+
+    def before_model_call(self, request: ModelRequest) -> bool:
+        """Ask whether to call the model; whether the run was ended instead."""
+        ruling = self._ask("before_model_call", request.turn, request)
+        if ruling is None:
+            return False
+        self._record.feed(self._epoch, lambda machine: machine.end_by(ruling))
+        return True
+
+    def after_model_call(self, turn: ModelTurn) -> bool:
+        """Ask about the model's turn; whether something else was fed in its place."""
+        machine = self._record.machine
+        assert machine is not None
+        ruling = self._ask("after_model_call", machine.state.turns + 1, with_named_calls(turn, machine))
+        if ruling is None:
+            return False
+        self._record.feed(self._epoch, lambda machine: self._feed_ruling(machine, turn, ruling))
+        return True
+
+    def _feed_ruling(self, machine: AgentRun, turn: ModelTurn, ruling: Ruling) -> None:
+        machine.turn_ruled(turn, ruling)
+        self._record.unfed = None
+        self._record.story.note((machine.state.turns, turn))
+        if turn.text:
+            self._record.story.note(Dropped(machine.state.turns, turn.text, ruling.by))
+
+    # --- tool calls
+
+    def settle_calls(self) -> None:
+        """Ask about calls that are to run and about results that are there, and feed what was decided."""
+        machine = self._record.machine
+        assert machine is not None
+        calls = machine.unguarded()
+        if calls:
+            self._guard(calls)
+        results = machine.unreviewed()
+        if results:
+            rulings = self._review(results)
+            self._record.feed(self._epoch, lambda machine: machine.review(rulings))
+
+    def _review(self, results: Sequence[tuple[ToolCall, ToolResult]]) -> dict[str, Ruling]:
+        rulings: dict[str, Ruling] = {}
+        for call, result in results:
+            ruling = self._ask("after_tool_call", call.id, call, result)
+            if ruling is not None:
+                rulings[call.id] = ruling
+                if isinstance(ruling.action, ENDING):
+                    break  # the model reads none of the results
+        return rulings
+
+    def _guard(self, calls: Sequence[ToolCall]) -> None:
+        rulings: dict[str, Ruling] = {}
+        approvals: dict[str, Verdict] = {}
+        for call in calls:
+            ruling = self._ask("before_tool_call", call.id, call)
+            if ruling is None:
+                continue
+            rulings[call.id] = ruling
+            if isinstance(ruling.action, ENDING):
+                break  # nothing runs any more
+            if isinstance(ruling.action, RewriteArguments):
+                rewritten = replace(call, arguments=ruling.action.arguments)
+                verdict = must_wait(self._record, self._epoch, rewritten)
+                if verdict is not None:
+                    approvals[call.id] = verdict
+        self._record.feed(self._epoch, lambda machine: self._feed_guards(machine, calls, rulings, approvals))
+
+    def _feed_guards(
+        self,
+        machine: AgentRun,
+        calls: Sequence[ToolCall],
+        rulings: Mapping[str, Ruling],
+        approvals: Mapping[str, Verdict],
+    ) -> None:
+        round_ = machine.state.round
+        assert round_ is not None
+        machine.guard(rulings, approvals=approvals)
+        for call in calls:
+            result = round_.results.get(call.id)
+            if result is not None:  # blocked or skipped: nobody else tells of it
+                self._record.story.note(call)
+                self._record.story.note(Finished(call, result))
+
+    # --- the end
+
+    def finish(self, outcome: Complete[object] | Incomplete) -> None:
+        """Tell the outcome of a run that is over."""
+        record = self._record
+        stamp(outcome, record.run_id, dict(record.session), record.artifacts.snapshot())
+        self.tell(outcome)
+
+    def tell(self, outcome: Outcome[object]) -> None:
+        """Tell an outcome, also that of a run that pauses."""
+        self._ask("on_finish", outcome.status, outcome)
+
+    def replaced(self, error: UnderstudyError) -> bool:
+        """Ask about an error with which the run is to end; whether a text was given instead.
+
+        A callback that fails of it fails the agent, but the run ends with the error that it has.
+        """
+        record = self._record
+        record.told_error = True
+        try:
+            ruling = self._ask("on_error", 0, error)
+        except Stale:
+            raise
+        except BaseException as failure:
+            log.error("a callback failed in on_error of run %s", record.run_id, exc_info=failure)
+            safely(record, record.fail_agent, failure)
+            return False
+        # There is no run to give a text to before it began, and none to give another to if there is no time left.
+        if ruling is None or record.machine is None or record.machine.state.phase == "done":
+            return False
+        record.feed(self._epoch, lambda machine: machine.end_by(ruling))
+        record.told_error = False
+        return True
+
+    def _ask(self, moment: Moment, about: Hashable, *arguments: object) -> Ruling | None:
+        """Ask the callbacks in order, and return what the first that does not continue decided."""
+        record, question = self._record, (moment, about)
+        callbacks = record.agent.callbacks
+        known = record.answered.get(question, 0)  # how many have continued, or what one decided
+        if isinstance(known, Ruling):
+            return known
+        for number in range(cast(int, known), len(callbacks)):
+            callback = callbacks[number]
+            if getattr(type(callback), moment) is getattr(AgentCallback, moment):
+                continue
+            record.begin_step(self._epoch, f"asking callback {callback.name}")
+            session = SessionOverlay(record.session)
+            answer = getattr(callback, moment)(record.context_with(session), *arguments)
+            action, fault = action_of(callback, moment, answer)
+            if fault:
+                log.error("%s (run %s)", fault, record.run_id)
+            if not isinstance(action, Continue):
+                ruling = Ruling(callback.name, action)
+                record.note_answer(self._epoch, question, ruling, session)
+                return ruling
+            record.note_answer(self._epoch, question, number + 1, session)
+        return None
+
+
+def tell_of_error(record: Record, error: BaseException) -> None:
+    """Tell callbacks, on a lent thread, of the error of a run that was ended from outside; they change nothing."""
+    if record.agent.callbacks and not record.told_error:
+        record.told_error = True
+        aside(partial(_tell_of_error, record, error))
+
+
+def _tell_of_error(record: Record, error: BaseException) -> None:
+    for callback in record.agent.callbacks:
+        try:
+            answer = callback.on_error(record.context_with(SessionOverlay(record.session)), error)
+            _, fault = action_of(callback, "on_error", answer)
+            if fault:
+                log.error("%s (run %s)", fault, record.run_id)
+        except BaseException as failure:  # the run is over, and the others should hear of it too
+            log.error("callback %s failed in on_error of run %s", callback.name, record.run_id, exc_info=failure)

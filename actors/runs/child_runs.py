@@ -1,0 +1,181 @@
+"""Runs inside of a run: whether they may begin, how they begin or go on, and what the run around them gets of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from understudy.actors.run_view.errors import named
+from understudy.actors.waiting.graph import graph
+from understudy.errors import CircularAgentCall, RunCancelled, UnfinishedRun
+from understudy.orchestration.agent.pauses import paused_by
+from understudy.orchestration.definitions.port import RunOptions
+from understudy.orchestration.graph.run import GraphRun
+from understudy.vocabulary.context.ancestry import check_hops, check_permits
+from understudy.vocabulary.context.scope import Scope
+from understudy.vocabulary.context.session import SessionOverlay
+from understudy.vocabulary.messages import Part
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
+
+from .error_facts import describe
+from .record import RunRecord
+from .saving import saved_run
+
+if TYPE_CHECKING:
+    from understudy.actors.system.actor_system import ActorSystem
+    from understudy.orchestration.agent.state import PausedChild
+    from understudy.orchestration.definitions.runner import Runner
+
+    from .group_record import GroupRecord
+
+
+def refuse_call(system: ActorSystem, outer: RunRecord, runner: Runner[object]) -> None:
+    """Refuse a run of `runner` that `outer` would wait for, if it may not begin.
+
+    Raises:
+        CircularAgentCall: the runner would wait for itself.
+        DisallowedAgentCall: a sub-agent above does not allow it.
+        RunError: too many runs would wait for one another, or have begun one another.
+    """
+    try:
+        graph.check(outer.ancestry, runner)
+    except CircularAgentCall as error:
+        system.tell_refused(runner, error)
+        raise
+    check_permits(runner)
+    check_hops(runner, system.max_hops)
+
+
+def begun(
+    system: ActorSystem,
+    outer: RunRecord,
+    runner: Runner[object],
+    input: str | Sequence[Part],
+    *,
+    conversation_id: str | None = None,
+) -> RunRecord:
+    """Return the record of a new run, which sees the session of the run around it and writes to one of its own."""
+    given = outer.options
+    options = RunOptions(session=outer.session, user_id=given.user_id, deps=given.deps, conversation_id=conversation_id)
+    return _part_of(outer, system.prepare(runner, input, options))
+
+
+def continued(
+    system: ActorSystem, outer: RunRecord, runner: Runner[object], paused: PausedChild, scope: Scope
+) -> RunRecord:
+    """Return the record with which a paused run goes on, and has the answers.
+
+    Args:
+        system: where it goes on.
+        outer: the run around it.
+        runner: whose run it is.
+        paused: the run as text, and the answers.
+        scope: what the run is a part of.
+    """
+    from understudy.orchestration.saving.saved_run import SavedRun
+
+    saved = SavedRun.from_json(paused.saved)
+    below = replace(saved, session=dict(outer.session))
+    # Its definition is part of that of the run around it, which was compared, or adopted, when that one was loaded.
+    child = outer.runs.load(
+        below,
+        runner,
+        outer.options.deps,
+        Scope(None, time.monotonic, parent=scope),
+        system.cell_of(runner),
+        adopt=True,
+    )
+    child.session.changes.update(saved.session)
+    child.session.removed = frozenset(saved.removed)
+    if paused.answers:  # else it stood at a limit
+        child.story.note_settled(child.respond(paused.answers))
+    return _part_of(outer, child)
+
+
+def _part_of(outer: RunRecord, child: RunRecord) -> RunRecord:
+    child.is_inner = True
+    child.errands = outer.errands
+    child.ancestry = (*outer.ancestry, child.link)
+    return child
+
+
+def changes_of(outer: RunRecord, child: RunRecord) -> SessionOverlay:
+    """Return what the child changed, as changes to the session of the run around it."""
+    overlay = SessionOverlay(outer.session)
+    overlay.changes.update(child.session.changes)
+    overlay.removed = child.session.removed
+    return overlay
+
+
+def saved_inner(child: RunRecord) -> str:
+    """Return a paused child as text: of the session only what it changed, for the rest belongs to the run around it."""
+    changes, removed = child.session.lasting_changes()
+    return replace(saved_run(child), session=changes, removed=tuple(sorted(removed))).to_json()
+
+
+def unfinished(child: RunRecord, outcome: Incomplete) -> UnfinishedRun:
+    """Make the error of a child that stopped short of its end."""
+    error = UnfinishedRun(
+        f"{named(child.runner)} stopped, as {outcome.completion_reason}; it said last: {outcome.last_text}",
+        run_id=child.run_id,
+    )
+    describe(child, error)
+    return error
+
+
+def told_children(record: GroupRecord) -> tuple[Outcome[object] | BaseException, ...]:
+    """Return how the runs inside of an orchestrator's run ended or paused, in the order of its children or tasks."""
+    return tuple([_told(record, position) for position in _positions(record)])
+
+
+def children_so_far(record: GroupRecord) -> tuple[Outcome[object] | BaseException, ...]:
+    """Return how the runs inside of an orchestrator's run ended that fails; what has not ended is told to be cancelled."""
+    return tuple([_told_so_far(record, position) for position in _positions(record)])
+
+
+def _positions(record: GroupRecord) -> Iterable[int]:
+    state = record.machine.state
+    positions: Iterable[int] = range(len(state.children))
+    if isinstance(record.machine, GraphRun):
+        positions = [position for task in record.machine.state.tasks for position in task.children]
+    elif record.shares_session:  # a sequence
+        begun = record.children
+        positions = [each for each in positions if state.children[each].phase != "pending" or each in begun]
+    return positions
+
+
+def _told_so_far(record: GroupRecord, position: int) -> Outcome[object] | BaseException:
+    if record.machine.state.children[position].phase != "pending":
+        return _told(record, position)
+    inside = record.children.get(position)
+    if inside is not None and inside.record.reply.done:  # its driver has not heard of it yet
+        error = inside.record.reply.error()
+        return inside.record.reply.get() if error is None else error
+    what = "did not begin" if inside is None else "was cancelled"
+    return RunCancelled(f"{named(record.runner_at(position))} {what}: the run of {record.group.id!r} is over")
+
+
+def _told(record: GroupRecord, position: int) -> Outcome[object] | BaseException:
+    child, runner = record.machine.state.children[position], record.runner_at(position)
+    ending = record.endings.get(position)
+    if child.phase == "pending":
+        return RunCancelled(f"{named(runner)} was not needed any more: others decided how {record.group.id!r} ends")
+    if ending is not None:
+        return ending
+    if child.result is not None:  # from here on: it ended before the run was kept as text
+        done = child.result
+        return Complete(
+            agent_id=runner.id,
+            text=done.text,
+            output=done.text,
+            combined_text=done.combined_text,
+            usage=done.usage,
+            iterations=done.iterations,
+            turns=done.turns,
+        )
+    if child.failure is not None:
+        return child.failure.to_error()
+    assert child.paused is not None
+    return replace(paused_by(child.paused.pauses), agent_id=runner.id)

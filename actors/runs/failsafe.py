@@ -1,0 +1,29 @@
+"""Steps that must not keep a run from ending: the failure of one is logged, and the next one is taken."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVarTuple
+
+from understudy.actors.threads.promise import log
+
+if TYPE_CHECKING:
+    from .record import RunRecord
+
+Ts = TypeVarTuple("Ts")
+
+
+def safely(record: RunRecord, do: Callable[[*Ts], object], *arguments: *Ts) -> BaseException | None:
+    """Call `do` with the arguments, and return what it raised, which is logged; None if it raised nothing.
+
+    Also an exit is caught: the thread, which may be a caller's, has the rest of the run's end to see to.
+    """
+    try:
+        do(*arguments)
+    except BaseException as failure:
+        with contextlib.suppress(BaseException):  # a handler of the host's may fail in its turn
+            name = getattr(do, "__qualname__", type(do).__name__)
+            log.error("run %s: %s failed; the run goes to its end all the same", record.run_id, name, exc_info=failure)
+        return failure
+    return None

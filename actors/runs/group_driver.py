@@ -1,0 +1,327 @@
+"""The driver of an orchestrator's run: begins the children that are due, and tells the machine what came of them.
+
+It is an actor that only routes: it is woken when it is begun, when a child ends and when a retry is due, and holds no
+thread in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from sys import maxsize
+from typing import TYPE_CHECKING, assert_never
+
+from understudy.actors.cells.cell import Cell
+from understudy.actors.run_view.errors import LIMITS, timed_out
+from understudy.actors.run_view.log import ChildEnded, Conflict, Retried
+from understudy.actors.system.default_system import current_system
+from understudy.errors import UnderstudyError, had_its_retries
+from understudy.orchestration.agent.pauses import paused_by
+from understudy.orchestration.graph.run import GraphRun
+from understudy.orchestration.group.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
+from understudy.orchestration.group.group_run import GroupDone
+from understudy.orchestration.saving.machines import Machine
+from understudy.vocabulary.checks import WrongReturn, found_instead
+from understudy.vocabulary.context.ancestry import circular
+from understudy.vocabulary.context.prices import in_dollars
+from understudy.vocabulary.context.session import SessionOverlay, lasting
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause
+
+from .child_runs import begun, changes_of, continued, refuse_call, saved_inner, told_children, unfinished
+from .group_record import GroupRecord, Inside, Woken
+from .record import RunRecord, Stale
+
+if TYPE_CHECKING:
+    from understudy.actors.system.run_manager import Runs
+
+ALL = "all"
+NEWS = "news"
+
+
+class GroupDriver(Woken):
+    """Drives `record` for as long as it holds `epoch`."""
+
+    __slots__ = ("_cell", "_context", "_epoch", "_record", "_runs", "_woken", "returned")
+
+    def __init__(self, runs: Runs, record: GroupRecord, epoch: int) -> None:
+        self._runs = runs
+        self._record = record
+        self._epoch = epoch
+        self._context = record.started_in.copy()
+        self._cell = Cell(f"{record.group.id}/{record.run_id}", lambda: self, self, capacity=maxsize)
+        self._woken = False
+        """Whether a message is on its way at which it looks for news."""
+        self.returned = True
+
+    def begin(self, *, last: bool) -> None:
+        """Look at all children, also those that an earlier driver began."""
+        self._tell(ALL)
+
+    def wake(self) -> None:
+        if not self._woken:  # of those that end together, one wakes it for all
+            self._woken = True
+            self._tell(NEWS)
+
+    def _tell(self, message: str) -> None:
+        self._cell.tell(message, context=self._context, on_lost=self._record.lost)
+
+    def on_receive(self, message: object) -> None:
+        """Do what there is to do, as part of the run."""
+        record, epoch = self._record, self._epoch
+        self.returned = False
+        self._woken = False  # before it looks: what comes after that wakes it again
+        try:
+            self._look(all_of_them=message == ALL)
+        except Stale:
+            pass  # the run is in other hands
+        except UnderstudyError as error:
+            self._runs.fail(record, error, epoch)
+        except BaseException as cause:
+            self._runs.crashed(record, cause, epoch)
+        finally:
+            self.returned = True
+
+    def _look(self, *, all_of_them: bool) -> None:
+        record = self._record
+        record.look(self._epoch)  # before it takes the news, which are for whoever holds the run
+        deadline = record.scope.deadline
+        if deadline is not None and time.monotonic() >= deadline:  # before a child's own error says so
+            raise timed_out(record)
+        ended = self._all_children() if all_of_them else self._news()
+        told = [position for position in ended if self._report(position)]
+        if told or all_of_them or record.ready:
+            self._go_on(all_of_them=all_of_them)
+        self._refuse_stuck()
+
+    def _refuse_stuck(self) -> None:
+        """End a child that could end only after this run, for no other one is left that may; then it is looked at anew."""
+        way = self._record.waits.settle()
+        for inside in self._record.children.values() if way else ():
+            if inside.record.link is way[1]:
+                error = circular(*[link.runner.id for link in (*way[1:], way[1])])
+                error.run_id = inside.record.run_id
+                current_system().tell_refused(inside.record.runner, error)
+                return self._runs.refuse(inside.record, error)
+
+    def _news(self) -> list[int]:
+        news = self._record.news
+        return [news.popleft() for _ in range(len(news))]
+
+    def _all_children(self) -> list[int]:
+        """Return the positions of all children, without those that an earlier driver prepared and did not launch."""
+        record = self._record
+        self._news()
+        record.forget_unlaunched(self._epoch)
+        return list(record.children)
+
+    # --- what to do next
+
+    def _go_on(self, *, all_of_them: bool) -> None:
+        """Begin what is due, or end the run."""
+        record, epoch = self._record, self._epoch
+        while True:
+            try:
+                step = record.next_step(epoch, only_new=not all_of_them)
+            except Exception as error:
+                self._runs.fail(record, error, epoch)
+                return None
+            match step:
+                case RunChildren(children=orders):
+                    due = [*record.due_again(epoch), *orders] if not all_of_them else orders
+                    told = [self._begin(order) for order in due if order.position not in record.children]
+                    if not any(told):
+                        return None
+                    all_of_them = False
+                case AwaitChildren(pauses=pauses):
+                    return self._runs.park(record, self._paused(pauses), epoch)
+                case GroupDone(outcome=outcome):
+                    return self._complete(outcome)
+                case _:
+                    assert_never(step)
+
+    def _complete(self, outcome: Complete[str] | Incomplete) -> None:
+        record, spending = self._record, self._record.account.spending
+        conflicts = record.lay_changes(self._epoch)
+        if conflicts:
+            record.story.note(Conflict(conflicts))
+        told = replace(
+            outcome,
+            turns=record.turns,
+            usage=spending.usage,
+            cost_usd=in_dollars(spending.cost),
+            children=told_children(record),
+        )
+        self._runs.complete(record, told, self._epoch)
+
+    def _paused(self, pauses: tuple[Pause, ...]) -> NeedsInput | NeedsApproval:
+        record, spending = self._record, self._record.account.spending
+        return replace(
+            paused_by(pauses),
+            run_id=record.run_id,
+            agent_id=record.group.id,
+            iterations=record.iterations,
+            turns=record.turns,
+            usage=spending.usage,
+            cost_usd=in_dollars(spending.cost),
+            session=lasting(record.session),
+            artifacts=record.artifacts.snapshot(),
+            tasks=record.machine.tasks if isinstance(record.machine, GraphRun) else {},
+            children=told_children(record),
+        )
+
+    # --- beginning a child
+
+    def _begin(self, order: ChildOrder) -> bool:
+        """Begin a child, or have it begun later; whether the machine was told something instead."""
+        record, position = self._record, order.position
+        if order.delay and position not in record.ready:
+            record.wake_at(time.monotonic() + order.delay, position)
+            return False
+        try:
+            if order.asks_when and not self._is_wanted(position):
+                self._feed(position, lambda machine: _graph(machine).child_skipped(position))
+                return True
+        except Exception as error:
+            self._failed(position, error, may_retry=False)
+            return True
+        try:
+            inside = record.join(self._epoch, position, self._prepared(order))
+            inside.record.reply.when_done(inside.ended)
+            current_system().launch(inside.record)
+        except Exception as error:
+            self._tell_retry(position, self._failed(position, error))
+            return True
+        record.story.note(inside.fact)
+        record.launched(self._epoch, inside)
+        return False
+
+    def _prepared(self, order: ChildOrder) -> RunRecord:
+        record, system = self._record, current_system()
+        runner = record.runner_at(order.position)
+        refuse_call(system, record, runner)
+        if order.paused is not None:
+            return continued(system, record, runner, order.paused, record.scope)
+        return begun(system, record, runner, order.input, conversation_id=record.options.conversation_id)
+
+    def _is_wanted(self, position: int) -> bool:
+        """Ask the task's own function whether it is to run."""
+        task = self._record.task_at(position)
+        assert task is not None
+        if not callable(task.when):
+            return True
+        self._record.begin_step(self._epoch, f"asking when of task {task.name}")
+        return _answered(f"when of task {task.name!r}", task.when(_graph(self._record.machine).tasks))
+
+    def _is_to_repeat(self, position: int, text: str) -> bool:
+        """Ask the task's own function whether it is to run once more."""
+        task = self._record.task_at(position)
+        if task is None or not callable(task.until):
+            return False
+        self._record.begin_step(self._epoch, f"asking until of task {task.name}")
+        return not _answered(f"until of task {task.name!r}", task.until(text))
+
+    # --- what came of a child
+
+    def _report(self, position: int) -> bool:
+        """Tell the machine what came of a child; False if nothing did yet."""
+        inside = self._record.children.get(position)
+        if inside is None or not inside.record.reply.done:
+            return False
+        error, again = inside.record.reply.error(), None
+        if error is None:
+            again = self._ended(position, inside, inside.record.reply.get())
+        elif not self._stopped(position, inside.record, error):
+            again = self._failed(position, error)
+        self._record.story.note(ChildEnded(inside.fact, inside.record.reply.get() if error is None else error))
+        self._tell_retry(position, again)
+        return True
+
+    def _ended(self, position: int, inside: Inside, outcome: Outcome[object]) -> BaseException | None:
+        """Tell the machine of a child that did not fail; returns after which error the child is run again, if it is."""
+        child = inside.record
+        if isinstance(outcome, Incomplete):
+            retried = self._failed(position, unfinished(child, outcome))
+            self._record.endings[position] = outcome
+            return retried
+        try:
+            self._record.endings[position] = outcome  # first: whoever ends the run now tells how its children ended
+            if isinstance(outcome, Complete):
+                result = ChildResult.of(outcome, *child.session.lasting_changes())
+                again = self._is_to_repeat(position, outcome.text)
+                self._feed(position, partial(_done, position, result, again), changes_of(self._record, child))
+            else:
+                saved, pauses = saved_inner(child), outcome.pauses
+                self._feed(position, lambda machine: machine.child_paused(position, saved, pauses))
+        except Exception as error:
+            self._failed(position, error, may_retry=False)
+        return None
+
+    def _stopped(self, position: int, child: RunRecord, error: BaseException) -> bool:
+        """Keep a child that reached a limit, so that it can go on; False if it is to fail instead."""
+        machine = self._record.machine
+        if not isinstance(error, LIMITS) or not child.is_at_limit():
+            return False
+        if isinstance(machine, GraphRun) and machine.wants_retry(position) and self._may_pass(position, error):
+            return False
+        try:
+            saved = saved_inner(child)
+        except (TypeError, ValueError):  # its session holds what no text can
+            return False
+        failure = ChildFailure.of(error)
+        self._feed(position, lambda machine: machine.child_at_limit(position, saved, failure, error))
+        self._record.endings[position] = error
+        return True
+
+    def _failed(self, position: int, error: BaseException, *, may_retry: bool = True) -> BaseException | None:
+        """Tell the machine that a child failed; returns the error if the child is run again."""
+        failure = ChildFailure.of(error)
+        machine, given = self._record.machine, error if isinstance(error, Exception) else None
+        self._record.endings[position] = error  # counts once the machine holds the child to have failed
+        if not isinstance(machine, GraphRun):
+            self._feed(position, lambda machine: machine.child_failed(position, failure, given))
+            return None
+        final = not may_retry or not machine.wants_retry(position) or had_its_retries(error)
+        final = final or not self._may_pass(position, error)
+        again = not final and self._record.scope.take_retry(error)
+        self._feed(position, lambda machine: _graph(machine).child_failed(position, failure, given, may_retry=again))
+        return error if again else None
+
+    def _tell_retry(self, position: int, error: BaseException | None) -> None:
+        """Tell those who watch that a task's run is begun once more, if it is."""
+        machine, task = self._record.machine, self._record.task_at(position)
+        if error is None or task is None or not isinstance(machine, GraphRun) or not machine.expects(position):
+            return  # expected no more: the others decided meanwhile
+        failed, wait, runner = machine.state.children[position].attempts, machine.delay_of(position), task.runner.id
+        fact = Retried(
+            what="task", attempt=failed, wait=wait, error=error, task=task.name, position=position, runner_id=runner
+        )
+        self._record.story.note(fact)
+
+    def _may_pass(self, position: int, error: BaseException) -> bool:
+        """Whether another run of the child's task may succeed after this error, as the task says."""
+        task = self._record.task_at(position)
+        return task is not None and task.may_retry(error)
+
+    def _feed(self, position: int, do: Callable[[Machine], object], overlay: SessionOverlay | None = None) -> None:
+        self._record.feed(self._epoch, position, do, overlay)
+
+
+def _done(position: int, result: ChildResult, again: bool, machine: Machine) -> None:
+    if isinstance(machine, GraphRun):
+        machine.child_done(position, result, again=again)
+    else:
+        machine.child_done(position, result)
+
+
+def _answered(where: str, answer: object) -> bool:
+    """Return what a task's own function said. Python holds most values to be true, so another one is no yes."""
+    if not isinstance(answer, bool):
+        raise WrongReturn(f"{where} must return True or False, and returned {found_instead(answer)}")
+    return answer
+
+
+def _graph(machine: Machine) -> GraphRun:
+    assert isinstance(machine, GraphRun)
+    return machine

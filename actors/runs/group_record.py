@@ -1,0 +1,321 @@
+"""The run of a sequence, a parallel group or a workflow in flight: its machine, and the runs inside of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from understudy.actors.run_view.event_reader import next_seq
+from understudy.actors.run_view.log import ChildBegan, Finished
+from understudy.actors.threads.alarms import Alarm, ring_at
+from understudy.actors.waiting.children import ChildWaits, EachChild, FirstChild
+from understudy.actors.waiting.graph import graph
+from understudy.orchestration.agent.pauses import CHILD
+from understudy.orchestration.definitions.groups import ParallelAgent
+from understudy.orchestration.definitions.workflow import Task, Workflow
+from understudy.orchestration.graph.run import GraphRun
+from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.scope import Scope
+from understudy.vocabulary.context.session import SessionOverlay, SessionState
+from understudy.vocabulary.runs.handles import RunPhase
+from understudy.vocabulary.runs.outcomes import Outcome, PauseAnswer
+
+from .failsafe import safely
+from .record import RunDriver, RunRecord, Stale
+
+if TYPE_CHECKING:
+    from understudy.actors.actor.actor_cell import ActorCell
+    from understudy.actors.system.run_manager import Runs
+    from understudy.orchestration.definitions.port import RunOptions
+    from understudy.orchestration.definitions.runner import Runner
+    from understudy.orchestration.group.children import ChildOrder
+    from understudy.orchestration.group.group_run import GroupStep
+
+TOLD = 3  # Children whose ids the status has; of a thousand nobody reads more.
+
+
+class Inside:
+    """One run inside of a run.
+
+    Attributes:
+        record: the run.
+        fact: what the story tells of it.
+        launched: whether it began. A driver that fails before that leaves it to the next one to begin it anew.
+    """
+
+    __slots__ = ("_group", "fact", "launched", "record")
+
+    def __init__(self, record: RunRecord, fact: ChildBegan, group: GroupRecord) -> None:
+        self.record = record
+        self.fact = fact
+        self.launched = False
+        self._group = group
+
+    def ended(self) -> None:
+        """Tell the driver around it that it is over; on the thread that ended it."""
+        self._group.child_ended(self.fact.position)
+
+
+class GroupRecord(RunRecord):
+    """One run of an orchestrator. Its driver holds no thread while children run: each tells it of its end.
+
+    Args:
+        run_id: unique in its system.
+        group: whose run it is.
+        options: what the caller said besides the input; a `SessionState` gets the changed keys at the end.
+        scope: the run's deadline and cancellation; gets the run's account, which draws from the one it had.
+        runs: who keeps the run.
+        cell: the orchestrator's actor.
+        machine: what decides; it has the input.
+    """
+
+    __slots__ = ("alarms", "children", "endings", "group", "machine", "news", "ready", "waits")
+
+    def __init__(
+        self,
+        run_id: str,
+        group: Orchestrator,
+        options: RunOptions,
+        scope: Scope,
+        runs: Runs,
+        cell: ActorCell,
+        machine: Machine,
+    ) -> None:
+        account = Account(group.id, None, machine.state.spending, scope.account)
+        super().__init__(run_id, group, machine.state.input, options, scope, runs, cell, account)
+        self.group = group
+        self.machine = machine
+        self.children: dict[int, Inside] = {}
+        """Position -> the run that is under way there, or over and not reported to the machine yet."""
+        self.endings: dict[int, Outcome[object] | BaseException] = {}
+        """Position -> how the last run there ended or paused."""
+        self.news: deque[int] = deque()
+        """Positions of children that ended; appended by their threads, taken by the driver."""
+        self.alarms: dict[int, Alarm] = {}
+        """Position -> what wakes the driver when a retry is due."""
+        self.ready: set[int] = set()
+        """Positions whose alarm has rung."""
+        first = isinstance(group, ParallelAgent) and group.merge == "first"
+        self.waits: ChildWaits = (FirstChild if first else EachChild)(self.link, scope)
+
+    @property
+    def turns(self) -> int:
+        return self.account.spending.all_turns
+
+    @property
+    def iterations(self) -> int:
+        return sum([child.result.iterations for child in self.machine.state.children if child.result is not None])
+
+    @property
+    def shares_session(self) -> bool:
+        """Whether a child sees what those before it changed."""
+        return not isinstance(self.group, ParallelAgent)
+
+    def saved_machine(self) -> str:
+        self.account.settle()
+        return self.machine.to_json()
+
+    def respond(self, answers: Mapping[str, PauseAnswer]) -> Sequence[Finished]:
+        self.machine.respond(answers)
+        return ()
+
+    def is_at_limit(self) -> bool:
+        return self.machine.at_limit()
+
+    def continued(self, scope: Scope, deps: object) -> GroupRecord:
+        given = self.options.session
+        session = given if isinstance(given, SessionState) else dict(self.session)
+        options = replace(self.options, session=session, deps=deps)
+        record = GroupRecord(self.run_id, self.group, options, scope, self.runs, self.cell, self.machine)
+        record.revision = self.revision
+        record.lease = None if self.lease is None else self.lease.renewed()
+        record.session.take_temporary(self.session)
+        record.artifacts = self.artifacts
+        record.story.first_seq = next_seq(self.story, is_inner=self.is_inner)
+        record.endings = self.endings
+        return record
+
+    # --- children
+
+    def runner_at(self, position: int) -> Runner[object]:
+        """Return who the child at a position is."""
+        return runner_at(self.group, self.machine, position)
+
+    def task_at(self, position: int) -> Task | None:
+        """Return the task that a child is for; None outside of workflows."""
+        if not isinstance(self.group, Workflow) or not isinstance(self.machine, GraphRun):
+            return None
+        return self.group.tasks[self.machine.task_at(position)]
+
+    def child_ended(self, position: int) -> None:
+        """Tell the driver that a child is over; on the thread that ended it."""
+        self.news.append(position)
+        self._wake()
+
+    def wake_at(self, moment: float, position: int) -> None:
+        """Have the driver told when the time for a retry has come, unless that is seen to already."""
+        if position not in self.alarms:
+            self.alarms[position] = ring_at(moment, partial(self._due, position))
+
+    def _due(self, position: int) -> None:
+        self.ready.add(position)
+        self._wake()
+
+    def _forget_alarm(self, position: int) -> None:
+        self.ready.discard(position)
+        self.alarms.pop(position, None)
+
+    def _wake(self) -> None:
+        driver = self.driver
+        if isinstance(driver, Woken):  # else there is none now, and the next one looks at all children
+            failure = safely(self, driver.wake)
+            if failure is not None:  # it would never hear of the child, and the run would never end
+                self.runs.cannot_go_on(self, failure, self.epoch)
+
+    # --- for the driver that holds `epoch`; each raises `Stale` to any other
+
+    def look(self, epoch: int) -> None:
+        """Note that the driver has something to do."""
+        with self.lock:
+            self._check(epoch)
+            self.waits.look()
+
+    def next_step(self, epoch: int, *, only_new: bool = False) -> GroupStep:
+        """Return what is to be done, or only what is new of it; raises what the run fails of."""
+        with self.lock:
+            self._check(epoch)
+            return self.machine.next_step(only_new=only_new)
+
+    def due_again(self, epoch: int) -> list[ChildOrder]:
+        """Return the retries whose time has come."""
+        if not self.ready:
+            return []
+        with self.lock:
+            self._check(epoch)
+            expected = [position for position in sorted(self.ready) if self.machine.expects(position)]
+            return [self.machine.order_of(position) for position in expected]
+
+    def join(self, epoch: int, position: int, child: RunRecord) -> Inside:
+        """Note a child that is about to begin."""
+        task = self.task_at(position)
+        fact = ChildBegan(position, child.runner.id, child.run_id, "" if task is None else task.name, child.story)
+        inside = Inside(child, fact, self)
+        self.waits.join(child.link)
+        with self.lock:
+            held = self.is_held_at(epoch)
+            if held:
+                self.children[position] = inside
+                self._forget_alarm(position)
+                self._say()
+        if not held:
+            self.waits.leave(child.link)
+            raise Stale
+        return inside
+
+    def forget_unlaunched(self, epoch: int) -> None:
+        """Forget children that an earlier driver failed to launch; they are due still."""
+        with self.lock:
+            self._check(epoch)
+            lost = [position for position, inside in self.children.items() if not inside.launched]
+            forgotten = [self.children.pop(position) for position in lost]
+        for inside in forgotten:
+            self.waits.leave(inside.record.link)
+
+    def launched(self, epoch: int, inside: Inside) -> None:
+        """Note that a child began."""
+        with self.lock:
+            inside.launched = True
+            held = self.is_held_at(epoch)
+        if not held:  # the run ended meanwhile, and whoever ended it did not know of this child
+            self.runs.cancel(inside.record, self._why_cancelled)
+            raise Stale
+
+    def feed(
+        self, epoch: int, position: int, do: Callable[[Machine], object], overlay: SessionOverlay | None = None
+    ) -> None:
+        """Have `do` tell the machine what came of a child, and keep what that one changed in the session."""
+        with self.lock:
+            self._check(epoch)
+            if self.machine.expects(position):  # else the others have decided meanwhile
+                do(self.machine)
+                self._take_artifacts(position)
+                if overlay is not None and self.shares_session:
+                    overlay.commit()
+            inside = self.children.pop(position, None)
+            self._forget_alarm(position)
+            self._say()
+        if inside is not None:
+            self.waits.leave(inside.record.link)
+
+    def _take_artifacts(self, position: int) -> None:
+        """Keep what a child that is done found too long for its model; what is paused or goes on has it itself."""
+        inside, child = self.children.get(position), self.machine.state.children[position]
+        if inside is not None and child.phase == "done":
+            artifacts = inside.record.artifacts.snapshot()
+            if artifacts:
+                self.artifacts.take(f"{CHILD}/{position}/", artifacts)
+
+    def lay_changes(self, epoch: int) -> tuple[str, ...]:
+        """Lay what children that worked on copies of the session changed over it; returns the keys in conflict."""
+        if self.shares_session:
+            return ()
+        with self.lock:
+            self._check(epoch)
+            changes, removed, conflicts = self.machine.changes
+            overlay = SessionOverlay(self.session)
+            overlay.changes, overlay.removed = changes, removed
+            overlay.commit()
+        return tuple(sorted(conflicts))
+
+    def _say(self) -> None:
+        ids = [inside.record.runner.id for inside in islice(self.children.values(), TOLD)]
+        more = len(self.children) - len(ids)
+        self.doing = f"running {', '.join(ids)}{f' and {more} more' if more else ''}" if ids else "between children"
+
+    # --- for anyone
+
+    def end(
+        self,
+        ending: Outcome[object] | BaseException,
+        phase: RunPhase,
+        *,
+        epoch: int | None = None,
+        overdue: float | None = None,
+        commit: Callable[[], object] | None = None,
+    ) -> bool:
+        ended = super().end(ending, phase, epoch=epoch, overdue=overdue, commit=commit)
+        if ended:
+            safely(self, self._dismiss)
+            safely(self, graph.end_all, self.link)
+        return ended
+
+    def _dismiss(self) -> None:
+        """Cancel the children that still run; nobody waits for what they do about it."""
+        with self.lock:
+            children, self.children = self.children, {}
+            alarms, self.alarms = self.alarms, {}
+            begun = [inside.record for inside in children.values() if inside.launched]
+        for alarm in alarms.values():
+            safely(self, alarm.call_off)
+        for inside in children.values():
+            safely(self, self.waits.leave, inside.record.link)
+        for record in begun:
+            safely(self, self.runs.cancel, record, self._why_cancelled)
+
+    @property
+    def _why_cancelled(self) -> str:
+        return f"run {self.run_id} of {self.group.id!r}, which it was a part of, is over"
+
+
+class Woken(RunDriver):
+    """A driver that is told when there is something to do."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Have it look, on another thread."""

@@ -1,0 +1,354 @@
+"""A run in flight, of any runner: its lock and epoch, who drives it, and what it leaves at its end.
+
+Whoever drives the run holds an epoch. Raising the epoch takes the run away from whoever held the last one: what such a
+driver still brings is refused with `Stale`, and its thread goes back to the pool whenever it returns.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Protocol, Self
+
+from understudy.actors.run_view.log import Finished, Story
+from understudy.actors.threads.promise import Reply
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestry
+from understudy.vocabulary.context.artifacts import Artifacts
+from understudy.vocabulary.context.scope import Scope, enter_scope
+from understudy.vocabulary.context.session import SessionOverlay, SessionState
+from understudy.vocabulary.messages import JsonValue, Part, join_text
+from understudy.vocabulary.runs.handles import RunPhase, RunStatus
+from understudy.vocabulary.runs.outcomes import Outcome, PauseAnswer
+
+from .failsafe import safely
+
+if TYPE_CHECKING:
+    from understudy.actors.actor.actor_cell import ActorCell
+    from understudy.actors.memory.conversations import Lease
+    from understudy.actors.system.run_manager import Runs
+    from understudy.actors.tools.caller_thread import Errands
+    from understudy.orchestration.definitions.port import RunOptions
+    from understudy.orchestration.definitions.runner import Runner
+
+_NO_CONTEXT = contextvars.Context()
+
+
+def _nothing() -> None:
+    """What a run without a parent has to undo."""
+
+
+class Stale(BaseException):
+    """The run was taken away from this driver; it unwinds. Not an error: nobody outside the driver sees it."""
+
+
+class RunDriver(Protocol):
+    """Who drives a run, from one epoch to the next."""
+
+    returned: bool
+    """Whether it holds no thread; one that was taken over may never let go of its own."""
+
+    def begin(self, *, last: bool) -> None:
+        """Begin, on another thread; with `last` the calling one has nothing more to do and may be used."""
+        ...
+
+
+class RunRecord(ABC):
+    """One run. The lock guards machine, epoch, phase, step and session; no user code and no model runs under it.
+
+    Args:
+        run_id: unique in its system.
+        runner: whose run it is.
+        input: what the user said.
+        options: what the caller said besides; a `SessionState` gets the changed keys at the end.
+        scope: the run's deadline and cancellation; gets the run's account.
+        runs: who keeps the run; told once of its end, on the thread that ends it, before the reply completes.
+        cell: the runner's actor.
+        account: what the run draws from.
+    """
+
+    __slots__ = (
+        "account",
+        "ancestry",
+        "artifacts",
+        "cell",
+        "crashes",
+        "detach",
+        "doing",
+        "driver",
+        "epoch",
+        "errands",
+        "input",
+        "is_inner",
+        "lease",
+        "link",
+        "lock",
+        "options",
+        "phase",
+        "reply",
+        "revision",
+        "root",
+        "run_id",
+        "runner",
+        "runs",
+        "scope",
+        "session",
+        "started_in",
+        "step_deadline",
+        "step_since",
+        "story",
+    )
+
+    def __init__(
+        self,
+        run_id: str,
+        runner: Runner[object],
+        input: str | Sequence[Part],
+        options: RunOptions,
+        scope: Scope,
+        runs: Runs,
+        cell: ActorCell,
+        account: Account,
+    ) -> None:
+        self.run_id = run_id
+        self.runner = runner
+        self.input = input
+        self.options = options
+        self.scope = scope
+        self.account = scope.account = account
+        self.runs = runs
+        self.cell = cell
+        self.link = Link(runner, run_id)
+        self.ancestry: Ancestry = (self.link,)
+        """Who waits for what this run does: the run itself, after those who wait for the run."""
+        self.root = runs.root_of(self.link)
+        """Id of the outermost run it was begun in, or its own."""
+        self.lease: Lease | None = None
+        """Its claim to the conversation that its agent's memory knows."""
+        self.lock = threading.Lock()
+        self.epoch = 0
+        self.phase: RunPhase = "running"
+        self.doing = "starting"
+        self.step_deadline = inf
+        """When the step in hand must be over, for the watchdog; infinite when the driver sees to it itself."""
+        self.step_since = time.monotonic()
+        """When the step in hand began, on the monotonic clock."""
+        self.driver: RunDriver | None = None
+        """Who drives the run now."""
+        self.started_in: contextvars.Context = _NO_CONTEXT
+        """The context variables of whoever began the run, and the run's own; each driver gets a copy."""
+        self.errands: Errands | None = None
+        """What the thread that waits for the run is to do for it; None if nobody waits, or no tool needs it."""
+        self.is_inner = False
+        """Whether the run is a part of another one, which alone goes on with it when it pauses."""
+        self.detach: Callable[[], None] = _nothing
+        """Ends the tie to the cancellation of the run that this one was begun in."""
+        self.crashes: tuple[BaseException, ...] = ()
+        """What its drivers failed of, one after another."""
+        self.revision = 0
+        """Which pause it went on from, if a store has it; 0 for none."""
+        given = options.session
+        self.session = SessionOverlay({} if given is None else _copied(given))
+        self.artifacts = Artifacts()
+        """What tools returned that was too long for the model."""
+        self.reply: Reply[Outcome[object]] = Reply()
+        self.story = Story(run_id, runner.id, self.parent_run_id)
+
+    @property
+    def parent_run_id(self) -> str | None:
+        """Id of the run that this one was begun in; None outside of runs."""
+        return self.link.begun_in[-1] if self.link.begun_in else None
+
+    # --- what each kind of runner has of its own
+
+    @property
+    @abstractmethod
+    def turns(self) -> int:
+        """Model calls so far."""
+
+    @property
+    @abstractmethod
+    def iterations(self) -> int:
+        """Rounds of tool calls so far."""
+
+    @abstractmethod
+    def saved_machine(self) -> str:
+        """Return the machine as text."""
+
+    @abstractmethod
+    def respond(self, answers: Mapping[str, PauseAnswer]) -> Sequence[Finished]:
+        """Feed a person's answers, by the ids of the pauses; returns the calls that have their result by them."""
+
+    @abstractmethod
+    def is_at_limit(self) -> bool:
+        """Whether the run stopped where it may go on once a limit is raised."""
+
+    @abstractmethod
+    def continued(self, scope: Scope, deps: object) -> Self:
+        """Return the record with which this run, paused here, goes on."""
+
+    def _let_go(self, given_up: bool) -> None:  # noqa: B027 (a kind of run may hold nothing)
+        """Let go of what the run was at when it ended; `given_up` says whether its driver is still at it."""
+
+    # --- for code that is part of the run
+
+    def enter(self, hops: int) -> None:
+        """Make the code of the current context part of this run, which has `hops`."""
+        enter_ancestry(self.ancestry, hops + 1)
+        enter_scope(self.scope)
+
+    @property
+    def input_text(self) -> str:
+        """What the user said, as text."""
+        return self.input if isinstance(self.input, str) else join_text(self.input)
+
+    # --- for the driver that holds `epoch`; each raises `Stale` to any other
+
+    def begin_step(self, epoch: int, doing: str, deadline: float = inf) -> None:
+        """Say what the driver is about to do, and until when."""
+        with self.lock:
+            self._check(epoch)
+            self.doing = doing
+            self.step_since = time.monotonic()
+            self.step_deadline = deadline
+
+    def hold(self, epoch: int) -> bool:
+        """Keep the run from being taken over while its driver ends it; False if it is over or in other hands already."""
+        with self.lock:
+            held = self.is_held_at(epoch)
+            if held:
+                self.step_deadline = inf
+            return held
+
+    def _check(self, epoch: int) -> None:
+        # What `is_held_at` asks, without a call: a driver comes here several times a step, and may be too late each time.
+        if epoch != self.epoch or self.phase != "running":
+            raise Stale
+
+    # --- for anyone
+
+    def is_held_at(self, epoch: int) -> bool:
+        """Whether the run goes on and nobody has taken it over since `epoch`; call it under the lock."""
+        return epoch == self.epoch and self.phase == "running"
+
+    def take_over(self, epoch: int) -> int | None:
+        """Take the run away from the driver that holds `epoch`; call it under the lock.
+
+        Returns:
+            The new epoch, or None if someone else was faster.
+        """
+        if not self.is_held_at(epoch):
+            return None
+        self.epoch += 1
+        self.driver = None
+        self.step_deadline = inf
+        return self.epoch
+
+    def give_to(self, driver: RunDriver, epoch: int) -> bool:
+        """Note who drives the run from now on; False if it has ended, or was taken over since `epoch`."""
+        with self.lock:
+            if not self.is_held_at(epoch):
+                return False
+            self.driver = driver
+            self.account.start(time.monotonic)
+            return True
+
+    def end(
+        self,
+        ending: Outcome[object] | BaseException,
+        phase: RunPhase,
+        *,
+        epoch: int | None = None,
+        overdue: float | None = None,
+        commit: Callable[[], object] | None = None,
+    ) -> bool:
+        """End the run, or its stay here, and complete the reply; whatever drives it becomes stale.
+
+        A driver that did not end the run itself is counted as given up until it comes back.
+
+        Args:
+            ending: the outcome, or the error.
+            phase: what the run is from now on.
+            epoch: end it only if this is still the driver's epoch.
+            overdue: end it only if the step in hand was due by then.
+            commit: called if it is ended, under the lock and before anybody can hear of it.
+
+        Returns:
+            Whether this call ended it.
+        """
+        with self.lock:
+            stale = epoch is not None and epoch != self.epoch
+            in_time = overdue is not None and self.step_deadline > overdue
+            if self.phase != "running" or stale or in_time:
+                return False
+            if commit is not None:
+                commit()
+            self.epoch += 1
+            self.phase = phase
+            doing, self.doing = self.doing, ""
+            self.step_deadline = inf
+            self.link.over = True  # first of all, for whoever hears of the end is no longer inside of the run
+            # It refers to us: a run that is over should go at once, not at a garbage collection.
+            driver, self.driver = self.driver, None
+        # From here on nothing may keep the reply from completing: nobody else would ever complete it.
+        try:
+            safely(self, self._wind_up, ending, doing, driver if epoch is None else None)
+        finally:  # also at a Ctrl-C, which comes where a call ends
+            if isinstance(ending, BaseException):
+                self.reply.fail(ending)
+            else:
+                self.reply.set(ending)
+        return True
+
+    def _wind_up(self, ending: Outcome[object] | BaseException, doing: str, driver: RunDriver | None) -> None:
+        """Let go of all that the run has, whatever fails of it; `driver` is who may be at it still."""
+        safely(self, self.account.stop)
+        given_up = driver is not None and not driver.returned
+        if given_up and driver is not None:
+            safely(self, self.runs.hung.abandon, driver, self, doing, self.step_since)
+        safely(self, self._let_go, given_up)
+        given = self.options.session
+        if given is not None and isinstance(given, SessionState):
+            safely(self, self._hand_back, given)
+        if isinstance(ending, BaseException):
+            from .error_facts import describe  # it knows the kinds of records, which are made of this one
+
+            safely(self, describe, self, ending)
+        # First: whoever reads the token in the last event may go on with the run, under the same id.
+        safely(self, self.runs.ended, self)
+        safely(self, self.story.end, ending)
+
+    def _hand_back(self, session: SessionState) -> None:
+        session.apply(*self.session.lasting_changes())
+
+    def fail_agent(self, cause: BaseException) -> None:
+        """Have the runner's actor fail; all that fails in one run, runs inside of it included, counts as one failure there."""
+        self.cell.count_failure()
+        self.cell.fail(cause, self.root)
+
+    def outer_cancelled(self) -> None:
+        """End the run because the one that it was begun in was cancelled."""
+        self.runs.cancel(self, "the run it was begun in was cancelled")
+
+    def lost(self, error: BaseException) -> None:
+        """End the run because the message that was to start it could not be handled."""
+        self.runs.fail(self, error, self.epoch)
+
+    def status(self) -> RunStatus:
+        """Return where the run stands, without waiting for anything but the lock."""
+        return RunStatus(
+            run_id=self.run_id,
+            agent_id=self.runner.id,
+            phase=self.phase,
+            turns=self.turns,
+            iterations=self.iterations,
+            doing=self.doing,
+        )
+
+
+def _copied(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return given.snapshot() if isinstance(given, SessionState) else dict(given)

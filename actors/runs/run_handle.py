@@ -1,0 +1,109 @@
+"""The handle of a run in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Self
+
+from understudy.actors.run_view.event_reader import events_of
+from understudy.actors.threads import cancel_hooks
+from understudy.actors.threads.promise import Reply
+from understudy.actors.waiting.graph import callers_here, graph
+from understudy.actors.waiting.waits import Traceable
+from understudy.errors import CircularAgentCall
+from understudy.vocabulary.checks import checked_plain
+from understudy.vocabulary.context.ancestry import Link
+from understudy.vocabulary.runs.events import Event
+from understudy.vocabulary.runs.handles import RunHandle, RunStatus
+from understudy.vocabulary.runs.outcomes import Outcome
+
+from .record import RunRecord
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+
+class Handle(RunHandle[object], Traceable):
+    """What `submit` returns; it knows one record, and holds nothing of its own."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: RunRecord) -> None:
+        self._record = record
+
+    @property
+    def run_id(self) -> str:
+        return self._record.run_id
+
+    def result(self, timeout: float | None = None) -> Outcome[object]:
+        reply = self._wait(timeout)
+        return reply.get()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        return self._wait(timeout).error()
+
+    def _wait(self, timeout: float | None) -> Reply[Outcome[object]]:
+        reply = self._record.reply
+        if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool)):
+            raise TypeError(f"result: timeout must be a number of seconds or None, got {timeout!r}")
+        if not reply.done and not self._wait_in_line(reply, timeout):
+            status = self._record.status()
+            raise TimeoutError(f"run {self.run_id} is not done after {timeout:g} s and goes on: {status.doing}")
+        return reply
+
+    def _wait_in_line(self, reply: Reply[Outcome[object]], timeout: float | None) -> bool:
+        callers = callers_here()
+        if not callers or (timeout is not None and timeout <= 0):  # to look is not to wait
+            return reply.wait(timeout)
+        record = self._record
+        try:
+            with graph.waiting(callers, record.link):
+                return reply.wait(timeout)
+        except CircularAgentCall as error:
+            record.runs.events.refused(record.cell.address, error)
+            raise
+
+    def done(self) -> bool:
+        return self._record.reply.done
+
+    def running(self) -> bool:
+        return not self._record.reply.done
+
+    def cancelled(self) -> bool:
+        return self._record.phase == "cancelled"
+
+    def cancel(self) -> bool:
+        with cancel_hooks.settling(cancel_hooks.AT_HAND):
+            return not self.done() and self._record.runs.cancel(self._record)
+
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        checked_plain("a done callback", callback)
+        self._record.reply.when_done(lambda: callback(self))
+
+    def events(self, *, inner: bool = False) -> Iterator[Event]:
+        return events_of(self._record.story, inner=inner)
+
+    def status(self) -> RunStatus:
+        return self._record.status()
+
+    def future(self) -> Future[Outcome[object]]:
+        from concurrent.futures import Future
+
+        future: Future[Outcome[object]] = Future()
+        future.set_running_or_notify_cancel()
+
+        def copy(_: object) -> None:
+            error = self._record.reply.error()
+            if error is None:
+                future.set_result(self._record.reply.get())
+            else:
+                future.set_exception(error)
+
+        self.add_done_callback(copy)
+        return future
+
+    def awaited(self) -> Link:
+        return self._record.link
+
+    def __repr__(self) -> str:
+        return f"RunHandle({self.run_id!r}, {self._record.phase})"

@@ -1,0 +1,63 @@
+"""Calls of sub-agents: the run that such a call begins, or goes on with, and what its end is to the run around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from understudy.actors.run_view.log import Delegated
+from understudy.actors.system.default_system import current_system
+from understudy.actors.tools.results import rendered, result_of
+from understudy.actors.tools.tool_call import Executed, Paused, RunTool
+from understudy.actors.waiting.graph import graph
+from understudy.orchestration import Agent
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
+
+from .child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
+from .record import RunRecord
+
+if TYPE_CHECKING:
+    from understudy.actors.system.actor_system import ActorSystem
+    from understudy.orchestration.definitions.sub_agent import SubAgent
+
+
+def delegate(order: RunTool, sub_agent: SubAgent, task: str) -> Executed:
+    """Carry out a call of a sub-agent on this thread, which waits for the run that the call is.
+
+    Raises:
+        CircularAgentCall: the sub-agent would wait for itself.
+        DisallowedAgentCall: a sub-agent above does not allow it.
+        UnfinishedRun: its model stopped before its answer met a criterion.
+        UnderstudyError: whatever else its run ended with.
+    """
+    system, runner, record = current_system(), sub_agent.runner, order.record
+    refuse_call(system, record, runner)
+    with record.lock:
+        machine = record.machine
+        paused = None if machine is None else machine.child(order.call.id)
+    if paused is None:
+        child = begun(system, record, runner, task)  # it has no conversation: each task is one of its own
+    else:
+        child = continued(system, record, runner, paused, order.scope)
+    if sub_agent.permit is not None:
+        child.link.permits += (sub_agent.permit,)
+    record.story.note(Delegated(order.call.id, child.story))
+    return _executed(order, child, _outcome_of(system, order, child))
+
+
+def _outcome_of(system: ActorSystem, order: RunTool, child: RunRecord) -> Outcome[object]:
+    with graph.waiting(order.record.ancestry, child.link):
+        system.launch(child)  # its scope is inside of the call's: it ends at the latest with that
+        child.reply.wait()
+    return child.reply.get()
+
+
+def _executed(order: RunTool, child: RunRecord, outcome: Outcome[object]) -> Executed:
+    call = order.call
+    match outcome:
+        case Complete(output=output):
+            told = child.runner.dump_output(output) if isinstance(child.runner, Agent) else output
+            return result_of(call, order.tool, rendered(told), order.record), changes_of(order.record, child)
+        case Incomplete():
+            raise unfinished(child, outcome)
+        case _:
+            return Paused(call.id, saved_inner(child), outcome.pauses), None

@@ -1,0 +1,203 @@
+"""What is found out about a model's turn before it is fed: bad arguments, and what rules of the user's say about it.
+
+The rules run on the driver's thread, outside the record's lock. What they said is kept in the record until it is fed, so
+that a driver which follows one that failed does not ask again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from math import inf
+from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
+
+from understudy.actors.threads.promise import log
+from understudy.actors.tools.tool_call import GRACE
+from understudy.errors import RunError, in_words
+from understudy.orchestration.agent.calls import calls_of, repaired, with_ids
+from understudy.orchestration.agent.steps import (
+    FailRun,
+    InvalidCall,
+    RepairCall,
+    Resolution,
+    RetryTurn,
+    StopRun,
+    Verdict,
+)
+from understudy.orchestration.agent.turns import may_end
+from understudy.orchestration.agent.typed_answers import answer_in, final_call
+from understudy.orchestration.definitions.agent_rules import resolved
+from understudy.vocabulary.checks import WrongReturn, found_instead
+from understudy.vocabulary.messages import JsonObject, ModelTurn, ToolCall
+from understudy.vocabulary.tools.signature import BadArguments, Signature
+
+if TYPE_CHECKING:
+    from understudy.orchestration import AgentRun
+    from understudy.vocabulary.context.session import RunContext
+    from understudy.vocabulary.tools.definition import Tool
+
+    from .agent_record import Record
+
+T = TypeVar("T")
+
+
+class AboutTurn(TypedDict, total=False):
+    """What the machine is told about a model's turn, besides the turn."""
+
+    problems: Mapping[int, str]
+    resolutions: Mapping[int, Resolution]
+    approvals: Mapping[int, Verdict]
+    met: str | None
+    output_problem: str
+
+
+NOTHING: AboutTurn = {}
+
+
+def about_turn(record: Record, epoch: int, turn: ModelTurn) -> AboutTurn:
+    """Check the turn's arguments, and ask the agent's rules about it. Raises `Stale` to a driver without the run."""
+    agent, machine = record.agent, record.machine
+    assert machine is not None
+    spec, calls = agent.run_spec, calls_of(turn.parts)
+    if not calls or final_call(spec, turn, calls) is not None:
+        ask = agent.criteria and may_end(spec, turn)
+        return {"met": _met(record, epoch, turn)} if ask else NOTHING
+    problems = _problems(record, epoch, calls)
+    judges = None in spec.approvals.values()
+    if agent.on_invalid_call == "result" and not judges:
+        return {"problems": problems} if problems else NOTHING
+    turn = with_named_calls(turn, machine)
+    invalid = machine.invalid_calls(turn, problems)
+    resolutions = _resolutions(record, epoch, invalid)
+    about: AboutTurn = {"problems": problems, "resolutions": resolutions}
+    if judges and not any(isinstance(found, (RetryTurn, FailRun, StopRun)) for found in resolutions.values()):
+        unfit = {bad.position for bad in invalid} - {p for p, r in resolutions.items() if isinstance(r, RepairCall)}
+        fixed = calls_of(repaired(turn.parts, resolutions))
+        verdicts = {p: must_wait(record, epoch, call) for p, call in enumerate(fixed) if p not in unfit}
+        about["approvals"] = {p: verdict for p, verdict in verdicts.items() if verdict is not None}
+    return about
+
+
+def with_named_calls(turn: ModelTurn, machine: AgentRun) -> ModelTurn:
+    """Return the turn as the machine will see it: with an id for each call."""
+    parts = with_ids(turn.parts, machine.state.turns + 1)
+    return turn if parts is turn.parts else replace(turn, parts=parts)
+
+
+# --- arguments
+
+
+@cache
+def _check_arguments() -> Callable[[Signature, str, JsonObject], dict[str, object]]:
+    """Return the function, which brings pydantic along; kept, for an import statement takes a while each time."""
+    from understudy.vocabulary.tools.schemas import check_arguments
+
+    return check_arguments
+
+
+def _problems(record: Record, epoch: int, calls: Sequence[ToolCall]) -> dict[int, str]:
+    """Check the calls' arguments against the tools' parameters; position -> what is wrong."""
+    record.checked = {}
+    problems: dict[int, str] = {}
+    for position, call in enumerate(calls):
+        tool = record.agent.tools_by_name.get(call.name)
+        # Validators are users' code: those of a tool that runs in a process may hang, and are left to the worker.
+        if tool is not None and call.bad_arguments is None and tool.isolation != "process":
+            problem = _problem(record, epoch, tool, call, position)
+            if problem:
+                problems[position] = problem
+    return problems
+
+
+def _problem(record: Record, epoch: int, tool: Tool[..., object], call: ToolCall, position: int) -> str:
+    question = ("arguments", position)
+    given_up = record.answered.get(question)
+    if given_up is not None:
+        return cast(str, given_up)
+    deadline = inf if tool.timeout is None else time.monotonic() + tool.timeout + GRACE
+    record.begin_step(epoch, f"checking the arguments of {tool.name}", deadline, None, question)
+    try:
+        ready = _check_arguments()(tool.signature, tool.name, call.arguments)
+    except BadArguments as error:
+        return str(error)
+    except BaseException:  # a validator failed, and does so again where the call is made: as a failure of the tool
+        return ""
+    record.checked[id(call.arguments)] = (call.arguments, ready)
+    return ""
+
+
+# --- rules
+
+
+def _resolutions(record: Record, epoch: int, invalid: Sequence[InvalidCall]) -> dict[int, Resolution]:
+    rule = record.agent.on_invalid_call
+    if rule == "result":
+        return {}
+    found: dict[int, Resolution] = {}
+    for bad in invalid:
+        ask = partial(resolved, rule, record.context, bad)
+        resolution = _once(record, epoch, ("invalid", bad.position), "the rule for invalid calls", ask)
+        if resolution is not None:
+            found[bad.position] = resolution
+    return found
+
+
+def must_wait(record: Record, epoch: int, call: ToolCall) -> Verdict | None:
+    """Ask the tool's own rule whether a person must agree; None for a tool that has no function for it.
+
+    A rule that raises, or returns anything but True or False, never lets the call run: the verdict is a text then. A
+    `RunError` that it raises ends the run.
+    """
+    tool = record.agent.tools_by_name.get(call.name)
+    if tool is None or not callable(rule := tool.approval):
+        return None
+    question = ("approval", call.id, id(call.arguments))  # it is asked again about rewritten ones
+    return _once(record, epoch, question, f"the approval rule of {tool.name}", partial(_verdict, record, rule, call))
+
+
+def _verdict(record: Record, rule: Callable[[ToolCall, RunContext], bool], call: ToolCall) -> Verdict:
+    try:
+        said: object = rule(call, record.context)
+    except (RunError, KeyboardInterrupt):  # a run inside of it ends this one, as it does anywhere outside of tools
+        raise
+    except BaseException as error:  # also its sys.exit(): a rule that raises is a rule that does not let the call run
+        fault = f"Not run: the approval rule of tool {call.name!r} raised {in_words(error)}"
+        log.warning("%s (run %s)", fault, record.run_id, exc_info=error)
+        return fault
+    if said is True or said is False:  # not isinstance, which asks the object's __class__: that may raise
+        return said
+    fault = f"Not run: the approval rule of tool {call.name!r} must return True or False, got {found_instead(said)}"
+    log.warning("%s (run %s)", fault, record.run_id)
+    return fault
+
+
+def _met(record: Record, epoch: int, turn: ModelTurn) -> str | None:
+    """Return why the turn's text ends the run; None if it meets no criterion."""
+    text = turn.text or turn.refusal
+    if turn.tool_calls:  # one of them is the answer
+        text = answer_in(record.agent.run_spec, turn) or ""
+    record.begin_step(epoch, "asking the criteria")
+    context = record.context
+    for criterion in record.agent.criteria:
+        met = criterion(context, text)
+        if met is not None and not isinstance(met, (bool, str)):
+            raise WrongReturn(
+                f"criterion {_name_of(criterion)} must return True, False or a reason, got {found_instead(met)}"
+            )
+        if met:
+            return met if isinstance(met, str) else f"criterion {_name_of(criterion)} was met"
+    return None
+
+
+def _name_of(criterion: object) -> str:
+    return repr(getattr(criterion, "__name__", None) or criterion)
+
+
+def _once(record: Record, epoch: int, question: Hashable, who: str, ask: Callable[[], T]) -> T:
+    """Return what was said to a question; asks unless it was asked before."""
+    if question not in record.answered:
+        record.begin_step(epoch, f"asking {who}")
+        record.note_answer(epoch, question, ask())
+    return cast(T, record.answered[question])

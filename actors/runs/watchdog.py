@@ -1,0 +1,126 @@
+"""The watchdog: one thread that looks at the deadlines of the runs in flight, so that no run needs a timer of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from math import inf
+
+from understudy.actors.threads.promise import log
+from understudy.actors.threads.run_elsewhere import aside
+from understudy.errors import AgentDown
+
+from .record import RunRecord
+
+TICK = 0.02  # Seconds between looks; how late a deadline may be noticed.
+LINGER = 5.0  # Seconds it goes on ticking after the last run, for the next run is usually near.
+
+
+class Watchdog:
+    """Looks after records from `watch` to `unwatch`.
+
+    Args:
+        on_deadline: called when a run's own deadline has passed.
+        on_step: called when a step has taken too long.
+    """
+
+    def __init__(self, on_deadline: Callable[[RunRecord], object], on_step: Callable[[RunRecord], object]) -> None:
+        self._on_deadline = on_deadline
+        self._on_step = on_step
+        self._lock = threading.Lock()
+        """Guards the decision whether the thread ends or goes on."""
+        self._ticking = False
+        self._ends_soon = False
+        self._records: dict[str, RunRecord] = {}
+        self._seen_to: set[tuple[str, object]] = set()
+        """What a lent thread is doing about which run: a step that is seen to for long keeps no run from its deadline."""
+
+    def watch(self, record: RunRecord) -> None:
+        """Look after `record` from now on. Raises `AgentDown` when no thread can be started."""
+        self._records[record.run_id] = record
+        try:
+            self.be_awake()
+        except AgentDown:  # a run without a watchdog may hang for ever, so it does not begin
+            self.unwatch(record)
+            raise
+
+    def be_awake(self) -> None:
+        """Have a thread that looks. Raises `AgentDown` when none can be started."""
+        if not self._ticking:
+            try:
+                self._start()
+            except RuntimeError as cause:
+                raise AgentDown(f"no thread can be started to watch over runs: {cause}") from cause
+
+    def unwatch(self, record: RunRecord) -> None:
+        """Forget `record`."""
+        self._records.pop(record.run_id, None)
+
+    def end_with_the_last(self) -> None:
+        """Linger no longer after the last run: its system has stopped, and no other one comes."""
+        self._ends_soon = True
+
+    def find(self, run_id: str) -> RunRecord | None:
+        """Return the record of a run that is looked after."""
+        return self._records.get(run_id)
+
+    def records(self) -> list[RunRecord]:
+        """Return the records looked after."""
+        return list(self._records.values())
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._ticking:
+                return
+            threading.Thread(target=self._tick, name="understudy-watchdog", daemon=True).start()
+            self._ticking = True  # not before there is a thread
+
+    def _tick(self) -> None:
+        idle_since = time.monotonic()
+        while True:
+            time.sleep(TICK)
+            now = time.monotonic()
+            if self._records:
+                idle_since = now
+                self._look_at_all(now)
+            elif (self._ends_soon or now - idle_since > LINGER) and self._retire():
+                return
+
+    def _retire(self) -> bool:
+        with self._lock:
+            # Said first and looked second: `watch` enters its record first and then looks whether we tick.
+            self._ticking = False
+            self._ticking = bool(self._records)
+            return not self._ticking
+
+    def _look_at_all(self, now: float) -> None:
+        # Not in the loop that goes on ticking: its variable would keep the last run, and all it works with, alive.
+        for record in self.records():
+            self._look(record, now)
+
+    def _look(self, record: RunRecord, now: float) -> None:
+        deadline = record.scope.deadline
+        if (inf if deadline is None else deadline) <= now:
+            self._see_to(record, self._on_deadline)
+        elif record.step_deadline <= now:
+            self._see_to(record, self._on_step)
+
+    def _see_to(self, record: RunRecord, what: Callable[[RunRecord], object]) -> None:
+        """Have another thread do it: callbacks of the user's may run there, and all other runs need their watchdog."""
+        seen_to = (record.run_id, what)
+        if seen_to not in self._seen_to:
+            self._seen_to.add(seen_to)
+            aside(partial(self._do, record, what))
+
+    def _do(self, record: RunRecord, what: Callable[[RunRecord], object]) -> None:
+        try:
+            what(record)
+        except BaseException:
+            log.exception("the watchdog failed at run %s", record.run_id)
+        finally:
+            self._seen_to.discard((record.run_id, what))

@@ -1,0 +1,398 @@
+"""`ActorSystem`: the actors of one application part, and the default one of each process."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
+
+from understudy.actors.actor.actor import Actor
+from understudy.actors.actor.actor_cell import ActorCell
+from understudy.actors.actor.ref import ActorRef, SupervisorRef
+from understudy.actors.actor.supervisor import Family, Member
+from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.cells.subscriptions import Subscription
+from understudy.actors.pauses.open_store import open_store
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.threads import cancel_hooks
+from understudy.actors.threads.pool import forget_shells
+from understudy.errors import AgentDown, CircularAgentCall
+from understudy.orchestration.definitions.runner import Runner
+from understudy.orchestration.supervision.restarts import OneForOne
+from understudy.orchestration.supervision.supervisor import Child, Supervisor
+from understudy.vocabulary.actors.messages import DEFAULT_CAPACITY, Mailbox
+from understudy.vocabulary.actors.system_events import DeadLetter, SystemEvent
+from understudy.vocabulary.checks import checked_flag, checked_plain, checked_whole
+from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
+from understudy.vocabulary.messages import Part
+from understudy.vocabulary.runs import memory
+from understudy.vocabulary.runs.pause_store import PauseStore
+
+from .agent_actor import Maker, StartRun
+from .agent_ref import AgentRef
+from .default_system import enter_system
+from .directory import Directory
+from .health import Health, health_of, tree_of
+from .run_manager import Runs
+
+if TYPE_CHECKING:
+    from understudy.orchestration.definitions.port import Answer, ResumeOptions, RunOptions
+
+M = TypeVar("M")
+T = TypeVar("T")
+E = TypeVar("E", bound=SystemEvent)
+F = TypeVar("F", bound=SystemEvent)
+
+
+class ActorSystem:
+    """Agents as actors, and their runs. Safe to use from any thread.
+
+    A run uses the system it is called inside of, else the one passed as `system=`, else the default one, which comes
+    into being at the first run of each process. Nothing needs to be stopped: all threads are daemons.
+
+    Args:
+        name: names the system in addresses and errors.
+        store: where paused runs are kept: "sqlite:///shop.db" (a file, made if it is not there; opened now, which blocks
+            for up to 5 s if it is locked), an object like `PauseStore`, or "memory:" or None for this process only.
+        max_runs: how many runs may be under way at once, paused ones not counted; more wait, without a thread, for a
+            place. Runs that are begun inside of runs or actors are always admitted. None for any number.
+        max_hops: how many runs may have led to a run, each begun inside of the one before it or by an actor that handled a
+            message of it, waited for or not; the next one is refused with a `RunError`.
+        require_user: refuse, with a `ValueError`, a run of an agent with a memory that has a `conversation_id` and no
+            `user_id`: without one, all users would share the conversation. For systems that serve several people.
+
+    Raises:
+        ValueError: the name is empty, `store` names no store, or `max_runs` or `max_hops` is below 1.
+        StoreError: the store cannot be opened.
+    """
+
+    def __init__(
+        self,
+        name: str = "understudy",
+        *,
+        store: str | PauseStore | None = None,
+        max_runs: int | None = None,
+        max_hops: int = DEFAULT_MAX_HOPS,
+        require_user: bool = False,
+    ) -> None:
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"a system's name must be a string that is not empty, got {name!r}")
+        whole = isinstance(max_runs, int) and not isinstance(max_runs, bool)
+        if max_runs is not None and not (whole and max_runs >= 1):
+            raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
+        self.name = name
+        self._max_runs = max_runs
+        self.max_hops = checked_whole("max_hops", max_hops, 1)
+        self._require_user = checked_flag("require_user", require_user)
+        self._store = open_store(store)
+        self._cancels = False
+        """Whether every run in flight is cancelled; set before they are looked for, so that none is missed."""
+        self._events = EventStream(name)
+        self._runs = self._new_runs()
+        self._directory = Directory(name, partial(Maker, self._runs), self._runs.hung.give_up, self._events)
+        _systems.add(self)
+
+    def _new_runs(self) -> Runs:
+        # Ids are unique over processes without a random number per run; over those of all times, if a store has them all.
+        unique = secrets.token_hex(4 if self._store is None else 8)
+        return Runs(
+            f"{self.name}-{unique}",
+            self._start_run,
+            self._events,
+            self._max_runs,
+            self._store,
+            app=self.name,
+            require_user=self._require_user,
+        )
+
+    def leave_to_parent(self) -> None:
+        """Make anew, in a forked child, what holds a lock, a thread or a run; what was spawned before is the parent's."""
+        self._events.begin_anew()
+        for unit in self._directory.units:
+            _leave_to_parent(unit)
+        self._runs = self._new_runs()
+        self._directory = self._directory.in_child(partial(Maker, self._runs), self._runs.hung.give_up)
+
+    def prepare(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> RunRecord:
+        """Make the record of a new run; nothing happens before `launch`."""
+        return self._runs.prepare(runner, self._directory.cell_of(runner), input, options)
+
+    def prepare_again(self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions) -> RunRecord:
+        """Use up a token and make the record with which its run goes on; nothing happens before `launch`."""
+        self._directory.refuse_if_closed()
+        return self._runs.go_on(runner, token, answer, options, self._directory.cell_of)
+
+    def cell_of(self, runner: Runner[object]) -> ActorCell:
+        """Return the actor that stands for a runner here; one that only runs gets its own at its first run."""
+        return self._directory.cell_of(runner)
+
+    def runner_of(self, token: str) -> str:
+        """Return the id of the runner whose run waits under a token, which is not used up; blocks for the store, if there is one.
+
+        Raises:
+            UnknownToken: no run waits here under this token.
+            TokenUsed: someone was first.
+            StoreError: the store failed.
+        """
+        return self._runs.runner_of(token)
+
+    def launch(self, record: RunRecord) -> None:
+        """Start a run that was prepared; returns at once."""
+        self._runs.launch(record)
+        if self._cancels:  # it was prepared before the system was closed
+            self._runs.cancel(record, self._why_cancelled)
+
+    # --- what is spawned
+
+    @overload
+    def spawn(self, actor: Runner[T], *, strategy: OneForOne | None = None) -> AgentRef[T]: ...
+    @overload
+    def spawn(
+        self,
+        actor: Callable[[], Actor[M]],
+        *,
+        name: str | None = None,
+        mailbox: Mailbox | None = None,
+        strategy: OneForOne | None = None,
+        turn_timeout: float | None = None,
+    ) -> ActorRef[M]: ...
+    @overload
+    def spawn(self, actor: Supervisor) -> SupervisorRef: ...
+    def spawn(
+        self,
+        actor: Callable[[], Actor[M]] | Runner[T] | Supervisor,
+        *,
+        name: str | None = None,
+        mailbox: Mailbox | None = None,
+        strategy: OneForOne | None = None,
+        turn_timeout: float | None = None,
+    ) -> ActorRef[M] | AgentRef[T] | SupervisorRef:
+        """Start an actor, an agent's or your own, or a supervisor with its children; return its reference at once.
+
+        Actors start on threads of their own, the children of a supervisor one after another. An agent that was spawned
+        before is not spawned again: the reference is to the one that is there.
+
+        Args:
+            actor: the class, or a function that makes the object, called again for each restart; or an agent; or a
+                supervisor.
+            name: unique in the system; made from the class's name if not given. An agent's is its id.
+            mailbox: how many messages may wait, and what happens to one more.
+            strategy: how many failures of the actor are borne before it is given up.
+            turn_timeout: seconds in which a message must be handled. Then it fails, its object is left to the thread that
+                hangs, and a new one goes on; None waits for ever.
+
+        Raises:
+            ValueError: an actor of that name is there already, or an agent of that id which is defined in another way.
+            AgentDown: the system has stopped.
+        """
+        if isinstance(actor, Supervisor):
+            if (name, mailbox, strategy, turn_timeout) != (None, None, None, None):
+                raise TypeError("a supervisor has its name and strategy itself, and its children their mailboxes")
+            return SupervisorRef(self._directory.add_group(actor))
+        box = mailbox if mailbox is not None else Mailbox()
+        child = Child(actor, name or "", mailbox=box, turn_timeout=turn_timeout)
+        cell = self._directory.add(child, strategy)
+        return ActorRef(cell) if child.runner is None else AgentRef(self, cast("Runner[T]", child.runner), cell)
+
+    def find(self, name: str) -> ActorRef[object]:
+        """Return the reference of your own actor `name`.
+
+        Raises:
+            KeyError: there is none; the message names those there are.
+        """
+        cell = self._directory.get(name)
+        if cell is None or name in self._directory.agents:
+            there = ", ".join([n for n in self._directory.names if n not in self._directory.agents])
+            raise KeyError(f"system {self.name!r} has no actor {name!r}; it has: {there or 'none'}")
+        return ActorRef(cell)
+
+    def ref(self, id: str) -> AgentRef[Any]:
+        """Return the reference of the agent that was spawned under `id`.
+
+        Raises:
+            KeyError: there is none; the message names those there are.
+        """
+        agent = self._directory.agents.get(id)
+        if agent is None:
+            raise KeyError(
+                f"system {self.name!r} has no agent {id!r}; it has: {', '.join(self._directory.agents) or 'none'}"
+            )
+        return AgentRef(self, agent, self._directory.cell_of(agent))
+
+    def health(self) -> Health:
+        """Return figures of all actors and runs; waits for nothing, whatever they are doing."""
+        runs = [record.status() for record in self._runs.in_flight()]
+        return health_of(self._directory.cells, runs, self._runs.hung.count(), self._events)
+
+    def tree(self) -> str:
+        """Return who runs, as lines of text."""
+        return tree_of(self.name, self.health())
+
+    # --- what happens
+
+    @overload
+    def subscribe(
+        self, subscriber: Callable[[SystemEvent], object] | ActorRef[SystemEvent], /, *, buffer: int = DEFAULT_CAPACITY
+    ) -> Subscription: ...
+    @overload
+    def subscribe(
+        self, subscriber: Callable[[E], object] | ActorRef[E], kind: type[E], /, *, buffer: int = DEFAULT_CAPACITY
+    ) -> Subscription: ...
+    @overload
+    def subscribe(
+        self,
+        subscriber: Callable[[E | F], object] | ActorRef[E | F],
+        kind: type[E],
+        other: type[F],
+        /,
+        *,
+        buffer: int = DEFAULT_CAPACITY,
+    ) -> Subscription: ...
+    @overload
+    def subscribe(
+        self,
+        subscriber: Callable[[SystemEvent], object] | ActorRef[SystemEvent],
+        /,
+        *kinds: type[SystemEvent],
+        buffer: int = DEFAULT_CAPACITY,
+    ) -> Subscription: ...
+    def subscribe(
+        self,
+        subscriber: Callable[..., object] | ActorRef[Any],
+        /,
+        *kinds: type[SystemEvent],
+        buffer: int = DEFAULT_CAPACITY,
+    ) -> Subscription:
+        """Tell `subscriber` what happens in this system, from now on; the events of one actor come in order.
+
+        It slows nobody down: a function is called with one event after another on a thread of its own, and an actor gets
+        them as messages, until it stops. What a function raises is logged. In a forked child, functions stay subscribed.
+
+        Args:
+            subscriber: a function of an event; or an actor, which is told nothing about itself.
+            kinds: classes of events; all, if there is none.
+            buffer: how many events may wait for a function; for an actor, it is its mailbox. More are lost, and counted.
+
+        Returns:
+            The subscription, whose `cancel()` ends it, as does the end of a `with` block.
+
+        Raises:
+            AgentDown: the system has stopped.
+        """
+        for kind in kinds:
+            if not (isinstance(kind, type) and issubclass(kind, SystemEvent)):
+                raise TypeError(f"subscribe takes classes of system events, such as us.ActorRestarted; got {kind!r}")
+        self._directory.refuse_if_closed()
+        if isinstance(subscriber, ActorRef):
+            ref = cast("ActorRef[object]", subscriber)
+            return ref.hear(self._events, kinds or (SystemEvent,))
+        if not callable(subscriber):
+            raise TypeError(f"subscribe takes a function or an actor's reference, got {subscriber!r}")
+        checked_plain("a subscriber", subscriber)
+        if buffer < 1:
+            raise ValueError(f"a buffer holds at least 1 event, got {buffer!r}")
+        return self._events.subscribe(self._events.inbox_for(subscriber, buffer), kinds or (SystemEvent,))
+
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """Return the last 100 messages to actors that nobody handled, the oldest first; `health()` has their number."""
+        return self._events.letters.last()
+
+    def tell_refused(self, runner: Runner[object], error: CircularAgentCall) -> None:
+        """Tell who subscribes of a run that would have waited for itself."""
+        self._events.refused(self._directory.address_of(runner), error)
+
+    # --- what runs need
+
+    def _start_run(self, record: RunRecord, epoch: int) -> None:
+        record.started_in.run(enter_system, self)
+        record.cell.tell(StartRun(record, epoch), on_lost=record.lost)
+
+    def stop(self, timeout: float = 10.0) -> tuple[str, ...]:
+        """Refuse new work, let runs end and actors stop for up to `timeout` seconds in all, and give up on the rest.
+
+        Runs come first, then the actors, the last one spawned first, then those who subscribe and have not heard all of it.
+        A second call does nothing. A Ctrl-C gives up on all at once and is raised again.
+
+        Returns:
+            What had to be abandoned: the ids of runs that were cancelled, and the addresses of actors that did not stop
+            in time, each of which still holds a thread.
+        """
+        deadline = time.monotonic() + timeout
+        if not self._directory.close():
+            return ()
+        try:
+            return self._end(deadline)
+        except BaseException:  # a Ctrl-C: nobody waits any more, and no second call would do what is left
+            self._end(time.monotonic())
+            raise
+
+    def _end(self, deadline: float) -> tuple[str, ...]:
+        for record in self._runs.in_flight():
+            record.reply.wait(max(0.0, deadline - time.monotonic()))
+        self._cancels = True
+        with cancel_hooks.settling(max(cancel_hooks.AT_HAND, deadline - time.monotonic())):
+            cancelled = self._runs.cancel_all(self._why_cancelled)
+        self._runs.rest()
+        agents, own = self._directory.stop_all()
+        for cell in agents:
+            cell.stopped.wait(max(0.0, deadline - time.monotonic()))
+        hanging = [cell for cell in own if not cell.stopped.wait(max(0.0, deadline - time.monotonic()))]
+        for cell in hanging:
+            cell.stop()  # it may be one whose turn to stop has not come, behind another that hangs
+            cell.lose_waiting()
+        self._events.finish(deadline)
+        return (*cancelled, *[cell.address for cell in hanging])
+
+    @property
+    def _why_cancelled(self) -> str:
+        return f"system {self.name!r} stopped"
+
+    @property
+    def in_flight(self) -> int:
+        """How many runs are under way."""
+        return len(self._runs.in_flight())
+
+    @property
+    def hung(self) -> int:
+        """How many tool calls and model calls were given up and have not come back; each holds a thread."""
+        return self._runs.hung.count()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(0.0 if error is not None else 10.0)
+
+    def __repr__(self) -> str:
+        return f"ActorSystem({self.name!r})"
+
+
+_systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
+
+
+def _leave_to_parent(unit: Member) -> None:
+    if isinstance(unit, ActorCell):
+        unit.stay_in_parent()
+    elif isinstance(unit, Family):
+        unit.cause = AgentDown(f"{unit.name} belongs to the process that forked this one", actor=unit.name)
+        for member in unit.members:
+            _leave_to_parent(member)
+
+
+def _begin_anew_in_child() -> None:
+    """Forget what belongs to the parent: its threads do not exist here, and its runs stay its own."""
+    forget_shells()
+    memory.begin_anew_in_child()
+    for system in list(_systems):
+        system.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew_in_child)

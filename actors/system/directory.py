@@ -1,0 +1,311 @@
+"""Who lives in a system: agents by definition, actors by name, and in which order they came."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import TypeAlias, cast
+
+from understudy.actors.actor.actor_cell import ActorCell
+from understudy.actors.actor.commands import nothing
+from understudy.actors.actor.supervisor import Family
+from understudy.actors.actor.time_limited_cell import LimitedCell
+from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.runs.abandoned import Work
+from understudy.errors import AgentDown
+from understudy.orchestration.definitions.runner import Runner
+from understudy.orchestration.supervision.restarts import OneForOne, RunsInARow
+from understudy.orchestration.supervision.supervisor import Child, Supervisor
+
+from .agent_actor import ROOM_FOR_RUNS
+from .trees import children_below
+
+ALONE = OneForOne()  # What holds for an actor that nobody gave a strategy.
+Make: TypeAlias = Callable[[], object]
+Unit: TypeAlias = "ActorCell | Family"
+"""What was spawned at once: an actor that stands alone, or a group."""
+
+
+class Directory:
+    """The cells of a system. Safe to use from any thread; a cell that it returns has been told to begin.
+
+    Args:
+        system: the system's name, with which addresses begin.
+        maker: returns what makes the actors that stand for an agent.
+        give_up: counts a message that is not waited for any more until its handling comes back.
+        events: where what happens to the actors is told.
+    """
+
+    def __init__(
+        self,
+        system: str,
+        maker: Callable[[Runner[object]], Make],
+        give_up: Callable[[Work], object],
+        events: EventStream,
+    ) -> None:
+        self._system = system
+        self._maker = maker
+        self._give_up = give_up
+        self._events = events
+        self._lock = threading.Lock()
+        """Guards the tables and the end: of what is added while the system stops, either it is stopped or refused.
+
+        No actor's code runs under it, so whoever wants it waits for none that hangs.
+        """
+        self._closed = False
+        # By object, not by id: two definitions may bear one id, and a cell goes when its definition is gone.
+        self._by_definition: weakref.WeakKeyDictionary[Runner[object], ActorCell] = weakref.WeakKeyDictionary()
+        self._by_name: dict[str, ActorCell] = {}
+        """What was spawned, in that order; a name is free again when its actor has stopped."""
+        self._agents: dict[str, Runner[object]] = {}
+        """The agents among them."""
+        self._numbers: dict[str, Iterator[int]] = {}
+        """Stem of a name -> what to try next behind it."""
+        self._units: dict[Unit, int] = {}
+        """What was spawned at once, in that order -> how many actors of it have not stopped."""
+
+    def in_child(self, maker: Callable[[Runner[object]], Make], give_up: Callable[[Work], object]) -> Directory:
+        """Return the directory of a forked child: agents stay known, for they have no state; an end stays an end."""
+        made = Directory(self._system, maker, give_up, self._events)
+        made._agents, made._closed = self._agents, self._closed
+        return made
+
+    # --- looking
+
+    def get(self, name: str) -> ActorCell | None:
+        """Return the cell of what was spawned under `name`."""
+        return self._by_name.get(name)
+
+    @property
+    def agents(self) -> Mapping[str, Runner[object]]:
+        """The agents that were spawned, by id."""
+        return self._agents
+
+    @property
+    def names(self) -> list[str]:
+        """What was spawned and has not stopped, in that order."""
+        return list(self._by_name)
+
+    @property
+    def cells(self) -> list[ActorCell]:
+        """All cells: of agents that only ran, and of what was spawned."""
+        with self._lock:
+            return [*self._unspawned(), *self._by_name.values()]
+
+    def _unspawned(self) -> list[ActorCell]:
+        """Return the cells of agents that only ran; under the lock, for the table must not change while it is gone through."""
+        spawned = set(self._by_name.values())
+        return [cell for cell in list(self._by_definition.values()) if cell not in spawned]
+
+    @property
+    def units(self) -> list[Unit]:
+        """What was spawned at once and has not stopped, in that order."""
+        return list(self._units)
+
+    def address_of(self, agent: Runner[object]) -> str:
+        """Return the address of an agent, or the one that it would have."""
+        cell = self._by_definition.get(agent)
+        return f"{self._system}/{agent.id}" if cell is None else cell.address
+
+    # --- adding
+
+    def cell_of(self, agent: Runner[object]) -> ActorCell:
+        """Return the cell of an agent; one that was not spawned gets a cell of its own at its first run.
+
+        Raises:
+            AgentDown: the system has stopped.
+        """
+        cell = self._by_definition.get(agent)
+        if cell is not None and not self._closed:
+            return cell
+        with self._lock:
+            self.refuse_if_closed()
+            cell = self._by_definition.get(agent)
+            if cell is not None:
+                return cell
+            alone = Family(self._system, ALONE, budget=RunsInARow())
+            cell = self._make(Child(agent), agent.id, self._system, alone)
+            alone.members.append(cell)
+            cell.begin_here()
+            self._by_definition[agent] = cell
+        return cell
+
+    def add(self, child: Child, strategy: OneForOne | None) -> ActorCell:
+        """Add an actor that stands alone, and those of an agent's sub-agents; of what is here already, the cells it has.
+
+        Raises:
+            ValueError: something else has that name, or that of a sub-agent.
+            AgentDown: the system has stopped.
+        """
+        rules = strategy if strategy is not None else ALONE
+        with self._lock:
+            self.refuse_if_closed()
+            if self._known(child) is None and child.name in self._by_name:
+                raise self._taken(child.name)
+            below = self._below([child])
+            begun = self._all_alone([child, *below], rules)
+            cell = self._by_name[child.name] if child.name else begun[0]
+        for each in begun:
+            each.begin(0.0, nothing)
+        return cell
+
+    def _all_alone(self, children: Iterable[Child], strategy: OneForOne) -> list[ActorCell]:
+        """Add what is not here yet, each without a group, and return the new cells; their names must be free."""
+        begun: list[ActorCell] = []
+        for child in children:
+            if self._known(child) is None:
+                budget = RunsInARow() if child.runner is not None and strategy is ALONE else None
+                family = Family(self._system, strategy, budget=budget)
+                begun.append(self._enter(child, self._system, family))
+                family.members.append(begun[-1])
+        return begun
+
+    def _below(self, children: Sequence[Child]) -> list[Child]:
+        """Return the sub-agents of `children`, at any depth; raises `ValueError` if something else has the id of one."""
+        found = children_below(children)
+        for child in found:
+            if self._known(child) is None and child.name in self._by_name:
+                raise self._taken(child.name)
+        return found
+
+    def add_group(self, supervisor: Supervisor) -> Family:
+        """Add a supervisor and its children; the sub-agents of these stand alone.
+
+        Raises:
+            ValueError: something else has the name of a child, or of a sub-agent.
+            AgentDown: the system has stopped.
+        """
+        with self._lock:
+            self.refuse_if_closed()
+            names, below = self._names_of(supervisor), self._below(list(supervisor.everyone()))
+            family = self._family(supervisor, self._system, None, names | {child.name for child in below})
+            begun = self._all_alone(below, ALONE)
+        family.begin(0.0, nothing)
+        for cell in begun:
+            cell.begin(0.0, nothing)
+        return family
+
+    def _taken(self, name: str) -> ValueError:
+        return ValueError(f"system {self._system!r} has an actor {name!r} already; stop it first, or take another name")
+
+    def _known(self, child: Child) -> ActorCell | None:
+        """Return the cell of an agent that was spawned before under its id, if the definitions are equal."""
+        agent, before, cell = child.runner, self._agents.get(child.name), self._by_name.get(child.name)
+        if agent is None or before is None or cell is None:
+            return None
+        if before is not agent and before.fingerprint() != agent.fingerprint():
+            raise ValueError(
+                f"system {self._system!r} has an agent {agent.id!r} already, and it is defined in another way; "
+                "stop that one first, or take another id"
+            )
+        self._by_definition[agent] = cell
+        return cell
+
+    def _names_of(self, supervisor: Supervisor) -> frozenset[str]:
+        names = [child.name for child in supervisor.everyone() if child.name]
+        taken = [name for name in names if name in self._by_name or names.count(name) > 1]
+        if taken:
+            raise ValueError(
+                f"supervisor {supervisor.id!r}: system {self._system!r} would have two actors {taken[0]!r}; "
+                "stop the other one first, or take another name"
+            )
+        return frozenset(names)
+
+    def _family(
+        self,
+        supervisor: Supervisor,
+        path: str,
+        parent: Family | None,
+        claimed: frozenset[str],
+        group: Family | None = None,
+    ) -> Family:
+        """Make the cells of a supervisor's children, none of which begins yet; under the lock."""
+        family = Family(f"{path}/{supervisor.id}", supervisor.strategy, parent=parent, events=self._events)
+        group = family if group is None else group
+        for child in supervisor.children:
+            if isinstance(child, Supervisor):
+                family.members.append(self._family(child, family.name, family, claimed, group))
+            else:
+                family.members.append(self._enter(child, family.name, family, claimed, group))
+        return family
+
+    def _enter(
+        self,
+        child: Child,
+        path: str,
+        family: Family,
+        claimed: frozenset[str] = frozenset(),
+        group: Family | None = None,
+    ) -> ActorCell:
+        name = child.name or self._free_name(getattr(child.actor, "__name__", "actor").lower(), claimed)
+        cell = self._make(child, name, path, family)
+        self._by_name[name] = cell
+        if child.runner is not None:
+            self._agents[name] = child.runner
+            self._by_definition[child.runner] = cell
+        unit = cell if group is None else group
+        self._units[unit] = self._units.get(unit, 0) + 1
+        cell.stopped.when_done(lambda: self._forget(name, unit))
+        return cell
+
+    def _make(self, child: Child, name: str, path: str, family: Family) -> ActorCell:
+        agent = child.runner
+        make = cast(Make, child.actor) if agent is None else self._maker(agent)
+        mailbox = child.mailbox if agent is None else ROOM_FOR_RUNS
+        address, limit, events = f"{path}/{name}", child.turn_timeout, self._events
+        if limit is None:
+            return ActorCell(address, make, mailbox=mailbox, family=family, events=events, restart=child.restart)
+        return LimitedCell(
+            address,
+            make,
+            mailbox=mailbox,
+            family=family,
+            events=events,
+            restart=child.restart,
+            limit=limit,
+            give_up=self._give_up,
+        )
+
+    def _forget(self, name: str, unit: Unit) -> None:
+        with self._lock:
+            self._by_name.pop(name, None)
+            self._agents.pop(name, None)
+            self._units[unit] -= 1
+            if not self._units[unit]:
+                del self._units[unit]
+
+    def _free_name(self, stem: str, claimed: frozenset[str]) -> str:
+        numbers = self._numbers.setdefault(stem, count(1))
+        tries = (f"{stem}-{number}" for number in numbers)
+        return next(name for name in tries if name not in self._by_name and name not in claimed)
+
+    # --- the end
+
+    def refuse_if_closed(self) -> None:
+        """Raise `AgentDown` if the system has stopped."""
+        if self._closed:
+            raise AgentDown(f"system {self._system!r} has stopped", actor=self._system)
+
+    def close(self) -> bool:
+        """Add nothing more; whether this call closed it."""
+        with self._lock:
+            was, self._closed = self._closed, True
+            return not was
+
+    def stop_all(self) -> tuple[list[ActorCell], list[ActorCell]]:
+        """Stop everything, what came last first, each after what it has to do.
+
+        Returns:
+            The cells of agents, which never block, and those of the users' own actors, in the order in which they stop.
+        """
+        with self._lock:  # others stop by themselves meanwhile, and go out of the tables
+            unspawned = self._unspawned()
+            agents = [*unspawned, *[cell for name, cell in self._by_name.items() if name in self._agents]]
+            own = [cell for name, cell in self._by_name.items() if name not in self._agents]
+        for cell in unspawned:
+            cell.stop()
+        for unit in reversed(self.units):
+            unit.stop_then(nothing)
+        return agents, own[::-1]

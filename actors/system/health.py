@@ -1,0 +1,118 @@
+"""What a system says of itself: figures of its actors and runs, readable whatever its actors are doing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from understudy.actors.actor.actor_cell import ActorCell
+from understudy.actors.cells.cell import Cell, Fate
+from understudy.actors.cells.event_stream import EventStream
+from understudy.vocabulary.actors.system_events import LostBecause
+from understudy.vocabulary.runs.handles import RunStatus
+
+MANY_HUNG = 16  # Threads that never came back; from here on a new process is cheaper than more of them.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorFigures:
+    """One actor, at one moment."""
+
+    address: str
+    state: str
+    """`starting`, `running`, `restarting`, `down` or `stopped`."""
+    depth: int
+    """Messages that wait."""
+    high_water: int
+    """The most that ever waited at once."""
+    oldest_age: float
+    """Seconds since the longest waiting message was sent."""
+    handled: int
+    failed: int
+    expired: int
+    """Messages whose deadline passed before they were handled."""
+    dead: int
+    """Messages that found no room, or no actor any more."""
+    restarts: int
+    epoch: int
+    busy_for: float | None
+    """Seconds it has been at the message in hand; None if it is at none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """A system, at one moment."""
+
+    ok: bool
+    advice: str
+    """What to do about it, in words; empty if it is well."""
+    actors: tuple[ActorFigures, ...]
+    runs: tuple[RunStatus, ...]
+    """Runs in flight."""
+    hung: int
+    """Tool and model calls that were given up and have not come back; each holds a thread."""
+    dead_letters: int
+    """Messages to actors that nobody handled, since the system began."""
+    dead_letters_by_reason: Mapping[LostBecause, int]
+    """The same, for each reason there was."""
+    events_lost: int
+    """Events that found no room in the buffers of those who subscribe."""
+
+
+def figures(cell: Cell) -> ActorFigures:
+    """Read an actor's figures; takes no lock that a hanging actor could hold."""
+    counts = cell.counts
+    own = cell if isinstance(cell, ActorCell) else None
+    busy = None if own is None else own.busy_since
+    return ActorFigures(
+        address=cell.address,
+        state="running" if own is None else own.state,
+        depth=cell.depth,
+        high_water=cell.high_water,
+        oldest_age=0.0 if own is None else own.oldest_age,
+        handled=counts[Fate.HANDLED],
+        failed=counts[Fate.FAILED],
+        expired=counts[Fate.EXPIRED] + counts[Fate.CANCELLED],
+        dead=counts[Fate.DEAD],
+        restarts=0 if own is None else own.restarts,
+        epoch=cell.epoch,
+        busy_for=None if busy is None else time.monotonic() - busy,
+    )
+
+
+def health_of(cells: Iterable[Cell], runs: Sequence[RunStatus], hung: int, events: EventStream) -> Health:
+    """Put the figures together and judge them."""
+    lost = events.letters.counts()
+    actors = tuple([figures(cell) for cell in cells])
+    down = [actor.address for actor in actors if actor.state == "down"]
+    advice: list[str] = []
+    if hung > MANY_HUNG:
+        advice.append(f"recycle this process: {hung} calls never came back")
+    if down:
+        advice.append(f"given up after too many failures: {', '.join(down)}")
+    return Health(
+        ok=not advice,
+        advice="; ".join(advice),
+        actors=actors,
+        runs=tuple(runs),
+        hung=hung,
+        dead_letters=sum(lost.values()),
+        dead_letters_by_reason=lost,
+        events_lost=events.lost,
+    )
+
+
+def tree_of(name: str, health: Health) -> str:
+    """Draw a system as lines of text: its actors, and below each agent its runs."""
+    lines = [name]
+    for actor in health.actors:
+        busy = "" if actor.busy_for is None else f", busy for {actor.busy_for:.1f} s"
+        lines.append(
+            f"  {actor.address.removeprefix(name + '/')}: {actor.state}, {actor.depth} waiting, "
+            f"{actor.handled} handled, {actor.failed} failed, {actor.restarts} restarts{busy}"
+        )
+        # In a group, an agent's address is more than its id.
+        runs = [run for run in health.runs if actor.address.endswith(f"/{run.agent_id}")]
+        lines += [f"    {run.run_id}: {run.doing}" for run in runs]
+    return "\n".join(lines)

@@ -1,0 +1,493 @@
+"""The runs of a system: how they begin, pause, go on and end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+from understudy.actors.actor.actor_cell import ActorCell
+from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.memory.access import remember
+from understudy.actors.memory.conversations import Conversations
+from understudy.actors.pauses.stored_pauses import StoredPauses
+from understudy.actors.pauses.tokens import Tokens
+from understudy.actors.run_view.errors import LIMITS, cancelled, named, step_timeout, timed_out
+from understudy.actors.runs.abandoned import Hung
+from understudy.actors.runs.admission import Admission
+from understudy.actors.runs.agent_record import Record
+from understudy.actors.runs.answers import feed_answer
+from understudy.actors.runs.callbacks import Moments, tell_of_error
+from understudy.actors.runs.factory import driver_of, new_record
+from understudy.actors.runs.failsafe import safely
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.saving import load
+from understudy.actors.runs.watchdog import Watchdog
+from understudy.actors.threads import cancel_hooks
+from understudy.actors.threads.promise import log
+from understudy.actors.threads.run_elsewhere import aside
+from understudy.actors.tools.executor import fails_agent, may_repeat, tell_repeated, timeout_result
+from understudy.actors.tools.tool_call import GRACE, RunTool
+from understudy.actors.tools.tool_slots import SlotsOfTools
+from understudy.errors import (
+    AgentCrashed,
+    RunCancelled,
+    RunError,
+    StoreError,
+    UnderstudyError,
+    had_its_retries,
+    in_words,
+)
+from understudy.orchestration.agent.pauses import paused_by
+from understudy.vocabulary.actors.system_events import RunCrashed
+from understudy.vocabulary.checks import WrongReturn
+from understudy.vocabulary.context.ancestry import Link, next_hops
+from understudy.vocabulary.context.prices import in_dollars
+from understudy.vocabulary.context.scope import Scope, current_scope
+from understudy.vocabulary.context.session import lasting
+from understudy.vocabulary.messages import Part
+from understudy.vocabulary.runs.handles import RunPhase
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, stamp
+
+if TYPE_CHECKING:
+    from understudy.orchestration.definitions.port import Answer, ResumeOptions, RunOptions
+    from understudy.orchestration.definitions.runner import Runner
+    from understudy.orchestration.saving.saved_run import SavedRun
+    from understudy.vocabulary.runs.pause_store import PauseStore
+
+RETRIES = 50  # Of a run and all inside of it: more than one needs that ends well, and an end to one that will not.
+POISON = 3  # Failures of a run's drivers after which the run itself is held to be what they fail of.
+
+
+class Runs:
+    """Keeps the runs of one system, and carries out what their drivers and the watchdog decide.
+
+    Args:
+        prefix: what run ids begin with.
+        start: has an agent's actor start a driver for a run at an epoch; `drive` is what it calls.
+        events: where crashes and abandoned work are told.
+        max_runs: how many runs that nothing inside of a run began may be under way at once; None for any number.
+        store: where paused runs are kept; None for this process's memory.
+        app: the system's name, which conversations belong to.
+        require_user: whether a run is refused that would remember a conversation of nobody in particular.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        start: Callable[[RunRecord, int], object],
+        events: EventStream,
+        max_runs: int | None = None,
+        store: PauseStore | None = None,
+        app: str = "",
+        require_user: bool = False,
+    ) -> None:
+        self.events = events
+        self._require_user = require_user
+        self._prefix = prefix
+        self._start = start
+        self._numbers = count(1)
+        self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
+        self.conversations = Conversations(app)
+        self._admission = Admission(max_runs, self._admitted)
+        self._tokens = Tokens() if store is None else StoredPauses(store)
+        self.stores = store is not None
+        """Whether paused runs are written down, so that sessions must be JSON."""
+        self.hung = Hung(events)
+        self.slots = SlotsOfTools()
+
+    # --- beginning and going on
+
+    def prepare(
+        self, runner: Runner[object], cell: ActorCell, input: str | Sequence[Part], options: RunOptions
+    ) -> RunRecord:
+        """Make the record of a new run; `launch` starts it."""
+        run_id = f"{self._prefix}-{next(self._numbers)}"
+        record = new_record(run_id, runner, input, options, _scope(options.timeout), self, cell)
+        record.lease = self.conversations.lease(record)
+        if self._require_user and record.lease is not None and options.user_id is None:
+            raise ValueError(
+                f"{named(runner)} remembers conversation {options.conversation_id!r}, and no user_id says whose it is: "
+                "with require_user=True, pass user_id=…"
+            )
+        return record
+
+    def root_of(self, link: Link) -> str:
+        """Return the id of the outermost run here that a run was begun in, or its own."""
+        for run_id in link.begun_in:
+            outer = self._watchdog.find(run_id)
+            if outer is not None:
+                return outer.root
+        return link.run_id
+
+    def go_on(
+        self,
+        runner: Runner[object],
+        token: str,
+        answer: Answer,
+        options: ResumeOptions,
+        cell_of: Callable[[Runner[object]], ActorCell],
+    ) -> RunRecord:
+        """Feed an answer to a paused run, and make the record with which it goes on; `launch` starts it."""
+        self._watchdog.be_awake()  # before the token is used up: a run that cannot be watched does not go on
+
+        def read(saved: SavedRun) -> RunRecord:
+            return self.load(saved, runner, options.deps, _scope(None), cell_of(runner), adopt=options.adopt)
+
+        with self._tokens.claimed(token, read) as paused:
+            scope = _scope(options.timeout)
+            paused.account.enter(scope.account)  # the limits that it is held to are those of whoever resumes it
+            settled = feed_answer(paused, runner, answer, options)
+            record = paused.continued(scope, options.deps)
+            record.story.note_settled(settled)
+            return record
+
+    def load(
+        self,
+        saved: SavedRun,
+        runner: Runner[object],
+        deps: object,
+        scope: Scope,
+        cell: ActorCell,
+        *,
+        adopt: bool = False,
+    ) -> RunRecord:
+        """Return the record with which a run that was saved as text goes on.
+
+        Raises:
+            SpecChanged: the run was saved with another definition of the runner, and `adopt` is false.
+            ValueError: what was saved is no run, or one of another runner.
+        """
+        record = load(saved, runner, deps, scope, self, cell, adopt=adopt)
+        record.lease = self.conversations.lease(record, was_saved=True)
+        return record
+
+    def runner_of(self, token: str) -> str:
+        """Return the id of the runner whose run waits under a token."""
+        return self._tokens.runner_of(token)
+
+    def launch(self, record: RunRecord) -> None:
+        """Start a run that was prepared."""
+        record.started_in = copy_context()
+        record.started_in.run(record.enter, next_hops())
+        self._watchdog.watch(record)  # before the tie: it may end the run at once, and that ends the watch
+        if record.phase != "running":  # it ended before it was watched, and its end undid no watch
+            self._watchdog.unwatch(record)
+        outer = current_scope()
+        if outer is not None:
+            record.detach = outer.on_cancel_at_once(record.outer_cancelled)
+            if record.phase != "running":  # it ended meanwhile, and its end undid no tie
+                record.detach()
+        self._admission.enter(record)
+
+    def _admitted(self, record: RunRecord) -> None:
+        # In this order: a run that waits for a place has no conversation, which what is under way may wait for.
+        begin = partial(self._begin, self._start, record, record.epoch)
+        try:
+            self.conversations.enter(record, begin)
+        except BaseException as failure:
+            self.cannot_go_on(record, failure, record.epoch)
+
+    def _begin(self, start: Callable[[RunRecord, int], object], record: RunRecord, epoch: int) -> None:
+        """Have a run that nobody drives driven from `epoch` on, or end."""
+        try:
+            start(record, epoch)
+        except BaseException as failure:
+            self.cannot_go_on(record, failure, epoch)
+
+    def cannot_go_on(self, record: RunRecord, failure: BaseException, epoch: int) -> None:
+        """End a run that nobody would ever drive, because of a failure of the runtime's own."""
+        error = AgentCrashed(f"run {record.run_id} of {named(record.runner)} cannot go on: {in_words(failure)}")
+        error.actor, error.causes, error.__cause__ = record.runner.id, (failure,), failure
+        self.fail(record, error, epoch)
+
+    def drive(self, record: RunRecord, epoch: int, *, last: bool = False) -> None:
+        """Start a driver for `record`; none if the run is over or in other hands."""
+        driver = driver_of(self, record, epoch)
+        if record.give_to(driver, epoch):
+            driver.begin(last=last)
+
+    # --- ending and pausing, called by drivers
+
+    def complete(self, record: RunRecord, outcome: Complete[object] | Incomplete, epoch: int) -> None:
+        """End the run with its outcome."""
+        stamp(outcome, record.run_id, lasting(record.session), record.artifacts.snapshot())
+        if isinstance(outcome, Incomplete):
+            self.park(record, outcome, epoch)
+        else:
+            commit = remember(record, outcome.messages, epoch) if isinstance(record, Record) else None
+            if not record.hold(epoch):
+                return
+            safely(record, self._tokens.over, record)
+            safely(record, record.cell.worked)
+            record.end(outcome, "complete", epoch=epoch, commit=commit)
+
+    def pause(self, record: Record, epoch: int) -> None:
+        """End the run's stay here: a person is needed, and a token brings it back."""
+        machine = record.machine
+        assert machine is not None
+        state = machine.state
+        told = replace(
+            paused_by(machine.pauses),
+            run_id=record.run_id,
+            agent_id=record.agent.id,
+            iterations=state.iterations,
+            turns=state.turns,
+            usage=state.usage,
+            cost_usd=in_dollars(state.cost),
+            messages=machine.new_messages,
+            session=lasting(record.session),
+            artifacts=record.artifacts.snapshot(),
+        )
+        if record.agent.callbacks:
+            Moments(record, epoch).tell(told)
+            told = replace(told, session=lasting(record.session))
+        self.park(record, told, epoch)
+
+    def park(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
+        """End the run's stay here with an outcome, to which a token is added unless another run goes on with it."""
+        token = "" if record.is_inner else self._keep(record, outcome, epoch)
+        safely(record, record.cell.worked)
+        ended = record.end(replace(outcome, token=token), outcome.status, epoch=epoch)
+        if token and not ended:
+            safely(record, self._tokens.revoke, token)
+
+    def _keep(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> str:
+        record.begin_step(epoch, "keeping what it needs to go on")
+        issue = self._tokens.issue_for_limit if isinstance(outcome, Incomplete) else self._tokens.issue
+        return issue(record)
+
+    def fail(self, record: RunRecord, error: BaseException, epoch: int) -> bool:
+        """End the run with an error, whatever else fails; a limit gets a token with which the run goes on.
+
+        Returns:
+            False if the run was over or in other hands, so that nobody hears of the error.
+        """
+        if not record.hold(epoch):
+            return False
+        token = self._token_for(record, error)
+        if not token and not record.is_inner:
+            safely(record, self._tokens.over, record)
+        if isinstance(error, RunError):
+            safely(record, _name_run, error, record.run_id, token)
+        ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
+        if token and not ended:
+            safely(record, self._tokens.revoke, token)
+        if ended:
+            safely(record, _tell_of_error, record, error)
+        return True
+
+    def _token_for(self, record: RunRecord, error: BaseException) -> str:
+        """Return what a run that reached a limit is resumed with; empty for any other error, and if none can be had."""
+        try:
+            return self._tokens.issue_for_limit(record) if _can_be_raised(record, error) else ""
+        except BaseException as failure:  # what ended the run is the limit, and its caller must hear of that one
+            safely(record, error.add_note, f"It has no token: {_words(failure)}")
+            return ""
+
+    def crashed(self, record: RunRecord, cause: BaseException, epoch: int) -> None:
+        """Fail the agent, and let the run go on from its record once that is dealt with; too many failures end the run.
+
+        A function of the user's that returned something else than it should would do so again: it fails the run alone.
+        """
+        wrong = isinstance(cause, WrongReturn)
+        crashes, successor = 0, None
+        with record.lock:
+            if record.is_held_at(epoch):
+                record.crashes += (cause,)
+                crashes = len(record.crashes)
+                successor = record.take_over(epoch) if not wrong and _may_go_on(record, cause) else None
+        if not crashes:  # the run is over or in other hands, so nobody else hears of it
+            return log.warning("run %s: a driver failed that no longer had it", record.run_id, exc_info=cause)
+        safely(record, self._tell_crashed, record, cause, crashes, successor is None)
+        if not wrong:
+            safely(record, record.fail_agent, cause)
+        if successor is not None:
+            log.warning("run %s: its driver failed, and the run goes on", record.run_id, exc_info=cause)
+            self._begin(self._start, record, successor)
+            return
+        if crashes < POISON and isinstance(cause, UnderstudyError):
+            self.fail(record, cause, epoch)  # it was named, but no retry is left: it ends the run as if it were not
+        else:
+            self.fail(record, _poison(record, cause, crashes), epoch)
+
+    def _tell_crashed(self, record: RunRecord, cause: BaseException, crashes: int, poison: bool) -> None:
+        if self.events.wants(RunCrashed):
+            address = record.cell.address
+            self.events.publish(
+                RunCrashed(address=address, run_id=record.run_id, error=cause, crashes=crashes, poison=poison)
+            )
+
+    def cancel(self, record: RunRecord, why: str = "") -> bool:
+        """End a run early, whatever it is doing; whether this call ended it."""
+        return self._abandon(record, cancelled(record, why), "cancelled")
+
+    def refuse(self, record: RunRecord, circle: UnderstudyError) -> None:
+        """End a run that could end only after one which waits for it."""
+        self._abandon(record, circle, "failed")
+
+    def cancel_all(self, why: str) -> list[str]:
+        """Cancel every run in flight, and return the ids of those that are over because of it.
+
+        What waits goes before what it waits for, or it could go on with that one's error; and of others the last one
+        first, so that none that stands in line is admitted in the place of another.
+        """
+        records = self.in_flight()
+        records.reverse()
+        records.sort(key=lambda record: len(record.link.begun_in))
+        for record in records:
+            safely(record, self.cancel, record, why)
+        return [record.run_id for record in records if record.phase == "cancelled"]
+
+    def ended(self, record: RunRecord) -> None:
+        """Take a run off the books, whatever fails of it; its record calls this once."""
+        safely(record, record.detach)
+        safely(record, self._watchdog.unwatch, record)
+        safely(record, self.conversations.leave, record)
+        safely(record, self._admission.leave, record)
+
+    def in_flight(self) -> list[RunRecord]:
+        """Return the runs that are under way."""
+        return self._watchdog.records()
+
+    def rest(self) -> None:
+        """Keep no thread beyond the runs in flight, for no other one comes."""
+        self._watchdog.end_with_the_last()
+
+    # --- deadlines, called by the watchdog
+
+    def _deadline_passed(self, record: RunRecord) -> None:
+        self._abandon(record, timed_out(record), "failed")
+
+    def _step_overdue(self, record: RunRecord) -> None:
+        assert isinstance(record, Record), "nothing but an agent's run has steps with a time of their own"
+        order = record.step_order
+        if order is None:
+            if not self._gave_check_up(record):
+                self._abandon(record, step_timeout(record), "failed", overdue=time.monotonic())
+            return
+        now = time.monotonic()
+        with record.lock:
+            if record.step_order is not order or record.step_deadline > now:
+                return
+            again = not order.overdue and _may_try_again(record, order)
+            warn = not order.overdue and not again
+            if warn:
+                record.step_deadline = now + GRACE
+        if warn:
+            self.hung.tell_overdue(order)
+            order.warn()
+        else:
+            self._take_step_away(record, order, again)
+
+    def _gave_check_up(self, record: Record) -> bool:
+        """Leave a driver to a validator that does not return, and have another one hold the arguments to be bad."""
+        with record.lock:
+            question = record.step_check
+            if question is None or record.step_deadline > time.monotonic():
+                return question is not None
+            hanging, doing, since = record.driver, record.doing, record.step_since
+            epoch = record.take_over(record.epoch)
+            if epoch is None:
+                return True
+            record.answered[question] = f"{doing} did not end in time"
+        if hanging is not None:
+            safely(record, self.hung.abandon, hanging, record, doing, since)
+        self._begin(self.drive, record, epoch)
+        return True
+
+    def _take_step_away(self, record: Record, order: RunTool, again: bool) -> None:
+        """Leave a driver to the call that it hangs in, and have another one go on, or make the call again."""
+        with record.lock:
+            if record.step_order is not order or record.machine is None:
+                return
+            hanging, since = record.driver, record.step_since
+            epoch = record.take_over(record.epoch)
+            if epoch is None:
+                return
+            if again:
+                safely(record, tell_repeated, order)
+            failure = None if again else safely(record, _feed_timeout, record, order)
+        if hanging is not None:
+            safely(record, self.hung.abandon, hanging, record, order.doing, since)
+        if failure is None:
+            self._begin(self.drive, record, epoch)
+        else:
+            self.cannot_go_on(record, failure, epoch)
+        order.abandon()
+
+    def _abandon(
+        self, record: RunRecord, error: UnderstudyError, phase: RunPhase, *, overdue: float | None = None
+    ) -> bool:
+        """End a run from outside; its driver, if it is at work, is waited for no longer."""
+        if not record.end(error, phase, overdue=overdue):
+            return False
+        if record.revision:  # it is in a store, which nobody who ends a run waits for
+            safely(record, aside, lambda: safely(record, self._tokens.over, record))
+        safely(record, cancel_hooks.cancel, record.scope, self.hung.give_up)
+        safely(record, _tell_of_error, record, error)
+        return True
+
+
+def _poison(record: RunRecord, cause: BaseException, crashes: int) -> AgentCrashed:
+    """Make the error of a run that its drivers fail of."""
+    times = "once" if crashes == 1 else f"{crashes} times"
+    error = AgentCrashed(
+        f"{named(record.runner)} failed {times} in run {record.run_id}, the last time of {in_words(cause)}",
+        actor=record.runner.id,
+        causes=record.crashes,
+    )
+    error.__cause__ = cause
+    error.retries_used_up = True
+    return error
+
+
+def _words(failure: BaseException) -> str:
+    return str(failure) if isinstance(failure, StoreError) else in_words(failure)
+
+
+def _name_run(error: RunError, run_id: str, token: str) -> None:
+    error.run_id = run_id
+    error.token = token
+
+
+def _feed_timeout(record: Record, order: RunTool) -> None:
+    """Feed the result of a call that did not come back in time; call it under the lock."""
+    assert record.machine is not None
+    result = timeout_result(order.call, order.tool.timeout)
+    record.machine.tool_results([result])
+    record.story.note(order.finished(result))
+
+
+def _scope(timeout: float | None) -> Scope:
+    """Make a run's scope: inside of a run, its deadline and cancellation hold too."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    return Scope(deadline, time.monotonic, current_scope(), RETRIES)
+
+
+def _can_be_raised(record: RunRecord, error: BaseException) -> bool:
+    """Whether the run ended at a limit of its own, and somebody may go on with it."""
+    return isinstance(error, LIMITS) and record.is_at_limit() and not record.is_inner
+
+
+def _may_go_on(record: RunRecord, cause: BaseException) -> bool:
+    """Whether a run gets another driver after one failed; if so, takes one of its retries."""
+    named = isinstance(record, Record) and fails_agent(record.agent, cause)
+    had_enough = len(record.crashes) >= POISON or (had_its_retries(cause) and not named)
+    return not had_enough and record.scope.take_retry(cause)
+
+
+def _tell_of_error(record: RunRecord, error: BaseException) -> None:
+    if isinstance(record, Record):
+        tell_of_error(record, error)
+
+
+def _may_try_again(record: Record, order: RunTool) -> bool:
+    """Whether a call that timed out is made again; if so, takes one of the run's retries. Call it under the lock."""
+    tried = record.attempts[order.call.id] = record.attempts.get(order.call.id, 0) + 1
+    record.before[order.call.id] = (order.since, order.attempts)
+    return may_repeat(order.tool, tried, record.scope)

@@ -1,0 +1,366 @@
+"""Runs one tool call and makes its one result, whatever the tool does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any, cast
+
+from understudy.actors.run_view.progress import Reporter
+from understudy.actors.run_view.tracebacks import let_go, where
+from understudy.actors.threads.pool import lend
+from understudy.actors.threads.promise import Reply, log
+from understudy.errors import (
+    ActorError,
+    AgentCrashed,
+    AgentDown,
+    BudgetExceeded,
+    Retry,
+    RunError,
+    RunTimedOut,
+    ToolTimeout,
+    cause_of,
+    had_its_retries,
+    in_words,
+)
+from understudy.orchestration.definitions.sub_agent import SubAgent
+from understudy.vocabulary.context.artifacts import cut
+from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
+from understudy.vocabulary.context.session import SessionOverlay, ToolContext, lasting
+from understudy.vocabulary.messages import ToolCall, ToolErrorKind, ToolResult
+from understudy.vocabulary.tools.definition import Tool
+from understudy.vocabulary.tools.signature import BadArguments
+
+from .results import TooLarge, rendered, result_of
+from .tool_call import Executed, RunTool
+from .tool_slots import call_tool
+
+if TYPE_CHECKING:
+    from understudy.actors.runs.agent_record import Record
+    from understudy.orchestration import Agent
+
+MAX_WORDS = 20_000  # Characters of an error that the model reads; more says no more.
+_forks = 0  # Of this process and those it comes from: asking the kernel for our id would cost each call a system call.
+RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
+
+
+class CallFailed(Exception):
+    """A call failed in another process; the text says how, in the words of the error there.
+
+    Attributes:
+        again: whether another attempt may be made, if the tool allows any.
+        trace: where it failed there, without what the error says; empty if the process told nothing.
+    """
+
+    def __init__(self, words: str, *, again: bool = True, trace: str = "") -> None:
+        super().__init__(words)
+        self.again = again
+        self.trace = trace
+
+
+class ToolExecutor:
+    """Makes one call on a lent thread, with the context variables it is given, and replies with what came of it.
+
+    An actor of one message: nobody knows its address, so it has neither mailbox nor cell.
+    """
+
+    __slots__ = ("_context", "_order", "_reply")
+
+    def __init__(self, order: RunTool, reply: Reply[object], context: Context) -> None:
+        self._order = order
+        self._reply = reply
+        self._context = context
+
+    def begin(self) -> None:
+        """Begin on a lent thread."""
+        lend(self)
+
+    def refused(self, cause: RuntimeError) -> None:
+        """Fail the call: no thread can be started."""
+        self._lost(AgentDown(f"{self._address} has no thread to run on: {cause}", actor=self._address), cause)
+
+    def run_turns(self) -> None:
+        """Make the call, unless nobody waits for it any more."""
+        if self._reply.done:
+            self._order.came_back()  # it never began, and so does not hang
+            return
+        try:
+            self._reply.set(self._context.run(execute, self._order))
+        except BaseException as cause:  # no tool's, whose failure is a result
+            self._lost(AgentCrashed(f"{self._address} failed: {in_words(cause)}", actor=self._address), cause)
+
+    def _lost(self, error: ActorError, cause: BaseException) -> None:
+        error.__cause__ = cause
+        self._reply.fail(error)
+        self._order.came_back()
+
+    @property
+    def _address(self) -> str:
+        return f"{self._order.record.run_id}/{self._order.call.id}"
+
+
+def execute(order: RunTool) -> Executed:
+    """Run a call on this thread. What the tool raises, `SystemExit` included, becomes an error result.
+
+    Raises nothing, but on the caller's own thread what is not the tool's: Ctrl-C, an exit, a greenlet's end.
+    """
+    call = order.call
+    order.thread = threading.get_ident()
+    token = enter_scope(order.scope)
+    try:
+        return _attempts(order, _attempt_of(order))
+    except BadArguments as error:
+        return error_result(call, "bad_arguments", str(error)), None
+    except TooLarge as error:
+        return error_result(call, "too_large", f"{call.name} returned too much: {error}"), None
+    except Retry as wish:
+        if order.overdue:
+            return timeout_result(call, order.tool.timeout), None
+        return error_result(call, "retry", wish.reason), None
+    except BaseException as error:  # the tool's failure is its result; the run and its thread go on
+        if order.tool.isolation == "caller" and not isinstance(error, Exception):
+            raise
+        return _failed(order, error), None
+    finally:
+        leave_scope(token)
+        order.came_back()
+
+
+def _failed(order: RunTool, error: BaseException) -> ToolResult:
+    """Make the result of a call whose tool raised, and tell people of the error."""
+    call, words = order.call, ""
+    kind: ToolErrorKind = "raised"
+    try:
+        if order.overdue or (isinstance(error, RunTimedOut) and order.scope.remaining() == 0.0):
+            return timeout_result(call, order.tool.timeout)
+        kind = _taken(order, error)
+        words = in_words(error)
+        if isinstance(error, CallFailed):
+            words = words.removeprefix("CallFailed: ")  # the name of the error there follows
+        words += _without_deps(order)
+    except Exception as failure:  # of a property of the error's own class, mostly; its text may quote arguments
+        log.error(
+            "tool %s (run %s): its error was not told: %s", call.name, order.record.run_id, type(failure).__name__
+        )
+        words = words or in_words(error)
+    return error_result(call, kind, f"{call.name} failed: {words}")
+
+
+def _without_deps(order: RunTool) -> str:
+    """Say that the run has no deps, after an error of a tool that takes some: the likely reason."""
+    missing = order.tool.signature.wants_deps and order.record.options.deps is None
+    return " (the run was given no deps=)" if missing else ""
+
+
+def _taken(order: RunTool, error: BaseException) -> ToolErrorKind:
+    """Take note of an error: for the log and the call's event, for the agent, and where it ends the run."""
+    record, name = order.record, order.call.name
+    kind = _kind_of(error, record)
+    if kind == "raised":
+        order.error = error
+        _log(order, error)
+    if fails_agent(record.agent, error):
+        record.fail_agent(error)
+    elif kind == "raised" and not record.agent.run_spec.raises(name):
+        let_go(error)
+    if kind == "raised" and record.agent.run_spec.raises(name):
+        record.raised[order.call.id] = error
+    return kind
+
+
+def _log(order: RunTool, error: BaseException) -> None:
+    """Log where a tool raised, unless it only heard of a cancellation."""
+    trace = error.trace if isinstance(error, CallFailed) else where(error)
+    if trace and not order.scope.cancelled:
+        place = " in its process" if isinstance(error, CallFailed) else ""
+        run_id, times = order.record.run_id, f", {order.attempts} attempts" if order.attempts > 1 else ""
+        log.warning("tool %s failed%s (run %s%s):\n%s", order.call.name, place, run_id, times, trace)
+
+
+def _kind_of(error: BaseException, record: Record) -> ToolErrorKind:
+    # A run inside met a limit that this one stands before too: it stops there itself, where it can be resumed.
+    same_limit = isinstance(error, BudgetExceeded) and error.inherited and record.account.refusal() is not None
+    return "not_run" if same_limit else "raised"
+
+
+def _attempt_of(order: RunTool) -> Callable[[], Executed]:
+    """Return what makes one attempt, where the tool is to run."""
+    tool = order.tool
+    if tool.isolation == "process":
+        from .worker_pool import run_in_process
+
+        return partial(run_in_process, order)
+    arguments = _checked_arguments(order)
+    if isinstance(tool, SubAgent):
+        from understudy.actors.runs.sub_agents import delegate
+
+        return partial(delegate, order, tool, str(arguments["input"]))
+    return partial(_attempt, order, arguments, order.scope)
+
+
+def _checked_arguments(order: RunTool) -> dict[str, object]:
+    """Return the arguments as the tool takes them: as its driver has checked them, unless others took their place."""
+    tool, given = order.tool, order.call.arguments
+    # Taken out: an attempt that hangs may still hold what is in them, and another one begins with its own.
+    checked = order.record.checked.pop(id(given), None)
+    if checked is not None:
+        return checked[1]
+    from understudy.vocabulary.tools.schemas import check_arguments
+
+    return check_arguments(tool.signature, tool.name, given)
+
+
+def _attempts(order: RunTool, attempt: Callable[[], Executed]) -> Executed:
+    tool, scope = order.tool, order.scope
+    for made in range(tool.retries + 1):
+        order.attempts += 1
+        try:
+            return attempt()
+        except (RunError, BadArguments, Retry, TooLarge):
+            raise
+        except Exception as error:
+            if made == tool.retries or scope.cancelled or _is_final(error):
+                raise
+            pause = RETRY_PAUSE * 2**made
+            if pause > (inf if (left := scope.remaining()) is None else left):
+                raise  # no time for another: the model should read of this failure, not of the time
+            if not scope.take_retry(error):
+                raise
+            order.tell_retry(pause, error)
+            scope.sleep(pause)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _is_final(error: Exception) -> bool:
+    return not error.again if isinstance(error, CallFailed) else had_its_retries(error)
+
+
+def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Executed:
+    tool, call, record = order.tool, order.call, order.record
+    overlay: SessionOverlay | None = None
+    named = tool.signature.context_parameter
+    if named is not None:
+        overlay = SessionOverlay(record.session)
+        arguments = {**arguments, named: _context(order, overlay, scope)}
+    value = _called(order, arguments, scope)
+    if overlay is not None and overlay.changes and record.runs.stores:
+        _check_session(overlay)
+    return result_of(call, tool, rendered(value), record), overlay
+
+
+def _called(order: RunTool, arguments: dict[str, object], scope: Scope) -> object:
+    """Call the tool. A child that it forked and lets come back here ends: the run is not the child's to go on with."""
+    forks = _forks
+    try:
+        return awaited(call_tool(order, arguments), scope)
+    finally:
+        if _forks != forks:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()
+            os._exit(1)
+
+
+def _in_child() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def _check_session(overlay: SessionOverlay) -> None:
+    """Refuse what could not be stored: it is this call's mistake, and would end the run when that has to wait."""
+    from understudy.vocabulary.checks import not_json
+
+    for key, value in lasting(overlay.changes).items():
+        strange = not_json(value, f"session[{key!r}]")
+        if strange:
+            raise TypeError(f"{strange}, which JSON cannot carry, and the system has a store")
+
+
+def awaited(value: object, scope: Scope) -> object:
+    """Return what a tool returned, after its end if that is a coroutine: also from a plain function that wraps an async one."""
+    if isinstance(value, Coroutine):
+        return _run_async(cast("Coroutine[Any, Any, object]", value), scope)
+    return value
+
+
+def _context(order: RunTool, overlay: SessionOverlay, scope: Scope) -> ToolContext[object]:
+    record = order.record
+    return ToolContext(
+        deps=record.options.deps,
+        session=overlay,
+        run_id=record.run_id,
+        agent_id=record.agent.id,
+        tool_name=order.call.name,
+        call_id=order.call.id,
+        arguments=order.call.arguments,
+        scope=scope,
+        artifacts=record.artifacts,
+        report=Reporter(order.report, scope),
+        user_id=record.options.user_id,
+        conversation_id=record.options.conversation_id,
+    )
+
+
+def _run_async(coroutine: Coroutine[Any, Any, object], scope: Scope) -> object:
+    """Run an async tool in a loop of its own; cancelling the scope cancels its task."""
+    import asyncio
+
+    async def guarded() -> object:
+        task = asyncio.ensure_future(coroutine)
+        loop = asyncio.get_running_loop()
+
+        def cancel() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the tool returned in this very moment
+                loop.call_soon_threadsafe(task.cancel)
+
+        remove = scope.on_cancel_at_once(cancel)
+        try:
+            return await task
+        finally:
+            remove()
+
+    return asyncio.run(guarded())
+
+
+def fails_agent(agent: Agent[object], error: BaseException) -> bool:
+    """Whether the agent wants to be restarted after an error of its model or of a tool, or after what that came of."""
+    named = agent.restart_on
+    return (isinstance(error, named) or isinstance(cause_of(error), named)) and not isinstance(error, RunError)
+
+
+def may_repeat(tool: Tool[..., object], timed_out: int, scope: Scope) -> bool:
+    """Whether a call may be tried again after so many attempts that timed out; if so, takes one of the run's retries."""
+    return tool.idempotent and timed_out <= tool.retries and scope.take_retry()
+
+
+def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResult:
+    """Make the result of a call that has no value; what an error says at great length is cut."""
+    if len(content) > MAX_WORDS:
+        content = cut(content, MAX_WORDS, "")
+    return ToolResult(call.id, content, is_error=True, error_kind=kind, name=call.name)
+
+
+def timeout_result(call: ToolCall, timeout: float | None) -> ToolResult:
+    """Make the result of a call that did not return in time."""
+    return error_result(call, "timed_out", _timed_out(call, timeout))
+
+
+def tell_repeated(order: RunTool) -> None:
+    """Tell those who watch the run that a call which timed out is made again at once."""
+    call = order.call
+    order.tell_retry(0.0, ToolTimeout(_timed_out(call, order.tool.timeout), tool=call.name, call_id=call.id))
+
+
+def _timed_out(call: ToolCall, timeout: float | None) -> str:
+    within = "in time" if timeout is None else f"within {timeout:g} s"  # without one, the run's own time was over
+    return f"{call.name} did not return {within}; it was given up"

@@ -1,0 +1,190 @@
+"""One tool call as it is carried out: its time, its slot, and its reply."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
+
+from understudy.actors.run_view.log import Finished, Retried
+from understudy.actors.run_view.progress import Report
+from understudy.actors.run_view.tracebacks import let_go
+from understudy.actors.threads import cancel_hooks
+from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.run_elsewhere import aside
+from understudy.actors.threads.slots import Slots
+from understudy.actors.waiting.waits import CallLink, CallScope
+from understudy.vocabulary.context.scope import Scope
+from understudy.vocabulary.context.session import SessionOverlay
+from understudy.vocabulary.messages import ToolCall, ToolResult
+from understudy.vocabulary.runs.outcomes import Pause
+from understudy.vocabulary.tools.definition import Tool
+
+if TYPE_CHECKING:
+    from understudy.actors.runs.agent_record import Record
+
+GRACE = 0.25  # Seconds between the word that the time is over and giving up: enough for who listens, and no more.
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """In place of a result: the run that a call began waits for a person."""
+
+    call_id: str
+    saved: str
+    """The run as text, to go on with."""
+    pauses: tuple[Pause, ...]
+    is_error: ClassVar[bool] = False
+
+
+Executed: TypeAlias = tuple[ToolResult | Paused, SessionOverlay | None]
+"""The result, and what the call changed in the session; None when the call failed, or is not over."""
+
+
+class RunTool:
+    """One call to be run: by an executor, which replies with `Executed`, by the run's driver, or by the caller's thread.
+
+    Attributes:
+        attempts: how often the tool was called, also by those that this one follows.
+        begun: when, on the monotonic clock.
+        deadline: when its time is over; a call that stands in line for a slot has none yet.
+        error: what the tool raised, if the result says so.
+        link: the call in the graph of who waits for whom, if it may hold a slot.
+        overdue: whether it was told that its time is over.
+        returned: whether the tool came back, which one that hangs may never do.
+        since: when the first attempt began.
+        superseded: whether the call is tried again meanwhile.
+        thread: who runs it; 0 before that.
+    """
+
+    __slots__ = (
+        "attempts",
+        "begun",
+        "call",
+        "deadline",
+        "error",
+        "link",
+        "overdue",
+        "record",
+        "returned",
+        "scope",
+        "since",
+        "slots",
+        "superseded",
+        "thread",
+        "tool",
+    )
+
+    def __init__(
+        self,
+        record: Record,
+        tool: Tool[..., object],
+        call: ToolCall,
+        deadline: float | None,
+        slots: ToolSlots | None = None,
+    ) -> None:
+        self.record = record
+        self.tool = tool
+        self.call = call
+        self.slots = slots
+        self.link = None if slots is None else CallLink(record.link)
+        self.overdue = False
+        self.returned = False
+        self.superseded = False
+        self.thread = 0
+        self.attempts = 0
+        self.error: BaseException | None = None
+        self.set_out(deadline)
+
+    def set_out(self, deadline: float | None) -> None:
+        """Begin the time of the call, which may have stood in line before."""
+        self.begun = self.since = time.monotonic()
+        self.deadline = deadline
+        outer, link = self.record.scope, self.link
+        self.scope = (
+            Scope(deadline, time.monotonic, outer) if link is None else CallScope(deadline, time.monotonic, outer, link)
+        )
+
+    def follow(self, since: float, attempts: int) -> None:
+        """Count as another attempt at a call that began at `since`, on the monotonic clock."""
+        self.since = since
+        self.attempts = attempts
+
+    def finished(self, result: ToolResult) -> Finished:
+        """Return what is told of the call, which is done."""
+        return Finished(self.call, result, self.error, time.monotonic() - self.since, self.attempts)
+
+    @property
+    def doing(self) -> str:
+        """What is being done, in words."""
+        return f"running tool {self.call.name}"
+
+    def report(self, text: str, done: float | None, total: float | None) -> None:
+        """Tell those who watch the run how far the call is."""
+        self.record.story.note(Report(self.call, text, done, total))
+
+    def tell_retry(self, wait: float, error: BaseException) -> None:
+        """Tell those who watch the run that another attempt follows after so many seconds."""
+        let_go(error)
+        self.record.story.note(Retried(what="tool", attempt=self.attempts, wait=wait, error=error, call=self.call))
+
+    def cancel(self) -> None:
+        """Tell the tool that it should stop: its scope is cancelled, and an async tool's task with it."""
+        cancel_hooks.cancel(self.scope, self.record.runs.hung.give_up)
+
+    def warn(self) -> None:
+        """Tell the tool that its time is over, before it is given up; what it fails of from now on is that."""
+        self.overdue = True
+        aside(self.cancel)  # it may end runs inside, whose callbacks may block, and the time of grace goes on
+
+    def abandon(self) -> None:
+        """Tell the tool that nobody waits for it any more. It keeps its slot for as long as it runs."""
+        self.leave()
+        aside(self.cancel)
+
+    def leave(self) -> None:
+        """Wait for the tool no more; it is told with its run."""
+        if self.slots is not None:
+            self.slots.give_up(self)
+
+    def came_back(self) -> None:
+        """Note that the tool runs no more, or never will."""
+        self.returned = True
+        if self.slots is not None:
+            self.slots.release(self)
+
+    def stack(self) -> str:
+        """Return where the tool is at this moment, as a traceback's lines; empty if it runs nowhere."""
+        frame = None if self.returned else sys._current_frames().get(self.thread)  # pyright: ignore[reportPrivateUsage] (documented all the same)
+        return "" if frame is None else "".join(traceback.format_stack(frame))
+
+
+ToolSlots: TypeAlias = Slots[RunTool]
+
+
+class Attempt(Reply[object]):
+    """The reply of one attempt at a call that may have several; what it says is passed on to the reply of the call.
+
+    Not so the failure of an attempt that was given up: mostly it fails of that, and another one is on its way.
+    """
+
+    __slots__ = ("_call", "_order")
+
+    def __init__(self, order: RunTool, call: Reply[object]) -> None:
+        super().__init__()
+        self._order = order
+        self._call = call
+
+    def finish(self, value: object, error: BaseException | None) -> bool:
+        if not super().finish(value, error):
+            return False
+        failed = error is not None or cast(Executed, value)[0].is_error
+        if not (failed and self._order.superseded):
+            self._call.finish(value, error)
+        return True
+
+    @property
+    def done(self) -> bool:
+        return self._done or self._call.done

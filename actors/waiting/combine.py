@@ -1,0 +1,192 @@
+"""`collect` and `first`: several futures made into one, of all their values or of the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future as StandardFuture
+from typing import Literal, TypeVar, overload
+
+from understudy.errors import joined
+from understudy.vocabulary.runs.handles import Future
+from understudy.vocabulary.runs.outcomes import Incomplete, NeedsApproval, NeedsInput
+
+from .endings import Ending, Failure, Member, Rule, Value
+from .merged_future import MergedFuture
+
+V = TypeVar("V")
+R = TypeVar("R")
+
+_PAUSES = (NeedsInput, NeedsApproval, Incomplete)
+
+
+@overload
+def collect(
+    futures: Iterable[Member[V]], *, timeout: float | None = None, keep_errors: Literal[False] = False
+) -> Future[list[V]]: ...
+
+
+@overload
+def collect(
+    futures: Iterable[Member[V]], *, timeout: float | None = None, keep_errors: Literal[True]
+) -> Future[list[V | BaseException]]: ...
+
+
+def collect(
+    futures: Iterable[Member[V]], *, timeout: float | None = None, keep_errors: bool = False
+) -> Future[list[V]] | Future[list[V | BaseException]]:
+    """Return the future of all values, in the order of `futures`, whatever the order they come in.
+
+    No thread waits for them. The first error is the error of the whole, as it is, and the other futures are cancelled;
+    so they are when the time is over (`TimeoutError`) and when the whole is cancelled. That a wait for the whole ends
+    (`result(timeout=…)`) cancels nothing.
+
+    Args:
+        futures: understudy's and the standard library's, mixed at will; run handles are futures of outcomes, and a
+            paused outcome is a value like any other.
+        timeout: seconds from now that all of them have together; None for no limit.
+        keep_errors: let an error stand in its future's place, and the others go on. What is not done in time then has a
+            `TimeoutError` in its place.
+
+    Raises:
+        TypeError: something in `futures` is no future.
+        ValueError: `timeout` is below 0.
+    """
+    members = _members("collect", futures, timeout)
+    if keep_errors:
+        return MergedFuture("collect", members, _ValuesAndErrors[V](len(members)), timeout)
+    return MergedFuture("collect", members, _AllValues[V](len(members)), timeout)
+
+
+def first(futures: Iterable[Member[V]], *, timeout: float | None = None) -> Future[V]:
+    """Return the future of the first value; once it is certain which one that is, the others are cancelled.
+
+    No thread waits for them, and nobody waits for the losers: one that has not begun never will, and what cannot be
+    interrupted goes on unheard. Of those that are done already, the first in order wins. A run that paused has not
+    succeeded: its outcome is the value only if all are done and none succeeded; of several, the first in order.
+
+    Args:
+        futures: understudy's and the standard library's, mixed at will; at least one.
+        timeout: seconds from now until one must have succeeded, else all are cancelled; None for no limit. The
+            `TimeoutError` has the errors so far as its cause.
+
+    Returns:
+        A future whose error, when all fail, is a `SeveralErrors` of all errors, in the order of `futures`.
+
+    Raises:
+        TypeError: something in `futures` is no future.
+        ValueError: there is none, or `timeout` is below 0.
+    """
+    members = _members("first", futures, timeout)
+    if not members:
+        raise ValueError("first needs at least one future, got none")
+    return MergedFuture("first", members, _FirstSuccess[V](len(members)), timeout)
+
+
+def _members(name: str, futures: Iterable[Member[V]], timeout: float | None) -> tuple[Member[V], ...]:
+    """Find a caller's mistakes before anything starts."""
+    if not isinstance(futures, Iterable):
+        raise TypeError(f"{name} takes an iterable of futures, got {futures!r}")
+    members = tuple(futures)
+    for place, member in enumerate(members):
+        if not isinstance(member, Future | StandardFuture):
+            raise TypeError(f"{name} takes futures, got {member!r} at place {place}")
+    if timeout is not None and not timeout >= 0:
+        raise ValueError(f"timeout must be 0 seconds or more, or None for no limit; got {timeout!r}")
+    return members
+
+
+class _Endings(Rule[V, R]):
+    """Keeps how each future ended, in order."""
+
+    __slots__ = ("_endings", "_missing")
+
+    def __init__(self, total: int) -> None:
+        self._endings: list[Ending[V] | None] = [None] * total
+        self._missing = total
+
+    def note(self, place: int, ending: Ending[V]) -> None:
+        self._endings[place] = ending
+        self._missing -= 1
+
+    def expects(self, place: int) -> bool:
+        return self._endings[place] is None
+
+    def _values(self) -> list[V]:
+        return [ending.value for ending in self._endings if isinstance(ending, Value)]
+
+    def _errors(self) -> list[BaseException]:
+        return [ending.error for ending in self._endings if isinstance(ending, Failure)]
+
+
+class _AllValues(_Endings[V, list[V]]):
+    """All values, unless there is an error."""
+
+    __slots__ = ("_failure",)
+
+    def __init__(self, total: int) -> None:
+        super().__init__(total)
+        self._failure: Failure | None = None
+
+    def note(self, place: int, ending: Ending[V]) -> None:
+        super().note(place, ending)
+        if isinstance(ending, Failure):
+            self._failure = ending
+
+    def verdict(self) -> Ending[list[V]] | None:
+        if self._failure is not None or self._missing:
+            return self._failure
+        return Value(self._values())
+
+    def lapse(self, error: TimeoutError) -> Ending[list[V]]:
+        return Failure(error)
+
+
+class _ValuesAndErrors(_Endings[V, list[V | BaseException]]):
+    """All values and errors."""
+
+    __slots__ = ()
+
+    def verdict(self) -> Ending[list[V | BaseException]] | None:
+        return None if self._missing else self._with(None)
+
+    def lapse(self, error: TimeoutError) -> Ending[list[V | BaseException]]:
+        return self._with(Failure(error))
+
+    def _with(self, missing: Failure | None) -> Value[list[V | BaseException]]:
+        endings = (missing if ending is None else ending for ending in self._endings)
+        return Value([ending.value if isinstance(ending, Value) else ending.error for ending in endings if ending])
+
+
+class _FirstSuccess(_Endings[V, V]):
+    """The first value that is no pause; when all are done, a pause; at last, the errors."""
+
+    __slots__ = ("_winner",)
+    any_will_do = True
+
+    def __init__(self, total: int) -> None:
+        super().__init__(total)
+        self._winner: Value[V] | None = None
+
+    def note(self, place: int, ending: Ending[V]) -> None:
+        super().note(place, ending)
+        if isinstance(ending, Value) and not issubclass(type(ending.value), _PAUSES):
+            self._winner = ending
+
+    def verdict(self) -> Ending[V] | None:
+        if self._winner is not None or self._missing:
+            return self._winner
+        paused = self._values()
+        if paused:
+            return Value(paused[0])
+        errors = self._errors()
+        return Failure(joined(f"none of {_futures(len(errors))} succeeded", errors))
+
+    def lapse(self, error: TimeoutError) -> Ending[V]:
+        errors = self._errors()
+        if errors:
+            error.__cause__ = joined(f"{_futures(len(errors))} failed before", errors)
+        return Failure(error)
+
+
+def _futures(number: int) -> str:
+    return "1 future" if number == 1 else f"{number} futures"

@@ -1,0 +1,63 @@
+"""How many tokens a model call had, where a budget must know and nobody says: a guess from the length of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.messages import (
+    FilePart,
+    ImagePart,
+    ModelTurn,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+from .spec import RunSpec
+from .state import RunState
+
+CHARACTERS_PER_TOKEN = 4  # Of English; other languages and code have fewer, so the guess is a low one there.
+CHARACTERS_OF_MEDIA = 4_000  # A picture or a document, whatever its size: about a thousand tokens.
+
+
+def counted(account: Account, spec: RunSpec, state: RunState, turn: ModelTurn) -> Usage:
+    """Return the tokens of a turn that is not yet in the history; missing numbers are guessed if a budget needs them."""
+    usage = turn.usage
+    if (usage.input_tokens is not None and usage.output_tokens is not None) or not account.counts_tokens():
+        return usage
+    asked = usage.input_tokens
+    if asked is None:
+        told = sum([len(tool.name) + len(tool.description) + len(str(tool.schema)) for tool in spec.tools])
+        asked = _tokens(len(state.system) + told + sum([_length(message.parts) for message in state.messages]))
+    answered = _tokens(_length(turn.parts)) if usage.output_tokens is None else usage.output_tokens
+    return replace(usage, input_tokens=asked, output_tokens=answered, estimated=True)
+
+
+def _tokens(characters: int) -> int:
+    return -(-characters // CHARACTERS_PER_TOKEN)
+
+
+def _length(parts: Iterable[Part]) -> int:
+    return sum([_length_of(part) for part in parts])
+
+
+def _length_of(part: Part) -> int:
+    match part:
+        case ImagePart() | FilePart():
+            return CHARACTERS_OF_MEDIA
+        case ToolResult(content=content):
+            return len(content)
+        case ReasoningPart(text=text, redacted=redacted):
+            return len(text) + len(redacted or "")
+        case OpaquePart(data=data):
+            return len(str(data))
+        case TextPart(text=text):
+            return len(text)
+        case ToolCall(name=name, arguments=arguments, bad_arguments=bad):
+            return len(name) + len(str(arguments) if bad is None else bad)

@@ -1,0 +1,187 @@
+"""What callers feed to a machine, refused where it is of the wrong type before anything of the machine's state changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+from understudy.orchestration.group.children import ChildFailure, ChildResult
+from understudy.vocabulary.checks import checked_json, checked_mapping, checked_number, checked_text, checked_whole
+from understudy.vocabulary.messages import Message, ModelTurn, Part, ToolResult, Usage
+from understudy.vocabulary.runs.outcomes import Pause
+
+from .rulings import Ruling
+from .steps import FailRun, RepairCall, Resolution, RetryTurn, SkipCall, StopRun
+from .turn_checks import MOST, fault_of_message, fault_of_part, fault_of_result, fault_of_turn, fault_of_usage, kind_of
+
+
+def checked_input(given: object) -> str | tuple[Part, ...]:
+    """Return what the user says: text, or parts.
+
+    Raises:
+        TypeError: it is neither.
+        ValueError: there are no parts.
+    """
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
+        raise TypeError(f"input must be text or a sequence of parts, got {kind_of(given)}")
+    parts = tuple(cast("Sequence[Part]", given))
+    if not parts:
+        raise ValueError("input must hold at least one part, got none")
+    for position, part in enumerate(parts):
+        if fault := fault_of_part(part):
+            raise TypeError(f"input[{position}]{fault}")
+    return parts
+
+
+_NONE: tuple[Message, ...] = ()  # as of most runs: there is one empty tuple, and the look for an Iterable is dear
+
+
+def checked_history(given: Iterable[Message]) -> list[Message]:
+    """Return the messages that went before.
+
+    Raises:
+        TypeError: something is no message, or holds what is no part.
+        ValueError: a role is neither `user` nor `assistant`.
+    """
+    if given is _NONE:
+        return []
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"history must be a sequence of Message objects, got {kind_of(given)}")
+    messages = list(given)
+    for position, message in enumerate(messages):
+        if not isinstance(message, Message):
+            raise TypeError(f"history must hold Message objects, got {type(message).__name__}")
+        if fault := fault_of_message(message):
+            wrong_role = isinstance(message.role, str) and " role " in fault
+            raise (ValueError if wrong_role else TypeError)(f"history[{position}]{fault}")
+    return messages
+
+
+def check_turn(given: ModelTurn) -> None:
+    """Refuse what is no model's turn. Raises `TypeError`."""
+    if fault := fault_of_turn(given):
+        raise TypeError(f"a model response is no turn: {fault}")
+
+
+def check_results(given: Sequence[ToolResult]) -> None:
+    """Refuse what are no results of tool calls. Raises `TypeError`."""
+    for position, result in enumerate(given):
+        if fault := fault_of_result(result):
+            raise TypeError(f"tool results[{position}]{fault}")
+
+
+def check_texts(where: str, given: Mapping[int, str]) -> None:
+    """Refuse a mapping with values that are no text. Raises `TypeError`."""
+    for position, text in given.items():
+        checked_text(f"{where}[{position!r}]", text)
+
+
+def check_text_or_none(where: str, given: str | None) -> None:
+    """Refuse what is neither a text nor None. Raises `TypeError`."""
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"{where} must be a string or None, got {kind_of(given)}")
+
+
+def check_resolutions(given: Mapping[int, Resolution]) -> None:
+    """Refuse what are no resolutions. Raises `TypeError`."""
+    for position, resolution in given.items():
+        where = f"resolutions[{position!r}]"
+        match resolution:
+            case RetryTurn(feedback=text) | SkipCall(reason=text) | StopRun(reason=text):
+                checked_text(f"{where}: its text", text)
+            case RepairCall(name=name, arguments=arguments):
+                check_text_or_none(f"{where}: name", name)
+                if arguments is not None:
+                    checked_json(f"{where}: arguments", arguments)
+            case FailRun():
+                pass
+            case _:
+                raise TypeError(
+                    f"{where} must be RetryTurn, RepairCall, SkipCall, FailRun or StopRun, got {kind_of(resolution)}"
+                )
+
+
+def check_rulings(given: Mapping[str, Ruling]) -> None:
+    """Refuse what are no rulings. Raises `TypeError`."""
+    for call_id, ruling in given.items():
+        check_ruling(ruling, f"rulings[{call_id!r}]")
+
+
+def check_ruling(given: Ruling, where: str = "a ruling") -> None:
+    """Refuse what is no ruling. Raises `TypeError`."""
+    if not isinstance(given, Ruling):
+        raise TypeError(f"{where} must be a Ruling, got {kind_of(given)}")
+    checked_text(f"{where}: by", given.by)
+
+
+def check_pauses(saved: str, given: Sequence[Pause]) -> None:
+    """Refuse what a child's pause cannot be.
+
+    Raises:
+        TypeError: something is of the wrong type.
+        ValueError: a pause has neither a question nor calls.
+    """
+    checked_text("the saved run of a child", saved)
+    for position, pause in enumerate(given):
+        where = f"pauses[{position}]"
+        if not isinstance(pause, Pause):
+            raise TypeError(f"{where} must be a Pause, got {kind_of(pause)}")
+        checked_text(f"{where}: id", pause.id)
+        check_text_or_none(f"{where}: question", pause.question)
+        if pause.question is None and not pause.calls:
+            raise ValueError(f"{where} waits for nothing: it has neither a question nor calls")
+        for call in pause.calls:
+            if fault := fault_of_part(call):
+                raise TypeError(f"{where}: a call{fault}")
+
+
+def check_spent(usage: Usage | None, cost_usd: float | None, turns: int, tool_calls: int, seconds: float) -> None:
+    """Refuse what cannot have been spent.
+
+    Raises:
+        TypeError: something is no number, or no `Usage`.
+        ValueError: a number is negative or not finite.
+    """
+    if usage is not None and (fault := fault_of_usage(usage)):
+        raise TypeError(f"charge: {fault}")
+    for name, number in {"turns": turns, "tool_calls": tool_calls}.items():
+        _check_amount(name, checked_whole(f"charge: {name}", number, 0))
+    for name, amount in {"cost_usd": 0 if cost_usd is None else cost_usd, "seconds": seconds}.items():
+        _check_amount(name, checked_number(f"charge: {name}", amount))
+
+
+def check_child_result(given: ChildResult) -> None:
+    """Refuse what no child can have come to; the values of its session are not looked at.
+
+    Raises:
+        TypeError: something is of the wrong type.
+        ValueError: a count is negative.
+    """
+    if not isinstance(given, ChildResult):
+        raise TypeError(f"the result of a child must be a ChildResult, got {kind_of(given)}")
+    checked_text("the result of a child: text", given.text)
+    check_text_or_none("the result of a child: combined_text", given.combined_text)
+    if fault := fault_of_usage(given.usage):
+        raise TypeError(f"the result of a child: {fault}")
+    for name in ("iterations", "turns"):
+        checked_whole(f"the result of a child: {name}", getattr(given, name), 0)
+    checked_mapping("the result of a child: changes", given.changes)
+    for key in given.removed:
+        checked_text("the result of a child: each of removed", key)
+
+
+def check_child_failure(given: ChildFailure, error: Exception | None) -> None:
+    """Refuse what no child can have failed of. Raises `TypeError`."""
+    if not isinstance(given, ChildFailure):
+        raise TypeError(f"the failure of a child must be a ChildFailure, got {kind_of(given)}")
+    checked_text("the failure of a child: kind", given.kind)
+    checked_text("the failure of a child: message", given.message)
+    if error is not None and not isinstance(error, Exception):
+        raise TypeError(f"the error of a child must be an exception or None, got {kind_of(error)}")
+
+
+def _check_amount(name: str, amount: float) -> None:
+    if not 0 <= amount < MOST:
+        raise ValueError(f"charge: {name} must be at least 0 and below 2**63")

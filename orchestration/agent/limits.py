@@ -1,0 +1,122 @@
+"""How far a run may go: what stops it at a limit, and what lets it go on. Functions of a run's state and its account."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from understudy.errors import MaxIterationsExceeded
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Budget
+
+from .spec import RunSpec
+from .state import Round, RunState
+from .turn_checks import MOST
+from .turns import ask_to_continue
+
+
+class Raised(TypedDict):
+    """The numbers that can be raised, by their names in a run's state; None for those that stay."""
+
+    max_iterations: int | None
+    max_turns: int | None
+    max_continues: int | None
+    max_output_retries: int | None
+
+
+def check_model_call(spec: RunSpec, state: RunState, account: Account) -> None:
+    """Refuse a model call that is one too many, or that nothing is left to pay for.
+
+    Raises:
+        MaxIterationsExceeded: the run had all its model turns.
+        BudgetExceeded: what the run may spend is spent.
+    """
+    if state.turns >= state.max_turns:
+        raise MaxIterationsExceeded(
+            f"agent {spec.agent_id!r} used its {state.max_turns} model turns (max_turns) without an answer",
+            limit=state.max_turns,
+            what="max_turns",
+        )
+    refusal = account.refusal()
+    if refusal is not None:
+        raise refusal
+
+
+def admit(spec: RunSpec, state: RunState, account: Account, round_: Round) -> None:
+    """Count a round of tool calls, so that it may run; a round that is counted already is left as it is.
+
+    Raises:
+        MaxIterationsExceeded: the run had all its rounds; nothing of this one runs.
+        BudgetExceeded: its calls are more than the run may still make.
+    """
+    if round_.admitted:
+        return
+    if state.iterations >= state.max_iterations:
+        raise MaxIterationsExceeded(
+            f"agent {spec.agent_id!r} used its {state.max_iterations} rounds of tool calls "
+            "(max_iterations) and asked for another; nothing of it ran",
+            limit=state.max_iterations,
+        )
+    account.take_calls(round_.open_calls())
+    round_.admitted = True
+    state.iterations += 1
+
+
+def at_limit(state: RunState, account: Account) -> bool:
+    """Whether the run can only go on after `extend`."""
+    return over_budget(state, account) or _limit_of_its_own(state) != ""
+
+
+def limits_reached(state: RunState, account: Account) -> tuple[str, ...]:
+    """Return the names of the limits that must be raised for the run to go on, as `extend` takes them."""
+    own = _limit_of_its_own(state)
+    budget = ("budget",) if over_budget(state, account) else ()
+    return (own, *budget) if own else budget
+
+
+def _limit_of_its_own(state: RunState) -> str:
+    match state.phase:
+        case "incomplete":
+            return "max_continues"
+        case "bad_output":
+            return "max_output_retries"
+        case "model" if state.turns >= state.max_turns:
+            return "max_turns"
+        case "tools" if state.round is not None and not state.round.admitted:
+            return "max_iterations" if state.iterations >= state.max_iterations else ""
+        case _:
+            return ""
+
+
+def over_budget(state: RunState, account: Account) -> bool:
+    """Whether what comes next is more than the run may spend."""
+    if state.phase == "tools" and state.round is not None and not state.round.admitted:
+        return account.refusal(state.round.open_calls()) is not None
+    return state.phase == "model" and account.refusal() is not None
+
+
+def extend(spec: RunSpec, state: RunState, account: Account, raised: Raised, budget: Budget | None) -> None:
+    """Raise limits, and let a run that stands at one of them go on.
+
+    Raises:
+        TypeError: something is no whole number, or no budget; nothing has changed.
+        ValueError: a number is below what it replaces, or the budget limits dollars that are not known; nothing has
+            changed.
+    """
+    for name, value in raised.items():
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            raise TypeError(f"{name} must be a whole number, got {value!r}")
+        if value is not None and value >= MOST:
+            raise ValueError(f"{name} must be below 2**63")
+        if value is not None and value < getattr(state, name):
+            raise ValueError(f"{name} can only be raised: it is {getattr(state, name)}, got {value}")
+    if budget is not None:
+        if not isinstance(budget, Budget):
+            raise TypeError(f"budget must be Budget(…), got {budget!r}")
+        account.extend(budget)
+    for name, value in raised.items():
+        if value is not None:
+            setattr(state, name, value)
+    if state.phase == "incomplete" and state.continues < state.max_continues:
+        ask_to_continue(spec, state)
+    if state.phase == "bad_output" and len(state.problems) <= state.max_output_retries:
+        state.phase = "model"

@@ -1,0 +1,92 @@
+"""What a run's state makes due: the next step, or why there is none. Functions of a run's state and its account."""
+
+from __future__ import annotations
+
+from understudy.errors import ProtocolViolation
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.messages import ModelRequest
+
+from .limits import admit, check_model_call
+from .outcome import outcome_of
+from .pauses import pauses_of
+from .rounds import close_if_complete
+from .spec import RunSpec
+from .state import Phase, Round, RunState
+from .steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done, Step
+from .tool_failures import end_if_failed
+from .transcript import Transcript
+from .typed_answers import invalid_output
+
+
+def due_step(spec: RunSpec, state: RunState, account: Account) -> Step:
+    """Return the step that is due; raises what `AgentRun.next_step` does."""
+    if state.phase == "tools" and state.round is not None:
+        step = _work_round(spec, state, account, state.round)
+        if step is not None:
+            return step
+    if state.phase == "model":
+        return _call_model(spec, state, account)
+    if state.phase == "input":
+        return AwaitInput(state.question)
+    if state.phase == "bad_output":
+        raise invalid_output(spec, state)
+    if state.failure is not None:
+        raise state.failure.to_error()
+    return Done(outcome_of(spec, state))
+
+
+def _call_model(spec: RunSpec, state: RunState, account: Account) -> CallModel:
+    check_model_call(spec, state, account)
+    turn = state.turns + 1
+    view = Transcript(state.messages, len(state.messages))
+    return CallModel(ModelRequest(view, state.system, spec.offered_tools, spec.settings_for(turn), turn, spec.output))
+
+
+def _work_round(
+    spec: RunSpec, state: RunState, account: Account, round_: Round
+) -> CallTools | AwaitApproval | AwaitInput | None:
+    admit(spec, state, account, round_)
+    if spec.watched and round_.is_complete():
+        end_if_failed(spec, state)  # `review` has seen to it, unless nobody reviewed
+    close_if_complete(state)
+    if state.round is None:
+        return None
+    pending = round_.pending()
+    if pending:
+        return CallTools(pending)
+    first = pauses_of(spec.agent_id, state)[0]
+    return AwaitApproval(first.calls) if first.question is None else AwaitInput(first.question)
+
+
+# --- what is not due
+
+
+def check_turn_is_due(spec: RunSpec, state: RunState) -> None:
+    """Refuse a model's turn that nobody asked for. Raises `ProtocolViolation`."""
+    if state.phase != "model":
+        raise out_of_order(spec, state, "a model response", "model")
+    if state.turns >= state.max_turns:
+        raise ProtocolViolation(f"a model response beyond the run's {state.max_turns} model turns (max_turns)")
+
+
+def current_round(spec: RunSpec, state: RunState, what: str) -> Round:
+    """Return the round of calls that `what` is about. Raises `ProtocolViolation` if there is none."""
+    if state.round is None:
+        raise out_of_order(spec, state, what, "tools")
+    return state.round
+
+
+def admitted_round(spec: RunSpec, state: RunState, what: str) -> Round:
+    """Return the round of calls that `what` is about. Raises `ProtocolViolation` if nothing of it may run yet."""
+    round_ = current_round(spec, state, what)
+    if not round_.admitted:
+        raise out_of_order(spec, state, what, "tools")
+    return round_
+
+
+def out_of_order(spec: RunSpec, state: RunState, what: str, phase: Phase) -> ProtocolViolation:
+    """Return the error about what was fed in another phase than its own."""
+    return ProtocolViolation(
+        f"{what} came out of order: the run of agent {spec.agent_id!r} is in phase {state.phase!r}, "
+        f"and that belongs to phase {phase!r}; ask next_step() what is due"
+    )

@@ -1,0 +1,208 @@
+"""What a run waits for a person for, and which of it an answer answers. Functions of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from understudy.errors import ProtocolViolation
+from understudy.vocabulary.messages import ToolResult, user_message
+from understudy.vocabulary.runs.outcomes import Approve, Decision, NeedsApproval, NeedsInput, Pause, PauseAnswer, Reject
+
+from .rounds import check_decisions, take_decisions
+from .state import PausedChild, Round, RunState
+
+APPROVAL = "approval"
+QUESTION = "question"
+CHILD = "child"
+"""How the ids of pauses begin; no user takes them apart."""
+
+
+def pauses_of(runner_id: str, state: RunState) -> tuple[Pause, ...]:
+    """Return what a run waits for: its own first, then its children's in call order, with paths from this run."""
+    path = (runner_id,)
+    if state.phase == "input":
+        return (Pause(id=QUESTION, path=path, question=state.question),)
+    if state.phase != "tools" or state.round is None or not state.round.admitted:
+        return ()
+    return tuple(_pauses_in(state.round, path))
+
+
+def _pauses_in(round_: Round, path: tuple[str, ...]) -> Iterator[Pause]:
+    if round_.waiting:
+        reasons = {call_id: why for call_id, why in round_.reasons.items() if call_id in round_.waiting}
+        yield Pause(id=APPROVAL, path=path, calls=round_.waiting_calls(), reasons=reasons)
+    for call_id, question in round_.questions.items():
+        yield Pause(id=f"{QUESTION}/{call_id}", path=path, question=question)
+    for call in round_.calls:
+        child = round_.children.get(call.id)
+        if child is not None and not child.answers:
+            yield from pauses_of_child(call.id, child, path)
+
+
+def pauses_of_child(key: str | int, child: PausedChild, path: tuple[str, ...]) -> Iterator[Pause]:
+    """Yield what a child waits for, as the run at `path` tells it, in which `key` stands for the child."""
+    for pause in child.pauses:
+        yield replace(pause, id=_in_child(key, pause.id), path=(*path, *pause.path))
+
+
+def _in_child(key: str | int, pause_id: str) -> str:
+    return f"{CHILD}/{key}/{pause_id}"
+
+
+def paused_by(pauses: Sequence[Pause]) -> NeedsInput | NeedsApproval:
+    """Return the outcome of a run that waits for these things, at least one; of which kind it is, the first one says."""
+    question = pauses[0].question
+    if question is not None:
+        return NeedsInput(
+            question=question, completion_reason=f"it waits for an answer to: {question}", pauses=tuple(pauses)
+        )
+    calls = tuple([call for pause in pauses for call in pause.calls])
+    why = "it waits for a decision about " + ", ".join(call.name for call in calls)
+    return NeedsApproval(calls=calls, completion_reason=why, pauses=tuple(pauses))
+
+
+def sort_answers(
+    pauses: Sequence[Pause], answer: str | Decision | Mapping[str, PauseAnswer] | None
+) -> dict[str, PauseAnswer]:
+    """Return which pause gets which part of an answer, by the pauses' ids.
+
+    Raises:
+        TypeError: the answer is for no pause there is, or for more than one.
+        ProtocolViolation: a key is the id of no pause and no waiting call.
+    """
+    match answer:
+        case str():
+            questions = [pause.id for pause in pauses if pause.question is not None]
+            if len(questions) != 1:
+                raise TypeError(f"{_waits_for(pauses)}; got a text, and {_asked(len(questions))}")
+            return {questions[0]: answer}
+        case Approve() | Reject():
+            decided: dict[str, PauseAnswer] = {pause.id: answer for pause in pauses if pause.calls}
+            if not decided:
+                raise TypeError(f"{_waits_for(pauses)}; got {answer!r}")
+            return decided
+        case Mapping():
+            return _by_pause(pauses, answer)
+        case _:
+            raise TypeError(f"{_waits_for(pauses)}; got {answer!r}")
+
+
+def _asked(questions: int) -> str:
+    if not questions:
+        return "no question was asked; a call is decided by Approve() or Reject('why')"
+    return f"{questions} questions were asked: give a mapping of their ids to texts"
+
+
+def _by_pause(pauses: Sequence[Pause], answers: Mapping[str, PauseAnswer]) -> dict[str, PauseAnswer]:
+    ids = {pause.id for pause in pauses}
+    sorted_: dict[str, PauseAnswer] = {key: value for key, value in answers.items() if key in ids}
+    decisions: dict[str, dict[str, Decision]] = {}
+    for key, value in answers.items():
+        if key in ids:
+            continue
+        holders = [pause.id for pause in pauses if any(call.id == key for call in pause.calls)]
+        if len(holders) != 1:
+            why = f"several pauses have a call {key!r}" if holders else f"nothing waits under the id {key!r}"
+            raise ProtocolViolation(f"{why}; {_waits_for(pauses)}; {_ids(pauses)}")
+        if holders[0] in sorted_:
+            raise ProtocolViolation(
+                f"pause {holders[0]!r} is answered twice: as a whole, and by the id of call {key!r}"
+            )
+        decisions.setdefault(holders[0], {})[key] = cast(Decision, value)
+    return sorted_ | decisions
+
+
+def check_answers(pauses: Sequence[Pause], answers: Mapping[str, PauseAnswer]) -> None:
+    """Refuse answers that do not fit the pauses.
+
+    Raises:
+        ProtocolViolation: nothing was given, or no pause has such an id, or no waiting call.
+        TypeError: an answer is not of the kind that its pause waits for.
+    """
+    by_id = {pause.id: pause for pause in pauses}
+    unknown = [key for key in answers if key not in by_id]
+    if unknown or not answers:
+        raise ProtocolViolation(f"answers for {unknown or 'nothing'}; {_ids(pauses)}")
+    for key, answer in answers.items():
+        _check_answer(by_id[key], answer)
+
+
+def _check_answer(pause: Pause, answer: PauseAnswer) -> None:
+    if pause.question is not None:
+        if not isinstance(answer, str):
+            raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
+    elif isinstance(answer, Mapping):
+        check_decisions([call.id for call in pause.calls], answer)
+    elif not isinstance(answer, (Approve, Reject)):  # a slip such as True or Reject must not run the calls
+        raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
+
+
+def take_answers(state: RunState, answers: Mapping[str, PauseAnswer]) -> None:
+    """Feed answers that `check_answers` let pass."""
+    if state.phase == "input":
+        state.messages.append(user_message(cast(str, answers[QUESTION])))
+        state.question = ""
+        state.phase = "model"
+        return
+    round_ = state.round
+    assert round_ is not None
+    if APPROVAL in answers:
+        take_decisions(round_, _by_call([call.id for call in round_.waiting_calls()], answers[APPROVAL]))
+    for call in round_.calls:
+        text = answers.get(f"{QUESTION}/{call.id}")
+        if isinstance(text, str):
+            del round_.questions[call.id]
+            round_.results[call.id] = ToolResult(call.id, text, name=call.name)
+    for call_id, child in round_.children.items():
+        answer_child(call_id, child, answers)
+
+
+def answer_child(key: str | int, child: PausedChild, answers: Mapping[str, PauseAnswer]) -> bool:
+    """Give a child those answers that are for it; whether there is one."""
+    answered = False
+    for pause in child.pauses:
+        answer = answers.get(_in_child(key, pause.id))
+        if answer is not None:
+            child.answers[pause.id] = dict(answer) if isinstance(answer, Mapping) else answer
+            answered = True
+    return answered
+
+
+def note_child(round_: Round, call_id: str, child: PausedChild) -> None:
+    """Note that the run which a pending call began waits for a person.
+
+    Raises:
+        ProtocolViolation: the call is not pending, or the child waits for nothing.
+    """
+    pending = [call.id for call in round_.pending()]
+    if call_id not in pending or not child.pauses:
+        raise ProtocolViolation(
+            f"a pause of the child of {call_id!r}, with {len(child.pauses)} pauses; "
+            f"pending: {', '.join(pending) or 'none'}"
+        )
+    round_.children[call_id] = child
+
+
+def _by_call(call_ids: Sequence[str], answer: PauseAnswer) -> Mapping[str, Decision]:
+    if isinstance(answer, Mapping):
+        return answer
+    return dict.fromkeys(call_ids, cast(Decision, answer))
+
+
+def _waits_for(pauses: Sequence[Pause]) -> str:
+    """Say what the run waits for and how to pass it."""
+    questions = [pause.question for pause in pauses if pause.question is not None]
+    calls = [call.id for pause in pauses for call in pause.calls]
+    waits: list[str] = []
+    if questions:
+        waits.append(f"an answer to {', '.join(map(repr, questions))}: pass a string")
+    if calls:
+        waits.append(f"decisions about {', '.join(calls)}: pass Approve() or Reject(…)")
+    several = ", or {pause.id: answer} for some" if len(questions) + len(calls) > 1 else ""
+    return "it waits for " + (" and for ".join(waits) or "nothing") + several
+
+
+def _ids(pauses: Sequence[Pause]) -> str:
+    return f"pauses: {', '.join(pause.id for pause in pauses) or 'none'}"

@@ -1,0 +1,91 @@
+"""A round of tool calls: what tools and people answer, and its one message. What does not fit is refused before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from understudy.errors import ProtocolViolation
+from understudy.vocabulary.messages import ToolResult
+from understudy.vocabulary.runs.outcomes import Approve, Decision, Reject
+
+from .calls import error_result, repair
+from .state import Round, RunState
+from .steps import RepairCall
+
+
+def take_results(round_: Round, results: Sequence[ToolResult]) -> None:
+    """Note the results of pending calls.
+
+    Raises:
+        ProtocolViolation: nothing was given, or an id is unknown or already answered.
+    """
+    calls = {call.id: call for call in round_.pending()}
+    unanswered = dict(calls)
+    for result in results:
+        if unanswered.pop(result.call_id, None) is None:
+            raise ProtocolViolation(
+                f"a result for {result.call_id!r}, which is not a pending call or was answered twice; "
+                f"pending: {', '.join(calls) or 'none'}"
+            )
+    if not results:
+        raise ProtocolViolation("no tool results were given; expected at least one")
+    for result in results:
+        named = result if result.name else replace(result, name=calls[result.call_id].name)
+        round_.results[result.call_id] = named
+        round_.children.pop(result.call_id, None)
+
+
+def check_decisions(waiting: Sequence[str], decisions: Mapping[str, Decision]) -> None:
+    """Refuse decisions that do not fit the calls that wait, whose ids are given.
+
+    Raises:
+        ProtocolViolation: nothing was given, or an id does not wait.
+        TypeError: something is no decision.
+    """
+    unknown = [call_id for call_id in decisions if call_id not in waiting]
+    if unknown or not decisions:
+        raise ProtocolViolation(f"decisions for {unknown or 'no call'}; waiting calls: {', '.join(waiting) or 'none'}")
+    for call_id, decision in decisions.items():
+        if not isinstance(decision, (Approve, Reject)):  # a slip such as False or Reject must not run the call
+            raise TypeError(f"call {call_id!r}: expected Approve or Reject, got {decision!r}")
+
+
+def take_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
+    """Let approved calls run and answer rejected ones; raises what `check_decisions` raises."""
+    check_decisions(round_.waiting, decisions)
+    round_.waiting = tuple([i for i in round_.waiting if i not in decisions])
+    calls = list(round_.calls)
+    for position, call in enumerate(calls):
+        match decisions.get(call.id):
+            case Reject(reason=reason):
+                words = f"Rejected: {reason or 'a person decided that this call must not run'}"
+                round_.results[call.id] = error_result(call, "rejected", words)
+            case Approve(arguments=arguments) if arguments is not None:
+                calls[position] = repair(call, RepairCall(arguments=arguments))
+            case _:
+                pass
+    round_.calls = tuple(calls)
+    approved = tuple([call_id for call_id, decision in decisions.items() if isinstance(decision, Approve)])
+    round_.approved += approved
+    round_.guarded = tuple([call_id for call_id in round_.guarded if call_id not in approved])
+
+
+def close_if_complete(state: RunState) -> None:
+    """Form the one message of results once every call of the round has one; then the model is next."""
+    round_ = state.round
+    if round_ is not None and round_.is_complete():
+        state.messages.append(round_.message())
+        state.round = None
+        state.phase = "model"
+
+
+def cut_short(state: RunState, why: str) -> None:
+    """End the round before its calls have all run; every call is answered, for providers take no other history."""
+    round_ = state.round
+    if round_ is None:
+        return
+    for call in round_.calls:
+        round_.results.setdefault(call.id, error_result(call, "not_run", why))
+    state.messages.append(round_.message())
+    state.round = None

@@ -1,0 +1,466 @@
+"""`AgentRun`: every decision of an agent's run, without a thread, clock or network.
+
+A driver asks for the `next_step`, does it, and feeds the result back; asked again before that, the machine gives the
+same step again, also in another process after `to_json` and `from_json`. What it did not ask for is a
+`ProtocolViolation` and changes nothing. A limit is not an end: `next_step` raises until `extend` raises the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Budget, narrowed
+from understudy.vocabulary.context.prices import PARTS_PER_DOLLAR
+from understudy.vocabulary.messages import Message, ModelTurn, Part, ToolCall, ToolResult, Usage, user_message
+from understudy.vocabulary.runs.outcomes import Decision, Pause, PauseAnswer
+
+from .calls import find_invalid
+from .estimates import counted
+from .feed_checks import (
+    check_pauses,
+    check_resolutions,
+    check_results,
+    check_ruling,
+    check_rulings,
+    check_spent,
+    check_text_or_none,
+    check_texts,
+    check_turn,
+    checked_history,
+    checked_input,
+)
+from .limits import Raised, at_limit, extend, over_budget
+from .next_step import admitted_round, check_turn_is_due, current_round, due_step, out_of_order
+from .outcome import new_messages
+from .pauses import check_answers, note_child, pauses_of, sort_answers, take_answers
+from .rounds import close_if_complete, take_decisions, take_results
+from .rulings import Ruling, end_run, guard_calls, replace_turn, review_results, unguarded, unreviewed
+from .spec import RunSpec
+from .state import PausedChild, RunState
+from .steps import InvalidCall, Resolution, Step, Verdict
+from .tool_failures import end_if_failed
+from .transcript import Transcript
+from .turns import take_turn
+from .typed_answers import answer_in
+
+
+class AgentRun:
+    """One run of one agent; not safe to use from two threads at once.
+
+    Args:
+        spec: what the run decides by.
+        input: what the user says: text, or parts.
+        history: messages that went before, oldest first.
+        system: the system prompt, where the agent makes it with a function.
+        budget: what this run may spend, besides what the spec's budget allows.
+        account: what the run draws from, made by a driver; it brings the budgets with it.
+
+    Raises:
+        TypeError: the input holds what is no part, the history what is no message, or the system prompt is no text.
+        ValueError: the input is empty, a message has a role other than `user` and `assistant`, or the budget limits
+            dollars and the model has no price.
+    """
+
+    __slots__ = ("_account", "_spec", "_state")
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        input: str | Sequence[Part],
+        *,
+        history: Iterable[Message] = (),
+        system: str | None = None,
+        budget: Budget | None = None,
+        account: Account | None = None,
+    ) -> None:
+        if not isinstance(spec, RunSpec):
+            raise TypeError(f"a run is made with RunSpec.of(agent), got {spec!r}")
+        messages = checked_history(history)
+        start = len(messages)
+        messages.append(user_message(checked_input(input)))
+        check_text_or_none("system", system)
+        self._spec = spec
+        self._state = RunState(
+            messages=messages,
+            start=start,
+            system=(spec.system or "") if system is None else system,
+            max_iterations=spec.max_iterations,
+            max_turns=spec.max_turns,
+            max_continues=spec.max_continues,
+            max_output_retries=spec.max_output_retries,
+        )
+        if account is None:
+            self._state.budget = narrowed(spec.budget, budget)
+            self._account = Account(spec.agent_id, spec.priced_as, self._state)
+        else:
+            self._account = account
+            account.keep_in(self._state)
+
+    # --- what to do next
+
+    def next_step(self) -> Step:
+        """Return what the driver must do now; the same again until it is fed.
+
+        Raises:
+            MaxIterationsExceeded: a limit is reached; `extend` raises it.
+            BudgetExceeded: what the run may spend is spent, its own or that of a run it is inside of.
+            ToolError: an invalid call was resolved with `FailRun`, or its retries are used up; or a call failed, and the
+                spec says that this ends the run.
+            RunCancelled: an invalid call was resolved with `StopRun`.
+            BadReply: the model's last turn was cut off or blocked and holds no answer.
+            CallbackAbort: a callback ended the run.
+            InvalidOutput: no answer fits the output type; `extend` lets the model try again.
+        """
+        return due_step(self._spec, self._state, self._account)
+
+    # --- the model's answer
+
+    def invalid_calls(self, turn: ModelTurn, problems: Mapping[int, str] | None = None) -> tuple[InvalidCall, ...]:
+        """Return the calls of `turn` that cannot run as they are; changes nothing.
+
+        Args:
+            turn: a turn that has not been fed yet.
+            problems: position of a call among the turn's calls -> what its schema says is wrong with its arguments.
+        """
+        return find_invalid(self._spec.allowed_tools(self._state.turns + 1), turn.tool_calls, problems or {})
+
+    def answer_in(self, turn: ModelTurn) -> str | None:
+        """Return the text of `turn` that answers, for an agent with an output type to check; changes nothing.
+
+        None if there is nothing to check: no output type, or the turn calls tools, asks a person or says nothing.
+        """
+        return answer_in(self._spec, turn)
+
+    def model_response(
+        self,
+        turn: ModelTurn,
+        *,
+        problems: Mapping[int, str] | None = None,
+        resolutions: Mapping[int, Resolution] | None = None,
+        approvals: Mapping[int, Verdict] | None = None,
+        met: str | None = None,
+        output_problem: str | None = None,
+    ) -> None:
+        """Take the model's turn.
+
+        Args:
+            turn: what the model answered to the pending `CallModel`.
+            problems: position of a call -> why its arguments do not fit the tool's schema.
+            resolutions: position of an invalid call -> what to do with it; without one, the model reads the reason.
+            approvals: position of a call -> whether a person must agree, for tools whose rule is a function; or a text, and
+                the call does not run: the model reads it as an error.
+            met: why the text ends the run, for an agent with criteria; None if it meets none.
+            output_problem: what is wrong with `answer_in(turn)`, empty if it fits the output type; needed where that is
+                not None, and not looked at elsewhere. `Agent.check_output` says it.
+
+        Raises:
+            ProtocolViolation: no model call is pending, a resolution does not fit its call, or nobody checked the answer.
+            TypeError: it is no turn, or something else is of the wrong type.
+        """
+        check_turn_is_due(self._spec, self._state)
+        check_turn(turn)
+        if problems or resolutions:
+            check_texts("problems", problems or {})
+            check_resolutions(resolutions or {})
+        check_text_or_none("met", met)
+        check_text_or_none("output_problem", output_problem)
+        self._take_turn(turn, problems or {}, resolutions or {}, approvals or {}, met, output_problem)
+
+    def checked_response(self, turn: ModelTurn) -> None:
+        """Take a turn that `fault_of_turn` found nothing wrong with, when nothing else is to be said of it.
+
+        As `model_response`, for drivers that have checked the turn and shown it to nobody since: it is not checked again.
+
+        Raises:
+            ProtocolViolation: no model call is pending, or nobody checked the answer.
+        """
+        check_turn_is_due(self._spec, self._state)
+        self._take_turn(turn, {}, {}, {}, None, None)
+
+    def _take_turn(
+        self,
+        turn: ModelTurn,
+        problems: Mapping[int, str],
+        resolutions: Mapping[int, Resolution],
+        approvals: Mapping[int, Verdict],
+        met: str | None,
+        output_problem: str | None,
+    ) -> None:
+        usage = counted(self._account, self._spec, self._state, turn)  # while the history is what the model was shown
+        take_turn(self._spec, self._state, turn, problems, resolutions, approvals, met, output_problem)
+        self._account.charge_turn(usage)
+
+    def write_off(self, turn: ModelTurn | None) -> None:
+        """Count a model call that will not be fed, because the run ended first.
+
+        Args:
+            turn: what came back; None for a call that was cut off, whose prompt is paid for. How long it was is a guess,
+                which is made only if a budget needs it.
+        """
+        if turn is not None or self._account.counts_tokens():
+            lost = counted(self._account, self._spec, self._state, turn or ModelTurn(()))
+            self._account.charge_turn(lost)
+
+    # --- what callbacks decide
+
+    def turn_ruled(self, turn: ModelTurn, ruling: Ruling) -> None:
+        """Take a model's turn that a callback overrides, rejects with feedback, or ends the run for.
+
+        The turn and its tokens count; what it says is not kept.
+
+        Raises:
+            ProtocolViolation: no model call is pending, or the ruling is none about a turn.
+            TypeError: it is no turn, or no ruling.
+        """
+        check_turn_is_due(self._spec, self._state)
+        check_turn(turn)
+        check_ruling(ruling)
+        usage = counted(self._account, self._spec, self._state, turn)
+        replace_turn(self._spec, self._state, turn, ruling)
+        self._account.charge_turn(usage)
+
+    def end_by(self, ruling: Ruling) -> None:
+        """End the run with the text, or with the error, that a callback decided on; not once it is done.
+
+        Calls that have no result are answered as not run. A run that failed ends with the text all the same.
+
+        Raises:
+            ProtocolViolation: the run is done, or the ruling ends no run.
+        """
+        if self._state.phase == "done":
+            raise out_of_order(self._spec, self._state, "the end of the run", "model")
+        check_ruling(ruling)
+        end_run(self._state, ruling)
+
+    def unguarded(self) -> tuple[ToolCall, ...]:
+        """Return the calls that callbacks have to be asked about, in call order: `guard` says what they decided.
+
+        A call that a person approved is among them once more. Nothing waits for `guard`: where nobody asks, calls run.
+        """
+        return () if self._state.round is None else unguarded(self._state.round)
+
+    def guard(self, rulings: Mapping[str, Ruling], *, approvals: Mapping[str, Verdict] | None = None) -> None:
+        """Take what callbacks decided about the `unguarded` calls, by call id; the others are as they were.
+
+        Args:
+            rulings: the decisions. `RequireApproval` of a call that a person has approved is met.
+            approvals: call id -> whether a person must agree to a rewritten call, for tools whose rule is a function; or a
+                text, and the call does not run.
+
+        Raises:
+            ProtocolViolation: there is no round of calls, or a ruling does not fit.
+        """
+        round_ = current_round(self._spec, self._state, "rulings about calls")
+        check_rulings(rulings)
+        guard_calls(self._spec, self._state, round_, rulings, approvals or {})
+
+    def unreviewed(self) -> tuple[tuple[ToolCall, ToolResult], ...]:
+        """Return the results that callbacks have not seen, in call order; none while calls are still to run."""
+        return () if self._state.round is None else unreviewed(self._state.round)
+
+    def review(self, rulings: Mapping[str, Ruling]) -> None:
+        """Note that callbacks have seen the `unreviewed` results, and take what they decided about some, by call id.
+
+        Raises:
+            ProtocolViolation: there is no round of calls, or a ruling does not fit.
+        """
+        round_ = current_round(self._spec, self._state, "rulings about results")
+        check_rulings(rulings)
+        review_results(self._state, round_, rulings)
+        end_if_failed(self._spec, self._state)
+
+    # --- tools and people
+
+    def tool_results(self, results: Iterable[ToolResult]) -> None:
+        """Take results of pending calls, in any order and any number but none.
+
+        Raises:
+            ProtocolViolation: no tools are pending, nothing was given, or an id is unknown or already answered.
+            TypeError: something is no result.
+        """
+        round_ = admitted_round(self._spec, self._state, "tool results")
+        given = list(results)
+        check_results(given)
+        take_results(round_, given)
+        if not self._spec.watched:  # else callbacks see the results first, and may change them
+            end_if_failed(self._spec, self._state)
+            close_if_complete(self._state)
+
+    def decisions(self, decisions: Mapping[str, Decision]) -> None:
+        """Take a person's decisions about waiting calls, by call id; some or all of them.
+
+        Raises:
+            ProtocolViolation: no calls wait, nothing was given, or an id does not wait.
+            TypeError: something is no decision.
+        """
+        round_ = admitted_round(self._spec, self._state, "decisions")
+        if round_.children:
+            return self.respond(sort_answers(self.pauses, decisions))
+        take_decisions(round_, decisions)
+        self._close_unless_watched()
+        return None
+
+    def answer(self, text: str) -> None:
+        """Take a person's answer to the question of the pending `AwaitInput`, the first one that is open.
+
+        Raises:
+            ProtocolViolation: no question is open.
+        """
+        questions = [pause.id for pause in self.pauses if pause.question is not None]
+        if not questions:
+            raise out_of_order(self._spec, self._state, "an answer", "input")
+        self.respond({questions[0]: text})
+
+    def respond(self, answers: Mapping[str, PauseAnswer]) -> None:
+        """Take a person's answers to some or all of the `pauses`, by their ids.
+
+        Raises:
+            ProtocolViolation: nothing was given, or no pause has such an id, or no waiting call.
+            TypeError: an answer is not of the kind that its pause waits for.
+        """
+        check_answers(self.pauses, answers)
+        take_answers(self._state, answers)
+        self._close_unless_watched()
+
+    def child_paused(self, call_id: str, saved: str, pauses: Sequence[Pause]) -> None:
+        """Take note that the run which a pending call began waits for a person; its pauses become pauses of this run.
+
+        Args:
+            call_id: the call.
+            saved: the child's run, as whoever drives it will want to have it back from `child`.
+            pauses: what the child waits for, at least one thing.
+
+        Raises:
+            ProtocolViolation: the call is not pending, or the child waits for nothing.
+        """
+        round_ = admitted_round(self._spec, self._state, "a child's pause")
+        check_pauses(saved, pauses)
+        note_child(round_, call_id, PausedChild(saved, tuple(pauses)))
+
+    def child(self, call_id: str) -> PausedChild | None:
+        """Return the child with which a pending call goes on, and the answers for it; None for a call that begins."""
+        return None if self._state.round is None else self._state.round.children.get(call_id)
+
+    @property
+    def pauses(self) -> tuple[Pause, ...]:
+        """What the run waits for a person for: its own, then its children's in call order; tools may be pending besides."""
+        return pauses_of(self._spec.agent_id, self._state)
+
+    def _close_unless_watched(self) -> None:
+        """Form the message of results as soon as it can be; where callbacks see them first, the next step does."""
+        if not self._spec.watched:
+            close_if_complete(self._state)
+
+    # --- limits and reports
+
+    def extend(
+        self,
+        *,
+        max_iterations: int | None = None,
+        max_turns: int | None = None,
+        max_continues: int | None = None,
+        budget: Budget | None = None,
+        max_output_retries: int | None = None,
+    ) -> None:
+        """Raise limits, so that a run that reached one can go on. The numbers count from the run's beginning.
+
+        Raises:
+            TypeError: something is no whole number.
+            ValueError: a number is below what it replaces, or the budget limits dollars that are not known.
+        """
+        raised = Raised(
+            max_iterations=max_iterations,
+            max_turns=max_turns,
+            max_continues=max_continues,
+            max_output_retries=max_output_retries,
+        )
+        extend(self._spec, self._state, self._account, raised, budget)
+
+    def at_limit(self) -> bool:
+        """Whether the run can only go on after `extend`."""
+        return at_limit(self._state, self._account)
+
+    def over_budget(self) -> bool:
+        """Whether what comes next is more than the run may spend."""
+        return over_budget(self._state, self._account)
+
+    def charge(
+        self,
+        usage: Usage | None = None,
+        cost_usd: float | None = None,
+        *,
+        turns: int = 0,
+        tool_calls: int = 0,
+        seconds: float = 0.0,
+    ) -> None:
+        """Count what was spent inside of the run where its machine does not see it, against its budget.
+
+        For machines driven by hand: `run.charge(outcome.usage, outcome.cost_usd)` after a tool ran another agent, and
+        `run.charge(seconds=…)` for the time, which a machine does not know. Tokens without a cost make it unknown.
+        """
+        check_spent(usage, cost_usd, turns, tool_calls, seconds)
+        cost = None if usage is not None else 0
+        if cost_usd is not None:
+            cost = round(cost_usd * PARTS_PER_DOLLAR)
+        self._account.charge(usage or Usage(), cost, turns=turns, tool_calls=tool_calls)
+        self._account.add_seconds(seconds)
+
+    @property
+    def account(self) -> Account:
+        """What the run draws from; for its driver."""
+        return self._account
+
+    @property
+    def spec(self) -> RunSpec:
+        return self._spec
+
+    @property
+    def state(self) -> RunState:
+        """The run's state, to read; only the machine changes it."""
+        return self._state
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The whole history: what the run was given and what it added."""
+        return Transcript(self._state.messages, len(self._state.messages))
+
+    @property
+    def new_messages(self) -> tuple[Message, ...]:
+        """What the run added to the history, its input first."""
+        return new_messages(self._state)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all model calls so far, those of runs inside of this one included."""
+        return self._state.usage
+
+    # --- saving and loading
+
+    def to_json(self) -> str:
+        """Return the run as text. It holds the whole conversation; functions and classes stay in the spec."""
+        from .snapshot import dump
+
+        self._account.settle()
+        return dump(self._state, self._spec)
+
+    @classmethod
+    def from_json(cls, text: str, spec: RunSpec, *, adopt: bool = False) -> AgentRun:
+        """Load a run that `to_json` made, in this process or another.
+
+        Args:
+            text: what `to_json` returned.
+            spec: the definition to go on with.
+            adopt: go on even if the run was made with another definition.
+
+        Raises:
+            SpecChanged: the run was made with another definition, and `adopt` is false.
+            ValueError: the text is no saved run of a known format.
+        """
+        from .snapshot import load
+
+        run = cls.__new__(cls)
+        run._spec = spec
+        run._state = load(text, spec, adopt)
+        run._account = Account(spec.agent_id, spec.priced_as, run._state)
+        return run

@@ -1,0 +1,55 @@
+"""Which tool results end a run, and what becomes of the calls beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from understudy.vocabulary.messages import ToolErrorKind, ToolResult
+
+from .rounds import cut_short
+from .spec import RunSpec
+from .state import Failure, FailureKind, RunState
+from .steps import FailRun, InvalidCall, Resolution
+
+ENDING: Mapping[ToolErrorKind, FailureKind] = {
+    "": "tool",  # made by hand, and it does not say
+    "raised": "tool",
+    "too_large": "tool",
+    "bad_arguments": "tool",
+    "timed_out": "tool_timeout",
+    "unavailable": "tool_unavailable",
+}
+"""What is missing here is no failure of a tool: what it says with `Retry`, a person's no, and what others keep from running."""
+
+CANCELLED = "Not run to its end: another tool call of the same turn ended the run."
+
+
+def failure_of(spec: RunSpec, result: ToolResult) -> Failure | None:
+    """Return how a result ends the run; None if it is one for the model. The result bears the tool's name."""
+    kind = ENDING.get(result.error_kind) if result.is_error else None
+    if kind is None or not spec.raises(result.name):
+        return None
+    return Failure(kind, result.content, result.name, result.call_id)
+
+
+def end_if_failed(spec: RunSpec, state: RunState) -> None:
+    """End the run if a result of its round says so; calls without a result are answered all the same."""
+    round_ = state.round
+    if round_ is None or (spec.on_tool_error == "result" and not spec.tool_errors):
+        return
+    failures = [failure_of(spec, round_.results[call.id]) for call in round_.calls if call.id in round_.results]
+    failure = next((found for found in failures if found is not None), None)
+    if failure is None:
+        return
+    cut_short(state, CANCELLED)
+    state.fail(failure)
+
+
+def resolutions_for(
+    spec: RunSpec, invalid: Sequence[InvalidCall], resolutions: Mapping[int, Resolution]
+) -> Mapping[int, Resolution]:
+    """Return what to do with invalid calls: where nobody said it, those of tools whose errors end the run do."""
+    if not invalid:
+        return resolutions
+    ending: dict[int, Resolution] = {bad.position: FailRun() for bad in invalid if spec.raises(bad.call.name)}
+    return {**ending, **resolutions} if ending else resolutions

@@ -1,0 +1,71 @@
+"""A history that grows at its end and is handed out without being copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast, overload
+
+from understudy.vocabulary.messages import Message, ToolCall
+
+
+def check_answered(history: Iterable[Message]) -> None:
+    """Look whether a history is one that providers take: each tool call in it has its result before anything else is said.
+
+    Raises:
+        ValueError: a call has none, as in what a run added that waits for a person.
+    """
+    open_calls: dict[str, ToolCall] = {}
+    for message in history:
+        results = message.tool_results
+        for result in results:
+            open_calls.pop(result.call_id, None)
+        if open_calls and not results:
+            break
+        open_calls |= {call.id: call for call in message.tool_calls}
+    for call in open_calls.values():
+        raise ValueError(
+            f"history: the call of {call.name!r} (id {call.id!r}) has no result; a run that waits goes on with resume(token), "
+            "and what it added is a history once it is over"
+        )
+
+
+class Transcript(Sequence[Message]):
+    """The first `length` messages of a list that only ever grows.
+
+    A view stays as it is while its owner appends to the list behind it, so a request can hold one for as long as it likes.
+    """
+
+    __slots__ = ("_length", "_messages")
+
+    def __init__(self, messages: list[Message], length: int) -> None:
+        self._messages = messages
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
+        if isinstance(index, slice):
+            return tuple([self._messages[i] for i in range(*index.indices(self._length))])
+        if not -self._length <= index < self._length:
+            raise IndexError(f"message {index} of {self._length}")
+        return self._messages[index if index >= 0 else self._length + index]
+
+    def __iter__(self) -> Iterator[Message]:
+        # By index: the list may grow while someone iterates.
+        for i in range(self._length):
+            yield self._messages[i]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return list(self) == list(cast("Sequence[object]", other))
+
+    __hash__ = None  # type: ignore[assignment]  # equal to lists and tuples alike, so no hash fits
+
+    def __repr__(self) -> str:
+        return f"Transcript({self._length} messages)"

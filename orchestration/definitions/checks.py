@@ -1,0 +1,171 @@
+"""What is checked when an agent or a group is made: each function returns what it was given, ready for use, or says what is wrong.
+
+All take the id first, for the error: `TypeError` for a value of the wrong kind, `ValueError` for a wrong one. What groups and
+workflows have too takes what the id is of as `kind`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import get_args
+
+from understudy.errors import RunError
+from understudy.vocabulary.answers.output_type import OutputMode, OutputType
+from understudy.vocabulary.checks import Unset, checked_seconds, checked_text, checked_whole
+from understudy.vocabulary.context.account import no_price
+from understudy.vocabulary.context.budget import Budget
+from understudy.vocabulary.context.prices import Price
+from understudy.vocabulary.context.session import RunContext
+from understudy.vocabulary.messages import Settings
+from understudy.vocabulary.models import Model, ModelLike, ModelName, name_of
+from understudy.vocabulary.runs.memory import Memory
+from understudy.vocabulary.tools.definition import Tool
+from understudy.vocabulary.tools.toolset import ToolSource, is_toolset, tools_in
+
+from .method_checks import fault_of_memory
+
+SystemPrompt = str | Callable[[RunContext], str]
+OUTPUT_MODES: tuple[str, ...] = get_args(OutputMode)
+ID = re.compile(r"\S(.{0,126}\S)?")  # Ids stand in logs, addresses and specs: no edges of white space, one line.
+
+
+def checked_id(id: str, kind: str = "agent") -> str:
+    """Return an id that names something in logs, addresses and specs."""
+    if not isinstance(id, str):
+        raise TypeError(f"{_a(kind)}'s id must be a string, got {id!r}")
+    if not ID.fullmatch(id):
+        raise ValueError(f"{_a(kind)}'s id must be 1 to 128 characters on one line, without edges of space; got {id!r}")
+    return id
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind.startswith("a") else f"a {kind}"
+
+
+def checked_model(id: str, model: ModelLike) -> ModelName | Model:
+    """Return a model object, or the parts of a model string; the key is not looked for."""
+    if isinstance(model, str):
+        try:
+            return ModelName.parse(model)
+        except ValueError as error:
+            raise ValueError(f"agent {id!r}: {error}") from None
+    if not isinstance(model, Model) or isinstance(model, type):
+        raise TypeError(f"agent {id!r}: model must be 'PROVIDER:MODEL' or have a complete() method, got {model!r}")
+    return model
+
+
+def checked_prompt(id: str, prompt: SystemPrompt) -> SystemPrompt:
+    """Return a text, or a function of the context."""
+    if not isinstance(prompt, str) and not callable(prompt):
+        raise TypeError(f"agent {id!r}: system_prompt must be a string or a function of the context, got {prompt!r}")
+    return prompt
+
+
+def checked_description(id: str, description: str, kind: str = "agent") -> str:
+    """Return a text."""
+    return checked_text(f"{kind} {id!r}: description", description)
+
+
+def checked_settings(id: str, settings: Settings | None) -> Settings:
+    """Return the settings, or the usual ones."""
+    if settings is None:
+        return Settings()
+    if not isinstance(settings, Settings):
+        raise TypeError(f"agent {id!r}: settings must be Settings(…), got {type(settings).__name__}")
+    return settings
+
+
+def checked_tools(
+    id: str, tools: Iterable[ToolSource], settings: Settings, sub_agents: Sequence[Tool[..., object]] = ()
+) -> tuple[Tool[..., object], ...]:
+    """Return tools, sub-agents last, of different names that the settings fit."""
+    if isinstance(tools, (str, Tool)) or not isinstance(tools, Iterable):
+        raise TypeError(f"agent {id!r}: tools must be a list of functions, tools or toolsets, got {tools!r}")
+    tools = tuple(tools)
+    for each in tools:
+        if not callable(each) and not is_toolset(each):
+            raise TypeError(f"agent {id!r}: tools must hold functions, tools or toolsets, got {each!r} in it")
+    made = (*[tool for given in tools for tool in tools_in(given)], *sub_agents)
+    names = [tool.name for tool in made]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        ways = "tool(name=…), SubAgent(…, name=…)" if sub_agents else "tool(name=…)"
+        raise ValueError(
+            f"agent {id!r}: two tools are named {twice[0]!r}; give one another name: {ways}, or the prefix of a toolset"
+        )
+    if settings.tool_choice not in ("auto", "none", "required", *names):
+        raise ValueError(f"agent {id!r}: tool_choice {settings.tool_choice!r} is no tool of it")
+    if settings.tool_choice == "required" and not names:
+        raise ValueError(f"agent {id!r}: tool_choice 'required', but it has no tools")
+    return made
+
+
+def checked_count(id: str, name: str, value: int, least: int, kind: str = "agent") -> int:
+    """Return a whole number of at least `least`."""
+    return checked_whole(f"{kind} {id!r}: {name}", value, least)
+
+
+def checked_model_timeout(id: str, timeout: float | Unset | None) -> float | Unset | None:
+    """Return a time span above 0, None for no limit, or UNSET."""
+    return timeout if isinstance(timeout, Unset) else checked_seconds(f"agent {id!r}: model_timeout", timeout)
+
+
+def checked_memory(id: str, memory: Memory | None) -> Memory | None:
+    """Return what keeps conversations, or None."""
+    if (
+        memory is None or type(memory).__module__ == "understudy.vocabulary.runs.memory"
+    ):  # ours have what they must have
+        return memory
+    if isinstance(memory, type):
+        raise TypeError(
+            f"agent {id!r}: memory must have load(), append() and clear(), got {memory!r}; write {memory.__name__}()"
+        )
+    if fault := fault_of_memory(memory):
+        raise TypeError(f"agent {id!r}: memory must have load(), append() and clear(); {memory!r} {fault}")
+    return memory
+
+
+def checked_errors(where: str, errors: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
+    """Return classes of errors."""
+    if isinstance(errors, (type, str)) or not isinstance(errors, Iterable):
+        raise TypeError(f"{where} must be a list of exception classes, got {errors!r}")
+    given = tuple(errors)
+    for error in given:
+        if not isinstance(error, type) or not issubclass(error, Exception):
+            raise TypeError(f"{where} must hold exception classes, got {error!r} in it")
+    return given
+
+
+def checked_restarts(id: str, errors: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
+    """Return the classes of errors after which an agent is restarted."""
+    given = checked_errors(f"agent {id!r}: restart_on", errors)
+    endings = [error.__name__ for error in given if issubclass(error, RunError)]
+    if endings:
+        raise ValueError(f"agent {id!r}: restart_on cannot hold {endings[0]}, which says how a run ended")
+    return given
+
+
+def checked_budget(id: str, budget: Budget | None, model: ModelName | Model) -> Budget | None:
+    """Return a budget that can be kept with this model."""
+    if budget is None:
+        return None
+    if not isinstance(budget, Budget):
+        raise TypeError(f"agent {id!r}: budget must be Budget(…) or None, got {budget!r}")
+    name = name_of(model)
+    if budget.cost_usd is not None and name not in budget.prices and Price.of(name) is None:
+        raise no_price(id, name)
+    return budget
+
+
+def checked_output_mode(id: str, mode: OutputMode) -> OutputMode:
+    """Return a known mode."""
+    if mode not in OUTPUT_MODES:
+        known = ", ".join(repr(known) for known in OUTPUT_MODES)
+        raise ValueError(f"agent {id!r}: output_mode must be one of {known}; got {mode!r}")
+    return mode
+
+
+def checked_output_type(id: str, form: object) -> OutputType | None:
+    """Return a type that answers must fit; None for any text."""
+    return None if form is None or form is str else OutputType(form, f"agent {id!r}")

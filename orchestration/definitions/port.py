@@ -1,0 +1,149 @@
+"""The port by which definitions find the runtime that carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypedDict
+
+from understudy.vocabulary.context.budget import Budget
+from understudy.vocabulary.messages import JsonValue, Message, Part
+from understudy.vocabulary.runs.handles import RunHandle
+from understudy.vocabulary.runs.outcomes import Decision, MapAnswer, MapFailure, Outcome, PauseAnswer
+
+
+@dataclass(slots=True, kw_only=True)  # frozen, it would take three times as long to make, and every run has one
+class RunOptions:
+    """What a caller says about one run, besides its input; nobody changes it."""
+
+    session: Mapping[str, JsonValue] | None = None
+    conversation_id: str | None = None
+    user_id: str | None = None
+    deps: object = None
+    timeout: float | None = None
+    system: object = None
+    history: Sequence[Message] | None = None
+    parameters: Mapping[str, JsonValue] | None = None
+    """Of a workflow's run: what the names in its prompts stand for."""
+    budget: Budget | None = None
+
+
+DEFAULT_MAP_PARALLEL = 16  # Runs: a key with the lowest limits bears them, and a batch is some ten times as fast.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOptions:
+    """What a caller says about the runs of a `map`, besides the inputs."""
+
+    max_parallel: int = DEFAULT_MAP_PARALLEL
+    budget: Budget | None = None
+    """What all runs may spend together."""
+    keep_errors: bool = False
+    ordered: bool = False
+    session: Mapping[str, JsonValue] | None = None
+    user_id: str | None = None
+    deps: object = None
+    timeout: float | None = None
+    """Seconds of each run."""
+    system: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeOptions:
+    """What a caller says when a run goes on, besides the answer."""
+
+    deps: object = None
+    timeout: float | None = None
+    system: object = None
+    max_iterations: int | None = None
+    max_turns: int | None = None
+    max_continues: int | None = None
+    adopt: bool = False
+    budget: Budget | None = None
+    max_output_retries: int | None = None
+
+
+class RunKeywords(TypedDict, total=False):
+    """What a caller says about one run where the system is known."""
+
+    session: Mapping[str, JsonValue] | None
+    conversation_id: str | None
+    user_id: str | None
+    deps: object
+    timeout: float | None
+    history: Sequence[Message] | None
+    budget: Budget | None
+
+
+class MapKeywords(TypedDict, total=False):
+    """What a caller says about the runs of a `map` where the system is known."""
+
+    max_parallel: int
+    budget: Budget | None
+    ordered: bool
+    session: Mapping[str, JsonValue] | None
+    user_id: str | None
+    deps: object
+    timeout: float | None
+
+
+class MapSystemKeywords(MapKeywords, total=False):
+    """What a caller says about the runs of a `map`."""
+
+    system: object
+
+
+class ResumeKeywords(TypedDict, total=False):
+    """What a caller says when a run goes on where the system is known."""
+
+    deps: object
+    timeout: float | None
+    max_iterations: int | None
+    max_turns: int | None
+    max_continues: int | None
+    adopt: bool
+    budget: Budget | None
+    max_output_retries: int | None
+
+
+Answer = str | Decision | Mapping[str, PauseAnswer] | None
+"""Text for the one open question; a decision for all waiting calls; or answers by the ids of calls or pauses."""
+
+
+class Runtime(Protocol):
+    """Carries out runs; `understudy.actors` has the one there is."""
+
+    def submit(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> RunHandle[object]:
+        """Begin a run and return its handle at once."""
+        ...
+
+    def run(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> Outcome[object]:
+        """Carry a run to its outcome, blocking; an interrupt cancels it."""
+        ...
+
+    def resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> Outcome[object]:
+        """Carry a paused run to its next outcome, blocking."""
+        ...
+
+    def submit_resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> RunHandle[object]:
+        """Use up a token and return the handle of the run that goes on."""
+        ...
+
+    def map(
+        self, runner: object, inputs: Iterable[object], options: MapOptions
+    ) -> Generator[MapAnswer[object] | MapFailure]:
+        """Return a generator that carries out a run of each input, several at once."""
+        ...
+
+
+_runtime: Runtime | None = None
+
+
+def runtime() -> Runtime:
+    """Return the runtime, loading it at the first run."""
+    global _runtime
+    if _runtime is None:
+        from understudy.actors import runtime as found
+
+        _runtime = found
+    return _runtime

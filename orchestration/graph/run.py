@@ -1,0 +1,285 @@
+"""`GraphRun`: the tasks of a workflow, each begun the moment that what it depends on is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from understudy.errors import ProtocolViolation
+from understudy.orchestration.agent.feed_checks import check_texts
+from understudy.orchestration.group.children import Child, ChildFailure, ChildOrder, ChildResult
+from understudy.orchestration.group.group_run import GroupRun
+from understudy.orchestration.group.outcome import completed, incomplete, task_results
+from understudy.orchestration.group.state import DECIDED, GraphState, TaskState
+from understudy.vocabulary.messages import JsonValue, Part, join_text
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, TaskResult
+
+from .parameters import check_parameters, filled
+from .spec import GraphSpec, TaskSpec
+from .task_index import TaskIndex
+from .task_values import TaskValues
+
+
+class GraphRun(GroupRun[GraphSpec, GraphState]):
+    """The run of a workflow.
+
+    A task that fails is run again after a while, as often as it may; then what depends on it is skipped, the rest goes on,
+    and the run ends `Incomplete`: `retry_failed` begins the failed tasks and what was skipped for them anew.
+
+    Args:
+        spec: what the run decides by.
+        input: what `${input}` stands for.
+        parameters: what the other names in the prompts stand for.
+
+    Raises:
+        ValueError: a parameter is missing, unknown, or named like a task.
+        TypeError: the parameters are no mapping, or no JSON.
+    """
+
+    __slots__ = ("_index", "_values")
+
+    _index: TaskIndex
+    _values: TaskValues
+
+    def __init__(
+        self, spec: GraphSpec, input: str | Sequence[Part], parameters: Mapping[str, JsonValue] | None = None
+    ) -> None:
+        given = check_parameters(spec, {} if parameters is None else parameters)
+        super().__init__(spec, input)
+        if spec.given:
+            self._state.parameters.update(filled(spec.given, input if isinstance(input, str) else join_text(input)))
+        self._state.parameters.update(given)
+
+    def _make_index(self) -> None:
+        self._index = TaskIndex(self._spec.tasks, self._state)
+        self._values = TaskValues(self._state, self._index.numbers)
+        super()._make_index()
+
+    @classmethod
+    def _begun(cls, spec: GraphSpec, input: str | tuple[Part, ...]) -> GraphState:
+        return GraphState(input=input, children=[], parameters={}, tasks=[TaskState() for _ in spec.tasks])
+
+    @classmethod
+    def _state_type(cls) -> type[GraphState]:
+        return GraphState
+
+    # --- which tasks begin
+
+    def _able(self) -> Iterable[int]:
+        tasks, children = self._state.tasks, self._state.children
+        return [p for number in self._index.open for p in tasks[number].children if children[p].phase == "pending"]
+
+    def _due(self) -> list[int]:
+        self._begin_ready()
+        return super()._due()
+
+    def _admit(self) -> list[int]:
+        self._begin_ready()
+        new = super()._admit()
+        for position in new:
+            self._state.tasks[self.task_at(position)].begun += 1
+        return new
+
+    def _may_run(self, position: int) -> bool:
+        return self.task_at(position) in self._index.open
+
+    def _begin_ready(self) -> None:
+        """Begin, skip or fail every task whose dependencies are decided; again, for that decides others."""
+        while self._index.ready:
+            for number in self._index.take_ready():
+                task = self._state.tasks[number]
+                self._values.prepare(self._spec.tasks[number], task)
+                if task.status == "running":
+                    self._begin(number, task)
+                self._index.note(number)
+
+    def _begin(self, number: int, task: TaskState) -> None:
+        first = len(self._state.children)
+        task.children = list(range(first, first + len(task.prompts)))
+        self._state.children += [Child() for _ in task.prompts]
+        self._index.begin(number, task.children)
+        for position in task.children:
+            self._line.join(position)
+        if not task.children:
+            self._end(task)
+
+    def _input_of(self, position: int) -> str:
+        task = self._state.tasks[self.task_at(position)]
+        return task.prompts[position - task.children[0]]
+
+    def task_at(self, position: int) -> int:
+        """Return which of the tasks a child belongs to, from 0."""
+        number = self._index.owners.get(position)
+        if number is None:
+            raise ProtocolViolation(f"there is no child {position}")
+        return number
+
+    def order_of(self, position: int) -> ChildOrder:
+        number = self.task_at(position)
+        spec, task, child = self._spec.tasks[number], self._state.tasks[number], self._state.children[position]
+        order = super().order_of(position)
+        asks = spec.asks_when and not child.attempts and not task.repeats and child.paused is None
+        return ChildOrder(position, order.input, order.paused, self.delay_of(position), asks)
+
+    def delay_of(self, position: int) -> float:
+        """Return how many seconds a child that is due is to wait, after those attempts of it that failed."""
+        first, most = self._spec.tasks[self.task_at(position)].backoff
+        failed = self._state.children[position].attempts
+        return min(most, first * 2 ** min(failed - 1, 60)) if failed else 0.0
+
+    # --- what came of a child
+
+    def child_done(self, position: int, result: ChildResult, *, again: bool = False) -> None:
+        """Take the result of a child that is complete.
+
+        Args:
+            position: which child.
+            result: what it came to.
+            again: whether the task's own function wants another repetition.
+
+        Raises:
+            ProtocolViolation: this child was not to be run.
+        """
+        super().child_done(position, result)
+        number = self.task_at(position)
+        spec, task = self._spec.tasks[number], self._state.tasks[number]
+        task.text = result.text
+        if task.items is None and task.repeats < spec.max_repeats and (again or self._wants_more(spec)):
+            self._repeat(spec, task, position)
+            return
+        self._one_less(number, task)
+
+    def _one_less(self, number: int, task: TaskState) -> None:
+        """End a task of which a child is done or at a limit, if it was the last; those at a limit go on together."""
+        left = self._index.left
+        left[number] -= 1
+        if left[number]:
+            return
+        children = [self._state.children[each] for each in task.children]
+        limits = [each.failure for each in children if each.phase == "limit"]
+        if limits:
+            self._close(task.children[0], "failed", str(limits[0]))
+            return
+        self._end(task)
+        self._index.note(number)
+
+    def _wants_more(self, spec: TaskSpec) -> bool:
+        return spec.until is not None and self._values.wants_more(spec.until)
+
+    def _repeat(self, spec: TaskSpec, task: TaskState, position: int) -> None:
+        task.repeats += 1
+        task.prompts = [self._values.prompt(spec, task)]
+        self._again(position, Child())
+
+    def _again(self, position: int, child: Child) -> None:
+        """Have a child run anew that ended just now."""
+        self._state.children[position] = child
+        self._state.order.pop()
+        self._line.join(position)
+
+    def _end(self, task: TaskState) -> None:
+        results = [self._state.children[position].result for position in task.children]
+        texts = [result.text for result in results if result is not None]
+        task.status = "done"
+        task.text = texts[0] if task.items is None else json.dumps(texts, ensure_ascii=False)
+
+    def child_failed(
+        self, position: int, failure: ChildFailure, error: Exception | None = None, *, may_retry: bool = True
+    ) -> None:
+        """Take note that a child failed; it is due again if its task has retries left and `may_retry`.
+
+        Raises:
+            ProtocolViolation: this child was not to be run.
+        """
+        super().child_failed(position, failure, error)
+        if may_retry and self.wants_retry(position):
+            self._failed.pop()
+            self._errors.pop(position, None)
+            self._again(position, Child(attempts=self._state.children[position].attempts + 1))
+        else:
+            self._close(position, "failed", str(failure))
+
+    def wants_retry(self, position: int) -> bool:
+        """Whether a child that fails now would be run again, if it may."""
+        return self._state.children[position].attempts < self._spec.tasks[self.task_at(position)].retries
+
+    def child_skipped(self, position: int) -> None:
+        """Take note that the task's own function says that it is not to run.
+
+        Raises:
+            ProtocolViolation: this child was not to be run.
+        """
+        self._running(position, "a skip")
+        self._state.tasks[self.task_at(position)].begun -= 1
+        self._close(position, "skipped", "its condition does not hold")
+
+    def child_at_limit(self, position: int, saved: str, failure: ChildFailure, error: Exception | None = None) -> None:
+        super().child_at_limit(position, saved, failure, error)
+        number = self.task_at(position)
+        self._one_less(number, self._state.tasks[number])
+
+    def _close(self, position: int, status: Literal["failed", "skipped"], reason: str) -> None:
+        """End the task of a child without a result; what of it runs still does not count any more."""
+        number = self.task_at(position)
+        task = self._state.tasks[number]
+        task.status, task.reason = status, reason
+        for each in task.children:
+            self._line.leave(each)
+        self._index.note(number)
+
+    # --- what goes on, or begins anew
+
+    def go_on(self, raised: Mapping[int, str]) -> None:
+        self._check_limited(raised)
+        check_texts("raised", raised)
+        self.retry_failed(raised)
+
+    def retry_failed(self, raised: Mapping[int, str] | None = None) -> None:
+        """Begin anew the tasks that failed, and those that were skipped because of them.
+
+        Args:
+            raised: runs by position that stood at a limit, with the limit raised; their tasks go on instead.
+        """
+        raised = raised or {}
+        due = [number for number, task in enumerate(self._state.tasks) if task.status == "failed"]
+        for number in due:  # it grows meanwhile
+            task = self._state.tasks[number]
+            if raised.keys().isdisjoint(task.children):
+                self._state.forget(task)
+            else:
+                self._state.reopen(task, raised)
+            due += [n for n in self._index.dependents[number] if self._state.tasks[n].status == "skipped"]
+        for position in raised:
+            self._errors.pop(position, None)
+        self._make_index()
+
+    # --- how it ends
+
+    def _failure(self) -> Exception | None:
+        return None
+
+    def _outcome(self) -> Complete[str] | Incomplete | None:
+        self._begin_ready()
+        if self._index.open or any(task.status not in DECIDED for task in self._state.tasks):
+            return None
+        if self.is_incomplete():
+            return incomplete(self._spec, self._state, self._errors)
+        return completed(self._spec, self._state)
+
+    def is_incomplete(self) -> bool:
+        """Whether all tasks are over and some failed, so that the run only goes on with `retry_failed` or `go_on`."""
+        statuses = [task.status for task in self._state.tasks]
+        return "failed" in statuses and all(status in DECIDED for status in statuses)
+
+    def at_limit(self) -> bool:
+        return bool(self._limited) and self.is_incomplete()
+
+    @property
+    def tasks(self) -> dict[str, TaskResult]:
+        """Where each task stands, by name."""
+        return task_results(self._spec, self._state, self._errors)
+
+    def _kept(self) -> Iterable[ChildResult]:
+        # In the order in which they ended, for a task may build on what the one before it left.
+        return [r for position in self._state.order if (r := self._state.children[position].result) is not None]

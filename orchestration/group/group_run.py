@@ -1,0 +1,166 @@
+"""`GroupRun`: what the machines of orchestrators have in common: what to do next, how it ends, and the run as text."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from understudy.orchestration.agent.feed_checks import checked_input
+from understudy.vocabulary.messages import JsonValue, Part, Usage
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete
+
+from .child_runs import ChildRuns, Spec, State
+from .children import AwaitChildren, Child, ChildOrder, ChildResult, RunChildren, merged
+from .outcome import results_of, usage_of
+from .spec import GroupSpec
+from .state import GroupState
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDone:
+    """Nothing is left to do; children that still run are not waited for."""
+
+    outcome: Complete[str] | Incomplete
+
+
+GroupStep = RunChildren | AwaitChildren | GroupDone
+
+
+class GroupRun(ChildRuns[Spec, State]):
+    """One run of an orchestrator; not safe to use from two threads at once.
+
+    Args:
+        spec: what the run decides by.
+        input: what the user says: text, or parts.
+
+    Raises:
+        TypeError: the input holds what is no part.
+        ValueError: it is empty.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, spec: Spec, input: str | Sequence[Part]) -> None:
+        super().__init__(spec, self._begun(spec, checked_input(input)))
+
+    # --- what each kind remembers
+
+    @classmethod
+    @abstractmethod
+    def _begun(cls, spec: Spec, input: str | tuple[Part, ...]) -> State:
+        """Return the state of a run that begins."""
+
+    @classmethod
+    @abstractmethod
+    def _state_type(cls) -> type[State]:
+        """Return the type of the state."""
+
+    # --- what each kind decides
+
+    @abstractmethod
+    def _input_of(self, position: int) -> str | tuple[Part, ...]:
+        """Return what a child is told."""
+
+    @abstractmethod
+    def _failure(self) -> Exception | None:
+        """Return what the run fails of, if it does."""
+
+    @abstractmethod
+    def _outcome(self) -> Complete[str] | Incomplete | None:
+        """Return what the run came to; None if it is not over."""
+
+    # --- what to do next
+
+    def next_step(self, *, only_new: bool = False) -> GroupStep:
+        """Return what the driver must do now; the same again until it is fed.
+
+        Args:
+            only_new: of the children to run, return only those that no step had before, in time that does not depend on
+                how many run besides. There may be none.
+
+        Raises:
+            Exception: a child's failure ends the run; it keeps its type. Or a child reached a limit, and nothing else is
+                left to do: `go_on` lets it go on once the limit is raised.
+        """
+        failure = self._failure()
+        if failure is not None:
+            raise failure
+        outcome = self._outcome()
+        if outcome is not None:
+            return GroupDone(outcome)
+        new = self._admit()
+        if not self._line.running:
+            pauses = self.pauses
+            if self._limited and not pauses:
+                raise self._error_of(min(self._limited))  # not the first: the text has no order of them
+            return AwaitChildren(pauses)
+        return RunChildren(tuple([self.order_of(position) for position in (new if only_new else self._due())]))
+
+    def _admit(self) -> list[int]:
+        """Let children run for which there is room, and return which."""
+        new = self._line.admit()
+        for position in new:
+            self._state.children[position].begun = True
+        return new
+
+    def order_of(self, position: int) -> ChildOrder:
+        """Return what a child that a step had is to do."""
+        return ChildOrder(position, self._input_of(position), self._state.children[position].paused)
+
+    def at_limit(self) -> bool:
+        """Whether a child stands at a limit and nothing else is left to do: only `go_on` lets the run go on."""
+        return bool(self._limited) and not self._line.running and not self.pauses and self._failure() is None
+
+    # --- reports
+
+    @property
+    def changes(self) -> tuple[dict[str, JsonValue], frozenset[str], frozenset[str]]:
+        """What the children changed in the session so far: keys set, keys deleted, and keys in conflict."""
+        return merged(self._kept())
+
+    def _kept(self) -> Iterable[ChildResult]:
+        """Return the results that count, the last one last."""
+        return results_of(self._state)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all children that are done."""
+        return usage_of(self._state)
+
+    # --- saving and loading
+
+    def to_json(self) -> str:
+        """Return the run as text, with the runs of children that are paused; functions and classes stay in the spec."""
+        from .snapshot import dump
+
+        return dump(self._state, self._spec)
+
+    @classmethod
+    def from_json(cls, text: str, spec: Spec, *, adopt: bool = False) -> Self:
+        """Load a run that `to_json` made, in this process or another.
+
+        Raises:
+            SpecChanged: the run was made with another definition, and `adopt` is false.
+            ValueError: the text is no saved run of a known format, or of another number of children.
+        """
+        from .snapshot import load
+
+        run = cls.__new__(cls)
+        super(GroupRun, run).__init__(spec, load(text, spec, adopt, cls._state_type()))
+        return run
+
+
+class PlainRun(GroupRun[GroupSpec, GroupState]):
+    """The run of a group whose children stand there from the beginning."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _begun(cls, spec: GroupSpec, input: str | tuple[Part, ...]) -> GroupState:
+        return GroupState(input=input, children=[Child() for _ in spec.children])
+
+    @classmethod
+    def _state_type(cls) -> type[GroupState]:
+        return GroupState

@@ -1,0 +1,100 @@
+"""Runs of groups as text: one format, versioned, checked when it comes back. Loads pydantic, so it is imported when used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from understudy.orchestration.agent.contradictions import contradiction_of_group, not_finite
+from understudy.orchestration.agent.misread import first_problem
+from understudy.orchestration.agent.saved_text import read, written
+from understudy.orchestration.agent.spec_changes import spec_changed
+from understudy.orchestration.graph.spec import GraphSpec
+
+from .spec import GroupSpec
+from .state import GraphState, GroupState
+
+FORMAT = 1
+
+S = TypeVar("S", bound=GroupState)
+
+
+@dataclass(slots=True)
+class GroupSnapshot:
+    """A saved run of a group; its state is read when its kind is known."""
+
+    format: int
+    fingerprint: str
+    state: JsonValue
+    parts: dict[str, str] = field(default_factory=dict[str, str])
+    """Digests of the definition's parts; texts of older versions have none."""
+
+
+@lru_cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def dump(state: GroupState, spec: GroupSpec) -> str:
+    """Return the state as JSON."""
+    data = _adapter(cast(Any, type(state))).dump_python(state, warnings=False)
+    return written(_adapter(GroupSnapshot), GroupSnapshot(FORMAT, spec.fingerprint(), data, spec.parts()))
+
+
+def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S]) -> S:
+    """Read what `dump` wrote of a state of `kind`.
+
+    Raises:
+        ValueError: the text is no saved run, of an unknown format, or does not fit the group's children.
+        SpecChanged: it was saved under another fingerprint, and `adopt` is false.
+    """
+    saved: GroupSnapshot | None = None
+    state: S | None = None
+    problem = ""
+    try:
+        saved = cast(GroupSnapshot, read(_adapter(GroupSnapshot), text))
+        if saved.format != FORMAT:
+            raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
+        state = _adapter(cast(Any, kind)).validate_python(saved.state)
+    except ValidationError as error:
+        problem = first_problem(error)
+    if saved is None or state is None:
+        raise ValueError(f"not a saved run of a group: {problem}")
+    if saved.fingerprint != spec.fingerprint() and not adopt:
+        prints = (saved.fingerprint, spec.fingerprint())
+        raise spec_changed(repr(spec.runner_id), prints, saved.parts, spec.parts())
+    _check_size(state, spec)
+    wrong = not_finite(text) or _left_out(saved.state) or contradiction_of_group(state) or _missing(state, spec)
+    if wrong:
+        raise ValueError(f"not a saved run of a group: {wrong}")
+    return state
+
+
+def _left_out(data: JsonValue) -> str:
+    """Say which child or task does not say where it stands: the defaults are of one that has not begun."""
+    whole = data if isinstance(data, dict) else {}
+    for name, key in (("children", "phase"), ("tasks", "status")):
+        entries = whole.get(name)
+        for position, each in enumerate(entries if isinstance(entries, list) else []):
+            if isinstance(each, dict) and key not in each:
+                return f"{name}.{position} has no {key!r}"
+    return ""
+
+
+def _missing(state: GroupState, spec: GroupSpec) -> str:
+    """Say which parameter of a workflow the state has no value of, though a prompt may need it yet."""
+    if not isinstance(state, GraphState) or not isinstance(spec, GraphSpec):
+        return ""
+    missing = sorted((spec.parameters | spec.given.keys()) - state.parameters.keys())
+    return f"parameter {missing[0]!r} has no value" if missing else ""
+
+
+def _check_size(state: GroupState, spec: GroupSpec) -> None:
+    was, now, what = len(state.children), len(spec.children), "children"
+    if isinstance(state, GraphState) and isinstance(spec, GraphSpec):
+        was, now, what = len(state.tasks), len(spec.tasks), "tasks"
+    if was != now:
+        raise ValueError(f"the run of {spec.runner_id!r} was saved with {was} {what}; it has {now} now")

@@ -1,0 +1,77 @@
+"""A paused run as text: its machine, and what its driver knows besides. Loads pydantic, so it is imported when used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from pydantic import TypeAdapter, ValidationError
+
+from understudy.orchestration.agent.misread import first_problem
+from understudy.orchestration.agent.saved_text import read, written
+from understudy.vocabulary.checks import not_json
+from understudy.vocabulary.context.artifacts import Artifact
+from understudy.vocabulary.messages import JsonValue
+
+FORMAT = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class SavedRun:
+    """What another process needs to go on with a run, besides the runner's definition and `deps`."""
+
+    format: int = FORMAT
+    run_id: str
+    runner_id: str
+    input: str
+    """What the user said, as text."""
+    machine: str
+    """The machine, as its `to_json` gives it."""
+    session: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])
+    """All its values but those under `temp:`; of a run inside of another one only those that it changed."""
+    removed: tuple[str, ...] = ()
+    """Keys that a run inside of another one removed from the session."""
+    user_id: str | None = None
+    conversation_id: str | None = None
+    own_history: bool = False
+    """Whether the caller gave it a history, so that its agent's memory is left alone."""
+    artifacts: tuple[Artifact, ...] = ()
+    """What tools returned that was too long for the model, at most `MAX_KEPT` characters together."""
+    events: int = 0
+    """How many events it has told; the next one has this number. 0 in what was saved before this was counted."""
+
+    def to_json(self) -> str:
+        """Return the run as text.
+
+        Raises:
+            TypeError: a value of the session is none that JSON can carry.
+            ValueError: a text is none that JSON can carry exactly.
+        """
+        strange = not_json(self.session, "session")
+        if strange:
+            raise TypeError(f"run {self.run_id}: {strange}, which JSON cannot carry")
+        return written(_adapter(), self)
+
+    @classmethod
+    def from_json(cls, text: str) -> SavedRun:
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: the text is no saved run, or of a format that this version does not know.
+        """
+        saved, problem = None, ""
+        try:
+            saved = read(_adapter(), text)
+        except ValidationError as error:
+            problem = first_problem(error)
+        if saved is None:
+            raise ValueError(f"not a saved run: {problem}")
+        if saved.format != FORMAT:
+            raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
+        return saved
+
+
+@cache
+def _adapter() -> TypeAdapter[SavedRun]:
+    return TypeAdapter(SavedRun)

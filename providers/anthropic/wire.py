@@ -1,0 +1,280 @@
+"""Anthropic's Messages API on the wire: request bodies from neutral requests, neutral turns from response bodies."""
+
+from __future__ import annotations
+
+import re
+
+from understudy.providers.wire.endings import neutral
+from understudy.providers.wire.json_values import (
+    WrongShape,
+    arguments,
+    as_object,
+    as_text,
+    count,
+    inner,
+    items,
+    kept,
+    sendable,
+    text,
+    total,
+)
+from understudy.providers.wire.output_formats import anthropic_format
+from understudy.providers.wire.result_parts import split
+from understudy.providers.wire.settings import lay_over, refuse
+from understudy.vocabulary.media import Media, text_of
+from understudy.vocabulary.messages import (
+    FilePart,
+    FinishReason,
+    ImagePart,
+    JsonObject,
+    JsonValue,
+    Message,
+    ModelRequest,
+    ModelTurn,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    Settings,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+DIALECT = "anthropic"
+DEFAULT_MAX_TOKENS = 4096  # The API demands a number; every model takes this one, and it is a long answer.
+REASONS: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "blocked",
+    "pause_turn": "paused",
+}
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+PDF = "application/pdf"
+UNKNOWN = "application/octet-stream"  # The type of a file that was given without one; a URL of it may be a PDF's.
+NOTHING_SAID = "(empty message)"
+"""Stands for a user's message without text: the API refuses an empty text, one of whitespace alone, and no messages at all."""
+MAX_IMAGE = 5 * 2**20  # Characters of base64; a longer image makes the API refuse the request.
+UNFIT_FOR_ID = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic API, Messages: ids of tool calls hold nothing else.
+
+
+def encode(request: ModelRequest, model: str) -> JsonObject:
+    """Return the body for `request`.
+
+    Raises:
+        ValueError: a setting that the API lacks, or settings that contradict each other.
+    """
+    messages: list[JsonValue] = []
+    for message in request.messages:
+        blocks = _user(message) if message.role == "user" else _assistant(message)
+        if not blocks and message.role == "user":
+            blocks = [{"type": "text", "text": NOTHING_SAID}]
+        if blocks:
+            messages.append({"role": message.role, "content": blocks})
+    body: dict[str, JsonValue] = {"model": model, "messages": messages}
+    if request.system.strip():
+        body["system"] = request.system
+    if request.tools:
+        body["tools"] = [
+            {
+                "name": tool.name,
+                **({"description": tool.description} if tool.description else {}),
+                "input_schema": tool.schema,
+            }
+            for tool in request.tools
+        ]
+    body.update(_settings(request.settings, bool(request.tools)))
+    body.update(anthropic_format(request.output))
+    return lay_over(body, request.settings.extra, merged=("output_config",))
+
+
+def _settings(settings: Settings, has_tools: bool) -> dict[str, JsonValue]:
+    if settings.seed is not None:
+        refuse("anthropic", "seed")
+    body: dict[str, JsonValue] = {"max_tokens": _max_tokens(settings)}
+    if settings.temperature is not None:
+        body["temperature"] = settings.temperature
+    if settings.top_p is not None:
+        body["top_p"] = settings.top_p
+    if settings.stop:
+        body["stop_sequences"] = list(settings.stop)
+    if settings.thinking_tokens == 0:
+        body["thinking"] = {"type": "disabled"}
+    elif settings.thinking_tokens is not None:
+        body["thinking"] = {"type": "enabled", "budget_tokens": settings.thinking_tokens}
+    choice = _tool_choice(settings, has_tools)
+    if choice:
+        body["tool_choice"] = choice
+    return body
+
+
+def _max_tokens(settings: Settings) -> int:
+    """Anthropic API, Extended thinking: `max_tokens` counts the thinking and must be above its budget."""
+    thinking = settings.thinking_tokens or 0
+    if settings.max_tokens is None:
+        return thinking + DEFAULT_MAX_TOKENS
+    if settings.max_tokens <= thinking:
+        raise ValueError(
+            f"settings: for anthropic max_tokens must be above thinking_tokens, "
+            f"got {settings.max_tokens} and {thinking}"
+        )
+    return settings.max_tokens
+
+
+def _tool_choice(settings: Settings, has_tools: bool) -> JsonObject:
+    one_at_most: dict[str, JsonValue] = (
+        {} if settings.parallel_tool_calls is None else {"disable_parallel_tool_use": not settings.parallel_tool_calls}
+    )
+    match settings.tool_choice:
+        case "auto":
+            return {"type": "auto", **one_at_most} if has_tools and one_at_most else {}
+        case "none":
+            return {"type": "none"} if has_tools else {}
+        case "required":
+            return {"type": "any", **one_at_most}
+        case name:
+            return {"type": "tool", "name": name, **one_at_most}
+
+
+def _user(message: Message) -> list[JsonValue]:
+    """Anthropic API, Tool use: results come before anything else of the message."""
+    results: list[JsonValue] = [_result(result) for result in message.tool_results]
+    others = (_content(part, message.dialect) for part in message.parts)
+    return results + [part for part in others if part]
+
+
+def _result(result: ToolResult) -> JsonObject:
+    words, parts = split(result, _takes)
+    words = words if words.strip() else ""
+    blocks: list[JsonValue] = [_content(part, DIALECT) for part in (TextPart(words), *parts) if part != TextPart("")]
+    if result.is_error and not blocks:
+        words = NOTHING_SAID  # the API refuses an error without content
+    block: dict[str, JsonValue] = {
+        "type": "tool_result",
+        "tool_use_id": _fitting(result.call_id),
+        "content": blocks if parts else words,
+    }
+    return {**block, "is_error": True} if result.is_error else block
+
+
+def _takes(part: Media) -> bool:
+    """Anthropic API, Vision and PDF support: what a result may hold beside text, by type and size."""
+    if part.url:
+        return isinstance(part, ImagePart) or part.media_type in (*IMAGES, PDF)
+    return part.media_type == PDF or (part.media_type in IMAGES and len(part.data) <= MAX_IMAGE)
+
+
+def _content(part: Part, dialect: str) -> JsonObject | None:
+    """Return a user's part; None for a blank text, which the API refuses, and for what only another API understands."""
+    match part:
+        case TextPart(text=words):
+            return {"type": "text", "text": words} if words.strip() else None
+        case ImagePart():
+            return {"type": "image", "source": _source(part)}
+        case FilePart() if part.media_type.startswith("image/"):
+            return {"type": "image", "source": _source(part)}
+        case FilePart():
+            title: dict[str, JsonValue] = {"title": part.name} if part.name else {}
+            return {"type": "document", "source": _document(part), **title}
+        case OpaquePart():
+            return part.data if dialect in ("", DIALECT) else None
+        case _:
+            return None
+
+
+def _source(part: ImagePart | FilePart) -> JsonObject:
+    if part.url:
+        return {"type": "url", "url": part.url}
+    return {"type": "base64", "media_type": part.media_type, "data": part.data}
+
+
+def _document(part: FilePart) -> JsonObject:
+    """Anthropic API, PDF support and Citations: a document is a PDF, or text, which is always called `text/plain`."""
+    if part.media_type == PDF or (part.url and part.media_type == UNKNOWN):
+        return _source(part)
+    words = text_of(part)
+    if words is None:
+        what = f"{part.media_type}, as a URL" if part.url else part.media_type
+        raise ValueError(f"anthropic: a file must be a PDF, or text as UTF-8 that comes with its data; got {what}")
+    return {"type": "text", "media_type": "text/plain", "data": words}
+
+
+def _assistant(message: Message) -> list[JsonValue]:
+    ours = message.dialect == DIALECT
+    return [block for block in (_said(part, ours) for part in message.parts) if block]
+
+
+def _said(part: Part, ours: bool) -> JsonObject | None:
+    """Return a part of the model's own; thinking goes back unchanged or not at all."""
+    match part:
+        case TextPart(text=words):
+            return {"type": "text", "text": words} if words.strip() else None
+        case ToolCall():
+            return {"type": "tool_use", "id": _fitting(part.id), "name": part.name, "input": sendable(part)}
+        case ReasoningPart(redacted=str(data)) if ours:
+            return {"type": "redacted_thinking", "data": data}
+        case ReasoningPart(signature=str(signature)) if ours:
+            return {"type": "thinking", "thinking": part.text, "signature": signature}
+        case OpaquePart() if ours:
+            return part.data
+        case _:
+            return None
+
+
+def _fitting(call_id: str) -> str:
+    return UNFIT_FOR_ID.sub("_", call_id)
+
+
+def decode(body: JsonObject) -> ModelTurn:
+    """Return the turn that a response holds.
+
+    Raises:
+        WrongShape: the body is not a message.
+    """
+    if "content" not in body:
+        raise WrongShape(f"content must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
+    parts = tuple(_part(as_object(block, "content[]")) for block in items(body, "content", "content"))
+    raw = text(body, "stop_reason") or None
+    return ModelTurn(
+        parts,
+        _usage(inner(body, "usage")),
+        neutral(raw or "", REASONS, parts),
+        raw,
+        refusal=text(inner(body, "stop_details"), "explanation") if raw == "refusal" else "",
+        dialect=DIALECT,
+        model=text(body, "model"),
+        response_id=text(body, "id"),
+    )
+
+
+def _part(block: JsonObject) -> Part:
+    match block.get("type"):
+        case "text":
+            return TextPart(text(block, "text"))
+        case "thinking":
+            return ReasoningPart(text(block, "thinking"), text(block, "signature") or None)
+        case "redacted_thinking":
+            return ReasoningPart(redacted=as_text(block.get("data"), "redacted_thinking.data"))
+        case "tool_use":
+            given, bad = arguments(block.get("input"))
+            return ToolCall(text(block, "id"), as_text(block.get("name"), "tool_use.name"), given, bad)
+        case _:
+            return OpaquePart(kept(block, "content[]"))
+
+
+def _usage(usage: JsonObject) -> Usage:
+    """Anthropic API, Prompt caching: `input_tokens` leaves out what was read from the cache or written to it."""
+    plain = count(usage, "input_tokens")
+    written = count(usage, "cache_creation_input_tokens")
+    read = count(usage, "cache_read_input_tokens")
+    return Usage(
+        input_tokens=None if plain is None else total(plain, written, read),
+        output_tokens=count(usage, "output_tokens"),
+        cached_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=count(inner(usage, "output_tokens_details"), "thinking_tokens"),
+        raw=kept(usage, "usage"),
+    )

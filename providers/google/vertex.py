@@ -1,0 +1,130 @@
+"""Gemini models on Google Cloud's Vertex AI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import quote
+
+from understudy.errors import AuthenticationError
+from understudy.providers.http.attempt import MAX_REPLY_BYTES
+from understudy.providers.http.credentials import KeyLike, KeySource, Secret, checked_key, key_source
+from understudy.providers.http.environment import KEYS, first_set
+from understudy.providers.http.model_client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, HttpModel
+from understudy.providers.http.options import checked_version, checked_word
+from understudy.providers.http.retries import Timing
+from understudy.vocabulary.checks import UNSET, Unset
+from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
+
+from . import wire
+from .default_credentials import DefaultCredentials
+
+if TYPE_CHECKING:
+    import httpx
+
+API_VERSION = "v1"
+PROJECT = "GOOGLE_CLOUD_PROJECT"
+LOCATION = "GOOGLE_CLOUD_LOCATION"
+ANYWHERE = "global"  # Vertex AI, Locations: the endpoint that is tied to no region.
+
+
+class Vertex(HttpModel):
+    """A Gemini model on Vertex AI.
+
+    Blocking, and safe to share between threads. Making one checks the options and needs no token.
+
+    Args:
+        model: such as `gemini-2.5-flash`.
+        access_token: the token, a `Secret`, or a function that returns one, called before each attempt and once more after
+            HTTP status 401. Without it Google's application default credentials are used, which needs the extra `vertex`;
+            they are refreshed before they end, and once after HTTP status 401.
+        project: the Google Cloud project; without it `GOOGLE_CLOUD_PROJECT` is read at each call, else it is the
+            one of the default credentials.
+        location: the region, or `global`, `us` or `eu`; without it `GOOGLE_CLOUD_LOCATION` is read at each call,
+            else it is `global`.
+        base_url: the address without a version; without it the location's own is asked.
+        api_version: the version in the path.
+        timeout: seconds one attempt may take, from connecting to the last byte; None for as long as the call may take.
+        model_timeout: seconds one call may take with all its attempts; None for no limit. In a run the agent's own number
+            goes before. Without either it is 120, or `timeout` if that is longer.
+        attempts: how often a request is sent at most when errors are worth a retry.
+        transport: where requests go; tests pass an `httpx.MockTransport`.
+        timing: the clock, sleep and randomness of timeouts and retries.
+        max_reply_bytes: the longest response that is read.
+        max_in_flight: how many attempts may be under way at once; further calls wait in turn.
+    """
+
+    provider: ClassVar[str] = "vertex"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        access_token: KeyLike | None = None,
+        project: str | None = None,
+        location: str | None = None,
+        base_url: str | None = None,
+        api_version: str = API_VERSION,
+        timeout: float | None = None,
+        model_timeout: float | Unset | None = UNSET,
+        attempts: int = DEFAULT_ATTEMPTS,
+        transport: httpx.BaseTransport | None = None,
+        timing: Timing | None = None,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+        max_in_flight: int = DEFAULT_IN_FLIGHT,
+    ) -> None:
+        self._given_key = checked_key(access_token, "access_token")
+        self._given_project = None if project is None else checked_word(project, "project")
+        self._given_location = None if location is None else checked_word(location, "location")
+        self._version = checked_version(api_version)
+        self._defaults = DefaultCredentials(self.provider)
+        super().__init__(
+            model,
+            base_url=base_url,
+            timeout=timeout,
+            model_timeout=model_timeout,
+            attempts=attempts,
+            transport=transport,
+            timing=timing,
+            max_reply_bytes=max_reply_bytes,
+            max_in_flight=max_in_flight,
+        )
+
+    def _find_keys(self) -> KeySource:
+        if self._given_key is None:
+            return self._defaults
+        return key_source(self._given_key, KEYS[self.provider], "access_token", self.provider)
+
+    def _project(self) -> str:
+        project = self._given_project or first_set(PROJECT)
+        if project is None and self._given_key is None:
+            project = self._defaults.project()
+        if project is None:
+            raise AuthenticationError(f"no project for vertex: set {PROJECT}, or pass project=", provider=self.provider)
+        return checked_word(project, PROJECT)
+
+    def _url(self) -> str:
+        location = self._given_location or checked_word(first_set(LOCATION) or ANYWHERE, LOCATION)
+        place = f"projects/{self._project()}/locations/{location}"
+        model = f"publishers/google/models/{quote(self.model, safe='')}"
+        return f"{self._root(f'https://{host(location)}')}/{self._version}/{place}/{model}:generateContent"
+
+    def _auth(self, key: Secret) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {key.reveal()}"}
+
+    def _encode(self, request: ModelRequest) -> JsonObject:
+        return wire.encode(request, self.model, provider=self.provider)
+
+    def _decode(self, body: JsonObject) -> ModelTurn:
+        return wire.decode(body)
+
+
+def host(location: str) -> str:
+    """Return the host of a location (Vertex AI, Locations and endpoints)."""
+    match location:
+        case "global":
+            return "aiplatform.googleapis.com"
+        case "us" | "eu":
+            return f"aiplatform.{location}.rep.googleapis.com"
+        case _:
+            return f"{location}-aiplatform.googleapis.com"

@@ -1,0 +1,287 @@
+"""Google's generateContent on the wire, for Gemini and Vertex AI: request bodies and neutral turns."""
+
+from __future__ import annotations
+
+import re
+
+from understudy.providers.wire.endings import neutral
+from understudy.providers.wire.json_values import (
+    WrongShape,
+    arguments,
+    as_object,
+    as_text,
+    count,
+    inner,
+    is_object,
+    items,
+    kept,
+    sendable,
+    text,
+    total,
+)
+from understudy.providers.wire.output_formats import google_format
+from understudy.providers.wire.result_parts import introduced, split
+from understudy.providers.wire.settings import lay_over, refuse
+from understudy.vocabulary.media import Media
+from understudy.vocabulary.messages import (
+    FilePart,
+    FinishReason,
+    ImagePart,
+    JsonObject,
+    JsonValue,
+    Message,
+    ModelRequest,
+    ModelTurn,
+    OpaquePart,
+    OutputSpec,
+    Part,
+    ReasoningPart,
+    Settings,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+DIALECT = "google"
+REASONS: dict[str, FinishReason] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "SAFETY": "blocked",
+    "RECITATION": "blocked",
+    "BLOCKLIST": "blocked",
+    "PROHIBITED_CONTENT": "blocked",
+    "SPII": "blocked",
+    "MODEL_ARMOR": "blocked",
+    "IMAGE_SAFETY": "blocked",
+    "IMAGE_PROHIBITED_CONTENT": "blocked",
+    "IMAGE_RECITATION": "blocked",
+    "LANGUAGE": "blocked",
+    "UNEXPECTED_TOOL_CALL": "blocked",
+    "FUNCTION_CALL": "tool_calls",
+}
+"""Gemini API, GenerateContentResponse, FinishReason; the list there is open."""
+UNSPECIFIED = "FINISH_REASON_UNSPECIFIED"
+RUNNABLE = ("", "STOP", "MAX_TOKENS", UNSPECIFIED, "OTHER", "FUNCTION_CALL")
+"""Reasons with which a call may stand; with any other one the API says that something is wrong with it.
+
+`FUNCTION_CALL` is not Google's: compatible servers have been seen to send it.
+"""
+IMAGES = ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif")
+MEDIA = ("application/pdf", "audio/", "video/")
+UNSIGNED = "skip_thought_signature_validator"
+"""Gemini API, Thought signatures, FAQs: what to send for a call that another model made, from Gemini 3 on."""
+
+
+def encode(request: ModelRequest, model: str, *, provider: str) -> JsonObject:
+    """Return the body for `request`.
+
+    Raises:
+        ValueError: a setting or part that the API lacks.
+    """
+    contents: list[JsonValue] = []
+    calls: dict[str, ToolCall] = {}
+    echoed: set[str] = set()
+    for message in request.messages:
+        if message.role == "user":
+            parts = _user(message, calls, echoed)
+        else:
+            parts = _model(message, _wants_signatures(model))
+            calls = {call.id: call for call in message.tool_calls}
+            echoed = {call.id for call in message.tool_calls if _echoes(message, call)}
+        if parts:
+            contents.append({"role": "user" if message.role == "user" else "model", "parts": parts})
+    body: dict[str, JsonValue] = {"contents": contents}
+    if request.system:
+        body["systemInstruction"] = {"parts": [{"text": request.system}]}
+    if request.tools:
+        body["tools"] = [
+            {"functionDeclarations": [_declaration(t.name, t.description, t.schema) for t in request.tools]}
+        ]
+    body.update(_settings(request.settings, bool(request.tools), provider, request.output))
+    return lay_over(body, request.settings.extra, merged=("generationConfig",))
+
+
+def _declaration(name: str, description: str, schema: JsonObject) -> JsonObject:
+    about: dict[str, JsonValue] = {"description": description} if description else {}
+    return {"name": name, **about, "parametersJsonSchema": schema}
+
+
+def _settings(settings: Settings, has_tools: bool, provider: str, output: OutputSpec | None) -> dict[str, JsonValue]:
+    if settings.parallel_tool_calls is False:
+        refuse(provider, "way to forbid parallel_tool_calls")
+    plain: dict[str, JsonValue] = {
+        "temperature": settings.temperature,
+        "maxOutputTokens": settings.max_tokens,
+        "topP": settings.top_p,
+        "seed": settings.seed,
+        "stopSequences": list(settings.stop) or None,
+    }
+    config: dict[str, JsonValue] = {k: v for k, v in plain.items() if v is not None}
+    config.update(google_format(output))
+    if settings.thinking_tokens is not None:
+        shown = settings.thinking_tokens != 0
+        config["thinkingConfig"] = {"thinkingBudget": settings.thinking_tokens, "includeThoughts": shown}
+    body: dict[str, JsonValue] = {"generationConfig": config} if config else {}
+    calling = _calling(settings, has_tools)
+    if calling:
+        body["toolConfig"] = {"functionCallingConfig": calling}
+    return body
+
+
+def _calling(settings: Settings, has_tools: bool) -> JsonObject:
+    match settings.tool_choice:
+        case "auto":
+            return {}
+        case "none":
+            return {"mode": "NONE"} if has_tools else {}
+        case "required":
+            return {"mode": "ANY"}
+        case name:
+            return {"mode": "ANY", "allowedFunctionNames": [name]}
+
+
+def _user(message: Message, calls: dict[str, ToolCall], echoed: set[str]) -> list[JsonValue]:
+    results: list[JsonValue] = []
+    shown: list[Part] = []
+    for result in message.tool_results:
+        words, parts = split(result, _takes)
+        results.append(_result(result, words, calls, echoed))
+        shown += (TextPart(introduced(result)), *parts) if parts else ()
+    others = [_content(part, DIALECT) for part in shown] + [_content(part, message.dialect) for part in message.parts]
+    found = results + [part for part in others if part]
+    return found or [{"text": ""}]  # a content must have a part, and this one may be empty
+
+
+def _takes(part: Media) -> bool:
+    """Gemini API, Image, document, audio and video understanding: what may stand beside text, by type.
+
+    Beside the results and not in them, which only Gemini 3 reads (Function calling, Multimodal function responses).
+    """
+    return part.media_type in IMAGES or part.media_type.startswith(MEDIA)
+
+
+def _result(result: ToolResult, words: str, calls: dict[str, ToolCall], echoed: set[str]) -> JsonObject:
+    """Gemini API, Function calling: results are paired by name and order; an id goes back only where one came."""
+    name = result.name or (calls[result.call_id].name if result.call_id in calls else "")
+    if not name:
+        raise ValueError(f"google: the result of call {result.call_id!r} must bear the tool's name")
+    response: JsonObject = {"error" if result.is_error else "result": words}
+    given: dict[str, JsonValue] = {"id": result.call_id} if result.call_id in echoed else {}
+    return {"functionResponse": {**given, "name": name, "response": response}}
+
+
+def _content(part: Part, dialect: str) -> JsonObject | None:
+    """Return a user's part; None for an empty text, which the API refuses, and for what only another API understands."""
+    match part:
+        case TextPart(text=words):
+            return {"text": words} if words else None
+        case ImagePart() | FilePart() if part.url:
+            return {"fileData": {"mimeType": part.media_type, "fileUri": part.url}}
+        case ImagePart() | FilePart():
+            return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
+        case OpaquePart():
+            return part.data if dialect in ("", DIALECT) else None
+        case _:
+            return None
+
+
+def _model(message: Message, signed: bool) -> list[JsonValue]:
+    ours = message.dialect == DIALECT
+    sent: list[JsonValue] = []
+    stand_in = UNSIGNED if signed and not ours else None
+    for part in message.parts:
+        match part:
+            case TextPart(text=words, signature=signature) if words or (signature is not None and ours):
+                sent.append(_signed({"text": words}, signature if ours else None))
+            case ReasoningPart(signature=signature) if ours:
+                sent.append(_signed({"text": part.text, "thought": True}, signature))
+            case ToolCall(signature=signature):
+                given: dict[str, JsonValue] = {"id": part.id} if _echoes(message, part) else {}
+                call: JsonObject = {**given, "name": part.name, "args": sendable(part)}
+                sent.append(_signed({"functionCall": call}, signature if ours else stand_in))
+                stand_in = None  # of parallel calls only the first one is signed
+            case OpaquePart() if ours:
+                sent.append(part.data)
+            case _:
+                pass
+    return sent
+
+
+def _echoes(message: Message, call: ToolCall) -> bool:
+    return message.dialect == DIALECT and bool(call.id) and not call.made_up_id
+
+
+def _wants_signatures(model: str) -> bool:
+    version = re.search(r"gemini-(\d+)", model)
+    return version is not None and int(version.group(1)) >= 3
+
+
+def _signed(part: JsonObject, signature: str | None) -> JsonObject:
+    return part if signature is None else {**part, "thoughtSignature": signature}
+
+
+def decode(body: JsonObject) -> ModelTurn:
+    """Return the turn that a response holds.
+
+    Raises:
+        WrongShape: the body is no answer of generateContent.
+    """
+    candidates = items(body, "candidates", "candidates")
+    block = text(inner(body, "promptFeedback"), "blockReason")
+    if not candidates and not block:
+        came = ", ".join(sorted(body)[:8]) or "nothing"
+        raise WrongShape(f"candidates must hold at least one, or promptFeedback a blockReason; got a body with {came}")
+    # Gemini API, Candidate: content, its parts and the finish reason may each be absent.
+    candidate = as_object(candidates[0] if candidates else {}, "candidates[0]")
+    content = inner(candidate, "content")
+    found = (_part(as_object(p, "content.parts[]")) for p in items(content, "parts", "content.parts"))
+    parts = tuple(part for part in found if part is not None)
+    raw = text(candidate, "finishReason") or (f"blocked:{block}" if block else None)
+    return ModelTurn(
+        parts,
+        _usage(inner(body, "usageMetadata")),
+        _reason(raw or "", parts),
+        raw,
+        dialect=DIALECT,
+        model=text(body, "modelVersion"),
+        response_id=text(body, "responseId"),
+    )
+
+
+def _reason(raw: str, parts: tuple[Part, ...]) -> FinishReason:
+    has_calls = any(type(part) is ToolCall for part in parts)
+    if raw.startswith("blocked:") or (has_calls and raw not in RUNNABLE):
+        return "blocked"
+    if has_calls:
+        return "tool_calls"
+    return neutral("" if raw == UNSPECIFIED else raw, REASONS, parts)
+
+
+def _part(part: JsonObject) -> Part | None:
+    """Return a part of the model's; None for an empty text that nothing hangs on."""
+    signature = text(part, "thoughtSignature") or None
+    call = part.get("functionCall")
+    if is_object(call):
+        given, bad = arguments(call.get("args"))
+        return ToolCall(
+            text(call, "id"), as_text(call.get("name"), "functionCall.name"), given, bad, signature=signature
+        )
+    if isinstance(part.get("text"), str):
+        words = text(part, "text")
+        if part.get("thought") is True:
+            return ReasoningPart(words, signature)
+        return TextPart(words, signature) if words or signature else None
+    return OpaquePart(kept(part, "content.parts[]"))
+
+
+def _usage(usage: JsonObject) -> Usage:
+    """Gemini API, UsageMetadata: the candidates' count leaves out the thoughts, the prompt's the results of server tools."""
+    thoughts = count(usage, "thoughtsTokenCount")
+    return Usage(
+        input_tokens=total(count(usage, "promptTokenCount"), count(usage, "toolUsePromptTokenCount")),
+        output_tokens=total(count(usage, "candidatesTokenCount"), thoughts),
+        cached_tokens=count(usage, "cachedContentTokenCount"),
+        reasoning_tokens=thoughts,
+        raw=kept(usage, "usageMetadata"),
+    )

@@ -1,0 +1,191 @@
+"""One attempt: send a request, read the answer within its time and size, and speak of it in our own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import urlsplit
+
+from understudy.errors import BadReply, ProviderError, ProviderTimeout
+from understudy.vocabulary.context.scope import current_scope
+
+from .errors import quoted
+from .log_filter import quiet
+
+if TYPE_CHECKING:
+    import httpx
+
+    from .connections import Carrier, Connections
+
+MAX_REPLY_BYTES = 32 * 1024 * 1024  # Far above any model turn; below what would hurt the host.
+UNLIMITED = 1_000_000.0  # Seconds, eleven days; what waits for a socket takes no infinite number.
+CONNECT_TIMEOUT = 10.0  # A host that is up answers a connect in far less, and trying again helps.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A request without its key."""
+
+    url: str
+    body: bytes
+    headers: Mapping[str, str]
+    provider: str
+
+    @property
+    def host(self) -> str:
+        """Host and port, for messages."""
+        return urlsplit(self.url).netloc
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, read to its end."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    """By lower-case name."""
+    body: bytes = field(repr=False)
+
+
+class Attempt:
+    """One request on its way; made for one use on one thread.
+
+    Args:
+        timeout: seconds from connecting to the last byte, or infinite; the current scope may leave less.
+        max_bytes: longest body that is read.
+        clock: a monotonic clock in seconds.
+        hide: takes the key out of a body before an error quotes it.
+    """
+
+    def __init__(
+        self,
+        outgoing: Outgoing,
+        *,
+        timeout: float,
+        max_bytes: int,
+        clock: Callable[[], float],
+        hide: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        self._outgoing = outgoing
+        self._timeout = timeout
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._hide = hide
+        self._scope = current_scope()
+        self._deadline = 0.0
+        self._answered = False
+        self._pieces: list[bytes] = []
+
+    def send(self, connections: Connections, auth: Callable[[], Mapping[str, str]]) -> Reply:
+        """Send the request with the headers that `auth` returns, and return the answer, whatever its status.
+
+        No variable holds those headers: crash reporters show what stands in the frames that an error came through.
+
+        Raises:
+            RunCancelled: the scope was cancelled; a blocked read ends at once.
+            RunTimedOut: the scope's deadline passed.
+            ProviderTimeout: the attempt's own time passed.
+            BadReply: the body is cut off, too long, or wrongly compressed.
+            ProviderError: the host could not be reached, or hung up.
+        """
+        import httpx
+
+        if self._scope is not None:
+            self._scope.check()
+        limit = self._limit()
+        self._deadline = self._clock() + limit
+        with connections.lease() as carrier, quiet():
+            cut = carrier.line.begin(self._deadline)
+            undo = None if self._scope is None else self._scope.on_cancel_at_once(cut)
+            try:
+                timeout = httpx.Timeout(limit, connect=min(limit, CONNECT_TIMEOUT))
+                return self._exchange(carrier, timeout, auth)
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                self._explain(error)
+            finally:
+                carrier.line.finish()
+                if undo is not None:
+                    undo()
+
+    def _limit(self) -> float:
+        left = None if self._scope is None else self._scope.remaining()
+        return min(self._timeout, UNLIMITED, UNLIMITED if left is None else left)
+
+    def _exchange(self, carrier: Carrier, timeout: httpx.Timeout, auth: Callable[[], Mapping[str, str]]) -> Reply:
+        outgoing = self._outgoing
+        request = carrier.request(outgoing.url, outgoing.body, {**outgoing.headers, **auth()}, timeout)
+        response = carrier.send(request)
+        self._answered = True
+        try:
+            body = self._read(response)
+        finally:
+            response.close()
+        return Reply(response.status_code, {k.lower(): v for k, v in response.headers.items()}, body)
+
+    def _read(self, response: httpx.Response) -> bytes:
+        size = 0
+        for piece in response.iter_bytes():
+            size += len(piece)
+            if size > self._max_bytes:
+                raise self._bad(f"an answer longer than {self._max_bytes} bytes, which is the most that is read")
+            if self._clock() >= self._deadline:
+                self._too_slow()
+            self._pieces.append(piece)
+        return b"".join(self._pieces)
+
+    def _explain(self, error: httpx.HTTPError | httpx.InvalidURL) -> NoReturn:
+        """Raise our own error for one of httpx's."""
+        import httpx
+
+        if isinstance(error, httpx.RequestError):
+            # It carries the request, and the request the key.
+            error.request = httpx.Request("POST", self._outgoing.url)
+        if self._scope is not None:
+            self._scope.check()
+        if isinstance(error, httpx.TimeoutException):
+            self._too_slow(error)
+        if isinstance(error, httpx.DecodingError):
+            raise self._bad(f"an answer that does not decompress ({error})") from error
+        if self._answered and isinstance(error, httpx.RemoteProtocolError):
+            came = quoted(self._hide(b"".join(self._pieces)))
+            raise self._bad(f"an answer that was cut off ({error}): {came}", retryable=True) from error
+        raise ProviderError(
+            f"{self._outgoing.provider} at {self._outgoing.host} "
+            + ("hung up while it answered" if self._answered else "could not be reached")
+            + f": {error or type(error).__name__}",
+            provider=self._outgoing.provider,
+            retryable=isinstance(error, httpx.TransportError) and not isinstance(error, httpx.UnsupportedProtocol),
+        ) from error
+
+    def _too_slow(self, error: Exception | None = None) -> NoReturn:
+        if self._scope is not None:
+            self._scope.check()
+        what, within = "did not answer", self._timeout
+        if self._answered:
+            what = "did not finish its answer"
+        elif type(error).__name__ == "ConnectTimeout":
+            what, within = "could not be reached", min(self._timeout, CONNECT_TIMEOUT)
+        raise ProviderTimeout(
+            f"{self._outgoing.provider} at {self._outgoing.host} {what} within {within:g} s",
+            provider=self._outgoing.provider,
+            retryable=not self._answered,
+        ) from error
+
+    def _bad(self, came: str, *, retryable: bool = False) -> BadReply:
+        return BadReply(
+            f"{self._outgoing.provider} at {self._outgoing.host} sent {came}; expected a JSON object",
+            provider=self._outgoing.provider,
+            retryable=retryable,
+        )
+
+
+def not_json(outgoing: Outgoing, reply: Reply, problem: str) -> BadReply:
+    """Make the error for an answer with a good status whose body is not what the API promises."""
+    kind = reply.headers.get("content-type", "no content type")
+    return BadReply(
+        f"{outgoing.provider} at {outgoing.host} sent an answer that cannot be read ({problem}): "
+        f"{kind}, {quoted(reply.body)}; expected a JSON object",
+        provider=outgoing.provider,
+        status=reply.status,
+    )

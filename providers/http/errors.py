@@ -1,0 +1,171 @@
+"""From an HTTP answer that is an error to the error that understudy raises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from understudy.errors import AuthenticationError, ProviderError, ProviderTimeout, RateLimited
+from understudy.providers.wire.json_values import is_array, is_object, items, parse, text
+from understudy.vocabulary.messages import JsonObject, JsonValue
+
+QUOTED = 200  # Characters of a body that an error message shows: enough to know a proxy's error page by.
+RETRYABLE = (408, 409, 429)
+EXHAUSTED = "insufficient_quota"  # OpenAI API, Error codes: a 429 that waiting does not cure.
+
+
+def failure(status: int, headers: Mapping[str, str], body: bytes, *, provider: str, now: float) -> ProviderError:
+    """Make the error for an answer with an error status.
+
+    Args:
+        headers: by lower-case name.
+        now: seconds since the epoch, to read a date in `retry-after`.
+    """
+    return _error(_error_object(body), status, headers, body, provider, now)
+
+
+def _error(
+    said: JsonObject, status: int, headers: Mapping[str, str], body: bytes, provider: str, now: float
+) -> ProviderError:
+    kind = _kind(status, said)
+    return kind(
+        _message(said) or f"{provider} answered with HTTP status {status}: {quoted(body)}",
+        provider=provider,
+        status=status,
+        code=_first(said, "code", "status", "type"),
+        type=_first(said, "type", "status"),
+        retry_after=retry_after(headers, said, now),
+        retryable=_retryable(status, headers, said),
+    )
+
+
+def quoted(body: bytes) -> str:
+    """Return the beginning of a body for an error message."""
+    shown = " ".join(body[: QUOTED * 4].decode("utf-8", "replace").split())
+    return repr(shown[:QUOTED]) + (" …" if len(shown) > QUOTED else "") if shown else "an empty body"
+
+
+def retry_after(headers: Mapping[str, str], said: JsonObject, now: float) -> float | None:
+    """Return the seconds that a provider asked to wait, or None.
+
+    Where it says so twice, the longer wait counts: a server that ends another one's answer may leave its header in.
+    """
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    header = headers.get("retry-after", "")
+    seconds = _number(header)
+    if seconds is None and header:
+        seconds = _until(header, now)
+    asked = [] if milliseconds is None else [milliseconds / 1000]
+    asked += [] if seconds is None else [seconds]
+    return max(asked) if asked else _retry_info(said)
+
+
+def _until(header: str, now: float) -> float | None:
+    """RFC 9110, 10.2.3: Retry-After is seconds or a date."""
+    import email.utils  # loads sockets and calendars, for a form that hardly anyone sends
+
+    date = email.utils.parsedate_tz(header)
+    return None if date is None else max(0.0, email.utils.mktime_tz(date) - now)
+
+
+def _retry_info(said: JsonObject) -> float | None:
+    """Gemini API, Troubleshooting: the wait is in `details`, as `google.rpc.RetryInfo` with `retryDelay: "48s"`."""
+    if not is_array(said.get("details")):
+        return None
+    for detail in items(said, "details", "details"):
+        if is_object(detail) and text(detail, "@type").endswith("google.rpc.RetryInfo"):
+            return _number(text(detail, "retryDelay").removesuffix("s"))
+    return None
+
+
+def _number(word: str) -> float | None:
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _error_object(body: bytes) -> JsonObject:
+    """Find the object that describes the error, in the forms that providers and compatible servers use."""
+    try:
+        value: JsonValue = parse(body)
+    except ValueError:
+        return {}
+    if is_array(value) and value:
+        value = value[0]
+    if not is_object(value):
+        return {}
+    error = value.get("error")
+    if is_object(error):
+        return error
+    return {**value, "message": error} if isinstance(error, str) else value
+
+
+def _message(said: JsonObject) -> str:
+    for key in ("message", "detail"):
+        if text(said, key):
+            return text(said, key)
+    detail = said.get("detail")
+    return "" if detail is None else str(detail)[:QUOTED]
+
+
+def _first(said: JsonObject, *keys: str) -> str:
+    """Return the first word under one of these keys. OpenAI says `code` and `type`, Anthropic `type`, Google `status`."""
+    return next(filter(None, [text(said, key) for key in keys]), "")
+
+
+def _kind(status: int, said: JsonObject) -> type[ProviderError]:
+    match status:
+        case 401 | 403:
+            return AuthenticationError
+        case 400 if "API_KEY_INVALID" in _reasons(said):
+            return AuthenticationError
+        case 429:
+            return RateLimited
+        case 408 | 504:
+            return ProviderTimeout
+        case _:
+            return ProviderError
+
+
+def _reasons(said: JsonObject) -> list[str]:
+    """Google API errors (AIP-193): `details` holds an `ErrorInfo` with a `reason`."""
+    details = said.get("details")
+    return [text(d, "reason") for d in details if is_object(d)] if is_array(details) else []
+
+
+def _retryable(status: int, headers: Mapping[str, str], said: JsonObject) -> bool:
+    if EXHAUSTED in (text(said, "code"), text(said, "type")):
+        return False
+    match headers.get("x-should-retry", "").lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            return status in RETRYABLE or status >= 500
+
+
+def embedded_failure(value: JsonValue, body: bytes, *, provider: str) -> ProviderError | None:
+    """Return the error that some compatible servers hide in an answer with status 200, or None.
+
+    OpenRouter API, Errors: it stands in the body, or in the choice whose turn it ended.
+    """
+    if _embedded(value) is None:
+        return None
+    said = _embedded(parse(body, in_range=False)) or {}  # from the body without the key
+    code = said.get("code")
+    status = code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 200
+    return _error(said, status, {}, body, provider, 0.0)
+
+
+def _embedded(value: JsonValue) -> JsonObject | None:
+    if not is_object(value):
+        return None
+    choices = value.get("choices")
+    for place in (value, choices[0] if is_array(choices) and choices else None):
+        error = place.get("error") if is_object(place) else None
+        if is_object(error):
+            return error
+    return None

@@ -1,0 +1,78 @@
+"""Models made of functions and lists: for tests, for machines driven by hand, and for models that live in the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from understudy.errors import ProviderError
+from understudy.vocabulary.messages import ModelRequest, ModelTurn, says
+
+
+class FunctionModel:
+    """A model that is a function of the request; `says` and `calls` make the turns it returns. A text is as good as `says`.
+
+    The function runs on the run's own thread, for many runs at once. What it raises ends the run: a `ProviderError` as it
+    is, anything else as the failure it is.
+    """
+
+    def __init__(self, function: Callable[[ModelRequest], ModelTurn | str]) -> None:
+        if not callable(function):
+            raise TypeError(f"FunctionModel takes a function of the request, got {function!r}")
+        self._function = function
+
+    def complete(self, request: ModelRequest) -> ModelTurn:
+        """Return what the function makes of `request`."""
+        turn = self._function(request)
+        if isinstance(turn, str):
+            return says(turn)
+        if not isinstance(turn, ModelTurn):
+            raise TypeError(
+                f"the function of a FunctionModel must return a ModelTurn (says, calls) or a text, got {turn!r}"
+            )
+        return turn
+
+    def __repr__(self) -> str:
+        return f"FunctionModel({getattr(self._function, '__name__', self._function)!r})"
+
+
+class ScriptedModel:
+    """A model that says its lines in order, and keeps the requests it got.
+
+    Safe to share between threads; runs that go on at once get the lines in the order in which they ask.
+
+    Args:
+        turns: the lines; an exception among them is raised in its place.
+    """
+
+    def __init__(self, turns: Iterable[ModelTurn | Exception]) -> None:
+        if isinstance(turns, str) or not isinstance(turns, Iterable):
+            raise TypeError(f"a script is a list of turns, such as [says(…)], got {turns!r}")
+        self._turns = list(turns)
+        for line in self._turns:
+            if not isinstance(line, (ModelTurn, Exception)):
+                raise TypeError(f"a script holds turns (says, calls) and exceptions, got {line!r}")
+        self._lock = threading.Lock()
+        """Guards the requests, and with them the position in the script."""
+        self.requests: list[ModelRequest] = []
+
+    def complete(self, request: ModelRequest) -> ModelTurn:
+        """Return the next line.
+
+        Raises:
+            ProviderError: the script is at its end.
+        """
+        with self._lock:
+            position = len(self.requests)
+            self.requests.append(request)
+        if position >= len(self._turns):
+            raise ProviderError(
+                f"the script has {len(self._turns)} turns and was asked for turn {position + 1}", provider="scripted"
+            )
+        line = self._turns[position]
+        if isinstance(line, Exception):
+            raise line
+        return line
+
+    def __repr__(self) -> str:
+        return f"ScriptedModel({len(self._turns)} turns)"

@@ -1,0 +1,325 @@
+"""OpenAI's chat completions on the wire: request bodies from neutral requests, neutral turns from response bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.providers.wire.endings import neutral
+from understudy.providers.wire.json_values import (
+    WrongShape,
+    arguments,
+    as_object,
+    as_text,
+    count,
+    inner,
+    is_array,
+    is_object,
+    items,
+    kept,
+    sendable,
+    text,
+    written,
+)
+from understudy.providers.wire.output_formats import openai_format
+from understudy.providers.wire.result_parts import introduced, split
+from understudy.providers.wire.settings import lay_over, refuse
+from understudy.vocabulary.media import Media
+from understudy.vocabulary.messages import (
+    FilePart,
+    FinishReason,
+    ImagePart,
+    JsonObject,
+    JsonValue,
+    Message,
+    ModelRequest,
+    ModelTurn,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    Settings,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+DIALECT = "openai"
+ECHOED = "reasoning_content"
+"""Signature of reasoning that came under this name and goes back under it.
+
+DeepSeek API, Thinking mode, Tool calls: within a tool loop the reasoning must be sent back; OpenAI knows no such field.
+"""
+REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "blocked",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    # Words of compatible servers: Hugging Face TGI, Together, Mistral, Z.ai, and gateways that pass on another API's own.
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "end_turn": "stop",
+    "complete": "stop",
+    "max_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "sensitive": "blocked",
+    "safety": "blocked",
+    "refusal": "blocked",
+    "tool_use": "tool_calls",
+    "tool_call": "tool_calls",
+}
+"""OpenAI API, Chat completions, `finish_reason`; written in any case."""
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+
+
+def encode(request: ModelRequest, model: str, *, official: bool) -> JsonObject:
+    """Return the body for `request`.
+
+    Args:
+        official: whether OpenAI itself is asked: it refuses `max_tokens` for reasoning models, and compatible servers may
+            know nothing else (OpenAI API, Chat completions: `max_completion_tokens`).
+
+    Raises:
+        ValueError: a setting or part that the API lacks.
+    """
+    messages: list[JsonValue] = []
+    if request.system:
+        messages.append({"role": "system", "content": request.system})
+    for message in request.messages:
+        messages.extend(_user(message) if message.role == "user" else _assistant(message, official))
+    body: dict[str, JsonValue] = {"model": model, "messages": messages}
+    if request.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    **({"description": tool.description} if tool.description else {}),
+                    "parameters": tool.schema,
+                },
+            }
+            for tool in request.tools
+        ]
+    body.update(_settings(request.settings, bool(request.tools), official))
+    body.update(openai_format(request.output))
+    return lay_over(body, request.settings.extra)
+
+
+def _settings(settings: Settings, has_tools: bool, official: bool) -> dict[str, JsonValue]:
+    if settings.thinking_tokens is not None:
+        refuse("openai", "thinking_tokens", "pass extra={'reasoning_effort': …}")
+    body: dict[str, JsonValue] = {}
+    plain: dict[str, JsonValue] = {
+        "temperature": settings.temperature,
+        "max_completion_tokens" if official else "max_tokens": settings.max_tokens,
+        "top_p": settings.top_p,
+        "seed": settings.seed,
+        # OpenAI API, Chat completions: refused where there are no tools.
+        "parallel_tool_calls": settings.parallel_tool_calls if has_tools else None,
+    }
+    body.update({k: v for k, v in plain.items() if v is not None})
+    if settings.stop:
+        body["stop"] = list(settings.stop)
+    match settings.tool_choice:
+        case "auto":
+            pass
+        case "none":
+            body.update({"tool_choice": "none"} if has_tools else {})
+        case "required":
+            body["tool_choice"] = "required"
+        case name:
+            body["tool_choice"] = {"type": "function", "function": {"name": name}}
+    return body
+
+
+def _user(message: Message) -> list[JsonValue]:
+    """Results first: each call of a turn must be answered directly after it, and in text alone.
+
+    OpenAI API, Chat completions: what a tool returned beside text goes into a user's message after all of them.
+    """
+    sent: list[JsonValue] = []
+    content: list[JsonObject] = []
+    for result in message.tool_results:
+        words, parts = split(result, _takes)
+        sent.append({"role": "tool", "tool_call_id": result.call_id, "content": words})
+        shown = (TextPart(introduced(result)), *parts) if parts else ()
+        content += [part for part in (_content(p, DIALECT) for p in shown) if part]
+    content += [
+        part for part in (_content(p, message.dialect) for p in message.parts if type(p) is not ToolResult) if part
+    ]
+    if len(content) == 1 and set(content[0]) == {"type", "text"}:
+        sent.append({"role": "user", "content": content[0]["text"]})
+    elif content:
+        sent.append({"role": "user", "content": content})
+    elif not sent:
+        sent.append({"role": "user", "content": ""})
+    return sent
+
+
+def _takes(part: Media) -> bool:
+    """OpenAI API, Images and vision, File inputs, Audio: what a user's message may hold beside text, by type."""
+    if part.url:
+        return isinstance(part, ImagePart) or part.media_type in IMAGES
+    return part.media_type in (*IMAGES, "application/pdf", *AUDIO)
+
+
+def _content(part: Part, dialect: str) -> JsonObject | None:
+    """Return a user's part, or None for what only another API understands."""
+    match part:
+        case TextPart():
+            return {"type": "text", "text": part.text}
+        case ImagePart():
+            return {"type": "image_url", "image_url": {"url": part.url or _data_url(part.media_type, part.data)}}
+        case FilePart() if part.media_type.startswith("image/"):
+            return {"type": "image_url", "image_url": {"url": part.url or _data_url(part.media_type, part.data)}}
+        case FilePart():
+            return _file(part)
+        case OpaquePart():
+            return part.data if dialect in ("", DIALECT) else None
+        case _:
+            return None
+
+
+def _file(part: FilePart) -> JsonObject:
+    if not part.data:
+        raise ValueError(f"openai: a file must come with its data, not as a URL: {part.url!r}")
+    if part.media_type in AUDIO:
+        return {"type": "input_audio", "input_audio": {"data": part.data, "format": AUDIO[part.media_type]}}
+    name = part.name or "file"
+    return {"type": "file", "file": {"filename": name, "file_data": _data_url(part.media_type, part.data)}}
+
+
+def _data_url(media_type: str, data: str) -> str:
+    return f"data:{media_type};base64,{data}"
+
+
+def _assistant(message: Message, official: bool) -> list[JsonValue]:
+    ours = message.dialect == DIALECT
+    blocks: list[JsonValue] = []
+    fields: dict[str, JsonValue] = {}
+    for part in message.parts:
+        match part:
+            case TextPart(text=words) if words:
+                blocks.append({"type": "text", "text": words})
+            case OpaquePart(data=data) if ours and "type" in data:
+                blocks.append(data)
+            case OpaquePart(data=data) if ours:
+                fields.update(data)
+            case _:
+                pass
+    # Without parts of its own kind the content is a plain string, which every compatible server reads.
+    content: JsonValue = message.text if all(_is_text(b) for b in blocks) else blocks
+    if message.tool_calls:
+        fields["tool_calls"] = [_call(call, official) for call in message.tool_calls]
+        if ours and not official:
+            fields.update(_echo(message.parts))
+    if not content and not fields:
+        return []
+    # OpenAI API, Chat completions: null beside calls. Compatible servers take an empty text, and some refuse null.
+    return [{"role": "assistant", "content": content or (None if official else ""), **fields}]
+
+
+def _is_text(block: JsonValue) -> bool:
+    return is_object(block) and block.get("type") == "text"
+
+
+def _call(call: ToolCall, official: bool) -> JsonObject:
+    # OpenAI itself takes back whatever its model wrote.
+    as_it_was = call.bad_arguments if official else None
+    arguments_text = written(sendable(call)) if as_it_was is None else as_it_was
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_text}}
+
+
+def _echo(parts: Sequence[Part]) -> dict[str, JsonValue]:
+    thought = "".join([p.text for p in parts if type(p) is ReasoningPart and p.signature == ECHOED])
+    return {ECHOED: thought} if thought else {}
+
+
+def decode(body: JsonObject) -> ModelTurn:
+    """Return the turn that a response holds.
+
+    Raises:
+        WrongShape: the body is not a chat completion.
+    """
+    choices = items(body, "choices", "choices")
+    if not choices:
+        raise WrongShape(f"choices must hold at least one, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
+    choice = as_object(choices[0], "choices[0]")
+    # Azure OpenAI, Content filtering: a filtered choice can lack its message.
+    message = inner(choice, "message")
+    parts = (*_thoughts(message), *_texts(message.get("content")), *_kept(message), *_calls(message))
+    raw = text(choice, "finish_reason") or None
+    refused = text(message, "refusal")
+    reason = neutral((raw or ("stop" if refused else "")).lower(), REASONS, parts)
+    return ModelTurn(
+        parts,
+        _usage(body),
+        reason,
+        raw,
+        refusal=refused,
+        dialect=DIALECT,
+        model=text(body, "model"),
+        response_id=text(body, "id"),
+    )
+
+
+def _thoughts(message: JsonObject) -> list[Part]:
+    """DeepSeek says `reasoning_content`, OpenRouter and Groq say `reasoning`, some send both."""
+    if text(message, ECHOED):
+        return [ReasoningPart(text(message, ECHOED), ECHOED)]
+    return [ReasoningPart(text(message, "reasoning"))] if text(message, "reasoning") else []
+
+
+def _texts(content: JsonValue) -> list[Part]:
+    if content is None or content == "":
+        return []
+    if isinstance(content, str):
+        return [TextPart(content)]
+    if not is_array(content):
+        raise WrongShape("message.content must be a string, an array or null")
+    return [_block(as_object(block, "message.content[]")) for block in content]
+
+
+def _block(block: JsonObject) -> Part:
+    """Mistral API, Chat: content may be a list of text, thinking and other chunks."""
+    if block.get("type") == "text":
+        return TextPart(text(block, "text"))
+    return OpaquePart(kept(block, "message.content[]"))
+
+
+def _kept(message: JsonObject) -> list[Part]:
+    """OpenRouter API, Reasoning tokens: `reasoning_details` go back as they came."""
+    details = message.get("reasoning_details")
+    return [OpaquePart(kept({"reasoning_details": details}, "message.reasoning_details"))] if details else []
+
+
+def _calls(message: JsonObject) -> list[Part]:
+    found: list[Part] = []
+    for entry in items(message, "tool_calls", "message.tool_calls"):
+        call = as_object(entry, "message.tool_calls[]")
+        found.append(_tool_call(text(call, "id"), as_object(call.get("function"), "message.tool_calls[].function")))
+    legacy = message.get("function_call")
+    if not found and is_object(legacy):
+        found.append(_tool_call("", legacy))
+    return found
+
+
+def _tool_call(call_id: str, function: JsonObject) -> ToolCall:
+    given, bad = arguments(function.get("arguments"))
+    return ToolCall(call_id, as_text(function.get("name"), "a tool call's name"), given, bad)
+
+
+def _usage(body: JsonObject) -> Usage:
+    usage = inner(body, "usage")
+    cached = count(inner(usage, "prompt_tokens_details"), "cached_tokens")
+    return Usage(
+        input_tokens=count(usage, "prompt_tokens"),
+        output_tokens=count(usage, "completion_tokens"),
+        # DeepSeek API, Context caching has its own name for it.
+        cached_tokens=count(usage, "prompt_cache_hit_tokens") if cached is None else cached,
+        reasoning_tokens=count(inner(usage, "completion_tokens_details"), "reasoning_tokens"),
+        raw=kept(usage, "usage"),
+    )

@@ -1,0 +1,106 @@
+"""What a model answered, as a tape keeps it: a turn, or the error that was raised."""
+
+from __future__ import annotations
+
+import builtins
+from functools import cache
+from typing import TYPE_CHECKING
+
+from understudy import errors
+from understudy.errors import UnderstudyError
+from understudy.providers.wire.json_values import WrongShape, inner, is_object, text
+from understudy.vocabulary.messages import JsonObject, JsonValue, ModelTurn
+
+from .redaction import Redactor
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+MADE_UP = ("run_id", "token")
+"""Attributes of errors that mean something in one run only."""
+
+
+def written(answer: ModelTurn | Exception, redactor: Redactor) -> JsonObject:
+    """Return an answer as JSON without its secrets: an object with a `turn` or an `error`.
+
+    Raises:
+        TypeError: it is no answer, or something in it is not JSON.
+    """
+    if isinstance(answer, Exception):
+        return {"error": _written_error(answer, redactor)}
+    if not isinstance(answer, ModelTurn):
+        raise TypeError(f"a model must return a ModelTurn, got {type(answer).__name__}")
+    return {"turn": redactor.plain(answer)}
+
+
+def read(answer: JsonObject) -> ModelTurn | Exception:
+    """Return what `written` wrote: a turn, or an error to raise. Loads pydantic for a turn.
+
+    Raises:
+        WrongShape: it is neither.
+    """
+    turn = answer.get("turn")
+    return _read_turn(turn) if is_object(turn) else _read_error(inner(answer, "error"))
+
+
+def _read_turn(tree: JsonObject) -> ModelTurn:
+    from pydantic import ValidationError
+
+    try:
+        return _adapter().validate_python(tree)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(step) for step in first["loc"]) or "the turn"
+        raise WrongShape(f"{where}: {first['msg']}") from None
+
+
+@cache
+def _adapter() -> TypeAdapter[ModelTurn]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(ModelTurn)
+
+
+def _written_error(error: Exception, redactor: Redactor) -> JsonObject:
+    """Return class, message, and those attributes that JSON can hold.
+
+    A class that is neither ours nor Python's own is written as the nearest one that is, and named in the message.
+    """
+    known = next(kind for kind in type(error).__mro__ if _class_named(kind.__name__) is kind)
+    message = str(error.args[0]) if len(error.args) == 1 else str(error)
+    if known is not type(error):
+        message = f"{type(error).__module__}.{type(error).__qualname__}: {message}"
+    tree: dict[str, JsonValue] = {"class": known.__name__, "message": redactor.text(message)}
+    if isinstance(error, UnderstudyError):
+        kept = {name: value for name, value in vars(error).items() if name not in MADE_UP and _is_scalar(value)}
+        tree["attributes"] = {name: redactor.plain(value) for name, value in kept.items()}
+    return tree
+
+
+def _read_error(tree: JsonObject) -> Exception:
+    kind = _class_named(text(tree, "class"))
+    if kind is None:
+        raise WrongShape(f"an error of a class that this version does not know: {tree.get('class')!r}")
+    error = kind(text(tree, "message"))
+    if isinstance(error, UnderstudyError):
+        saved = inner(tree, "attributes")
+        for name in ("retries_used_up", *vars(error)):
+            if name in saved and _is_scalar(saved[name]):
+                setattr(error, name, saved[name])
+    return error
+
+
+def _class_named(name: str) -> type[Exception] | None:
+    """Return the error class of ours or Python's with this name, if it can be made of a message."""
+    found: object = getattr(errors, name, None) or getattr(builtins, name, None)
+    if not isinstance(found, type) or not issubclass(found, Exception):
+        return None
+    try:
+        found("")
+    except TypeError:  # such as UnicodeDecodeError, which takes five arguments
+        return None
+    return found
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)

@@ -1,0 +1,190 @@
+"""Taking secrets out of what is written down: known keys, what looks like one, and whatever a user names."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from understudy.providers.http.credentials import SHORTEST_KEY, Secret
+from understudy.providers.http.environment import keys_that_are_set
+from understudy.vocabulary.messages import FilePart, ImagePart, JsonValue
+
+from .secret_patterns import HIDDEN, Hide, hide_matches, hide_value, private_keys, shapes, speaks_of_a_secret
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+MOST_PASSES = 8  # Two are usual: one that hides, one that finds nothing more. A rule that never settles is a mistake.
+
+STRUCTURE = ("kind", "role", "dialect", "finish_reason", "error_kind")
+"""Fields of the vocabulary whose words are its own; nothing can be read back without them."""
+
+Rule: TypeAlias = "str | Secret | re.Pattern[str] | Callable[[str], str]"
+"""A string, a key or what a pattern matches is hidden; a function gets each text and returns it without its secrets."""
+
+RedactLike: TypeAlias = "Rule | Iterable[Rule]"
+
+
+class Redactor:
+    """Hides secrets in texts and values; safe to share between threads.
+
+    What it made comes back unchanged when it is given it again.
+
+    Args:
+        rules: what to hide besides keys in the environment and what looks like a key.
+        known: returns more keys; asked for each value, because it may learn of new ones.
+
+    Raises:
+        TypeError, ValueError: a rule is no rule, or empty.
+    """
+
+    def __init__(self, rules: RedactLike = (), known: Callable[[], Iterable[Secret]] = tuple) -> None:
+        given = _listed(rules)
+        self._values = [_checked_value(rule) for rule in given if isinstance(rule, str | Secret)]
+        self._rules = [_made(rule) for rule in given if not isinstance(rule, str | Secret)]
+        self._known = known
+
+    def text(self, text: str) -> str:
+        """Return a text with secrets hidden."""
+        return _settled(text, self._all())
+
+    def plain(self, value: object) -> JsonValue:
+        """Return a value of the vocabulary's, or JSON, as JSON with secrets hidden; fields at their default are left out.
+
+        Raises:
+            TypeError: something has no place in JSON.
+        """
+        return _plain(value, self._all())
+
+    def _all(self) -> list[Hide]:
+        keys = [*keys_that_are_set(), *[secret.reveal() for secret in self._known()]]
+        values = {*self._values, *[key for key in keys if len(key) >= SHORTEST_KEY]}
+        # The longest first: one may begin with another.
+        literal = [hide_value(value) for value in sorted(values, key=len, reverse=True)]
+        return [private_keys(), *literal, *self._rules, *shapes()]
+
+
+# --- rules
+
+
+def _listed(rules: RedactLike) -> list[Rule]:
+    # A string is iterable too, and its letters are not meant.
+    if isinstance(rules, str | Secret | re.Pattern) or callable(rules):
+        return [rules]
+    if not isinstance(rules, Iterable):
+        raise TypeError(f"redact takes rules or a list of them, got {type(rules).__name__}")
+    return list(rules)
+
+
+def _checked_value(rule: str | Secret) -> str:
+    value = rule if isinstance(rule, str) else rule.reveal()
+    if not value:
+        raise ValueError("redact: an empty string is in every text; expected what is to be hidden")
+    return value
+
+
+def _made(rule: re.Pattern[str] | Callable[[str], str]) -> Hide:
+    if isinstance(rule, re.Pattern):
+        if not isinstance(rule.pattern, str):
+            raise TypeError("redact: expected a pattern of text, got one of bytes")
+        return hide_matches(rule)
+    if callable(rule):
+        return _checked(rule)
+    raise TypeError(f"redact takes strings, Secrets, compiled patterns and functions, got {type(rule).__name__}")
+
+
+def _checked(function: Callable[[str], str]) -> Hide:
+    def hide(text: str) -> str:
+        clean = function(text)
+        if not isinstance(clean, str):
+            raise TypeError(f"the function for redact must return a string, got {type(clean).__name__}")
+        return clean
+
+    return hide
+
+
+def _settled(text: str, rules: Iterable[Hide]) -> str:
+    for _ in range(MOST_PASSES):
+        clean = text
+        for rule in rules:
+            clean = rule(clean)
+        if clean == text:
+            return text
+        text = clean
+    raise ValueError("redact: the rules change a text for ever; what a function has returned must come back unchanged")
+
+
+# --- values
+
+
+def _plain(value: object, rules: list[Hide]) -> JsonValue:
+    if isinstance(value, str):
+        return _settled(value, rules)
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError("bytes are not JSON")
+    if isinstance(value, Mapping):
+        return _plain_mapping(cast("Mapping[object, object]", value), rules)
+    if isinstance(value, Sequence):
+        return [_plain(item, rules) for item in cast("Sequence[object]", value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain_fields(value, rules)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _plain_mapping(mapping: Mapping[object, object], rules: list[Hide]) -> dict[str, JsonValue]:
+    made: dict[str, JsonValue] = {}
+    for name, value in mapping.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the names in a JSON object are strings, got {type(name).__name__}")
+        is_secret = speaks_of_a_secret(name) and _is_all_text(value)
+        made[_settled(name, rules)] = HIDDEN if is_secret else _plain(value, rules)
+    return made
+
+
+def _is_all_text(value: object) -> bool:
+    if isinstance(value, str):
+        return bool(value)
+    if not isinstance(value, list | tuple):
+        return False
+    items = cast("Sequence[object]", value)
+    return bool(items) and all(isinstance(item, str) for item in items)
+
+
+def _plain_fields(value: DataclassInstance, rules: list[Hide]) -> dict[str, JsonValue]:
+    made: dict[str, JsonValue] = {}
+    for field in fields(value):
+        given: object = getattr(value, field.name)
+        if field.name in STRUCTURE:
+            plain = _plain(given, [])
+        elif field.name == "data" and isinstance(value, ImagePart | FilePart):
+            plain = _settled_base64(value.data, rules)
+        else:
+            plain = _plain(given, rules)
+        # Compared as JSON, because not every field takes part in a class's own comparison. `kind` tells parts apart.
+        if field.name == "kind" or not _has_default(field) or plain != _plain(_default(field), rules):
+            made[field.name] = plain
+    return made
+
+
+def _has_default(field: Field[object]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def _default(field: Field[object]) -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _settled_base64(data: str, rules: Iterable[Hide]) -> str:
+    """Look into the bytes of a picture or file; they stay as they are when nothing is found in them."""
+    try:
+        held = base64.b64decode(data, validate=True).decode("utf-8", "surrogateescape")
+    except (binascii.Error, ValueError):
+        return _settled(data, rules)
+    clean = _settled(held, rules)
+    return data if clean == held else base64.b64encode(clean.encode("utf-8", "surrogateescape")).decode()

@@ -1,0 +1,130 @@
+"""`Replay`: a model that answers from a tape, with no key and no network."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import defaultdict, deque
+from pathlib import Path
+
+from understudy.errors import BadReply, ProviderError
+from understudy.providers.http.forks import renew_after_fork
+from understudy.providers.wire.json_values import WrongShape
+from understudy.vocabulary.checks import checked_flag, checked_path
+from understudy.vocabulary.messages import ModelRequest, ModelTurn
+
+from . import answers as taped_answers
+from . import file as tape
+from .file import Line
+from .redaction import RedactLike, Redactor
+from .requests import Asked, asked, differences, explained
+
+PROVIDER = "replay"
+NOT_ON_TAPE = "not_on_tape"
+
+log = logging.getLogger("understudy")
+
+
+class Replay:
+    """A model that gives the answers of a tape, errors included.
+
+    An answer is found by its request: the system prompt, messages, tools and settings, with secrets hidden on both sides.
+    The same request gets its first answer the first time, its second the second time, and so on. So one replay can take the
+    part of every model that was recorded, in any order and from any number of threads. Tools are not replayed; they run.
+
+    Args:
+        path: what a `Recorder` wrote; read whole, at once.
+        redact: what the recorder was given.
+        strict: whether a request must be the recorded one. Without it, where messages alone differ (a tool gives the time of
+            day), the nearest recorded request with as many messages is taken, if its answer was not given yet.
+
+    Attributes:
+        calls: how many calls are on the tape.
+        given: how many answers were given.
+        torn: whether the tape ends in the middle of a line, which is left out: the recording was killed.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is no tape, its format is a later one, or a line is broken; names the file and the line.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, redact: RedactLike = (), strict: bool = True) -> None:
+        self.path = Path(checked_path("Replay: path", path))
+        self._redactor = Redactor(redact)
+        self._strict = checked_flag("Replay: strict", strict)
+        read = tape.read(self.path)
+        self._lines = read.lines
+        self.torn = read.torn
+        self.calls = len(read.lines)
+        self.given = 0
+        self._left: dict[str, deque[Line]] = defaultdict(deque)
+        """Digest -> the answers that were not given yet."""
+        for line in read.lines:
+            self._left[line.asked.digest].append(line)
+        self.start_afresh()
+        renew_after_fork(self)
+        if self.torn:
+            log.warning("%s ends in the middle of a line, which is left out", self.path)
+
+    def start_afresh(self) -> None:
+        self._lock = threading.Lock()
+        """Guards which answers are left."""
+
+    def complete(self, request: ModelRequest) -> ModelTurn:
+        """Return the recorded turn for `request`; loads pydantic.
+
+        Raises:
+            ProviderError: the tape has no answer left for it; says how it differs from the nearest recorded request.
+            BadReply: the recorded turn is broken.
+            Exception: the error that was recorded.
+        """
+        wanted = asked(request, self._redactor)
+        line = self._take(wanted)
+        try:
+            answer = taped_answers.read(line.answer)
+        except WrongShape as error:
+            raise BadReply(f"{self.path}:{line.number}: a broken answer: {error}", provider=PROVIDER) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def __repr__(self) -> str:
+        return f"Replay({str(self.path)!r})"
+
+    def _take(self, wanted: Asked) -> Line:
+        with self._lock:
+            left = self._left.get(wanted.digest)
+            line = left[0] if left else None if self._strict else self._nearly(wanted)
+            if line is None:
+                raise self._missing(wanted)
+            self._left[line.asked.digest].remove(line)
+            self.given += 1
+            return line
+
+    def _nearly(self, wanted: Asked) -> Line | None:
+        names = wanted.by_name.keys()
+        near: list[tuple[int, int, Line]] = []
+        for line in self._lines:
+            differing = differences(line.asked, wanted)
+            only_messages = all(name.startswith("message ") for name in differing)
+            if line in self._left[line.asked.digest] and line.asked.by_name.keys() == names and only_messages:
+                near.append((len(differing), line.number, line))
+        return min(near)[2] if near else None
+
+    def _missing(self, wanted: Asked) -> ProviderError:
+        same = [line for line in self._lines if line.asked.digest == wanted.digest]
+        if same:
+            where = ", ".join([f"{self.path}:{line.number}" for line in same])
+            why = f"it is asked once more than it was recorded ({where})"
+        elif self._lines:
+            nearest = min(self._lines, key=lambda line: (len(differences(line.asked, wanted)), line.number))
+            number = self._lines.index(nearest) + 1
+            why = f"the tape's request number {number} ({self.path}:{nearest.number}) differs: "
+            why += explained(nearest.asked, wanted)
+        else:
+            why = "the tape is empty"
+        torn = "; its last line is cut off and was left out" if self.torn else ""
+        return ProviderError(
+            f"{self.path} holds no answer to this request: {why}{torn}", provider=PROVIDER, code=NOT_ON_TAPE
+        )

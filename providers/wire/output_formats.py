@@ -1,0 +1,51 @@
+"""How each API is told what form an answer must have. A form whose answer comes by a tool needs no telling."""
+
+from __future__ import annotations
+
+from understudy.vocabulary.answers.strict_schemas import strict_schema
+from understudy.vocabulary.messages import JsonObject, JsonValue, OutputSpec
+
+from .json_values import is_array, is_object
+
+
+def openai_format(output: OutputSpec | None) -> dict[str, JsonValue]:
+    """Return the fields of a chat completions request that ask for this form.
+
+    Not every schema can be strict; the model is then only told of it.
+    """
+    if output is None or output.tool:
+        return {}
+    strict = strict_schema(output.schema, all_required=True)
+    schema = dict(output.schema if strict is None else strict)
+    about = schema.pop("description", None)
+    described: dict[str, JsonValue] = {} if about is None else {"description": about}
+    asked: JsonObject = {"name": output.name, **described, "schema": schema, "strict": strict is not None}
+    return {"response_format": {"type": "json_schema", "json_schema": asked}}
+
+
+def anthropic_format(output: OutputSpec | None) -> dict[str, JsonValue]:
+    """Return the fields of a Messages request that ask for this form."""
+    if output is None or output.tool:
+        return {}
+    strict = strict_schema(output.schema, recursive=False)
+    schema = output.schema if strict is None else strict  # the API says best what it does not take
+    return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+
+
+def google_format(output: OutputSpec | None) -> dict[str, JsonValue]:
+    """Return the fields of a generationConfig that ask for this form."""
+    if output is None or output.tool:
+        return {}
+    return {"responseMimeType": "application/json", "responseJsonSchema": _without_const(output.schema)}
+
+
+def _without_const(value: JsonValue) -> JsonValue:
+    """Gemini API, Structured output: `enum` is known, `const` is not."""
+    if is_array(value):
+        return [_without_const(each) for each in value]
+    if not is_object(value):
+        return value
+    made = {key: _without_const(each) for key, each in value.items()}
+    if "const" in made and not is_object(made["const"]):
+        made["enum"] = [made.pop("const")]
+    return made

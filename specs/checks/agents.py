@@ -1,0 +1,172 @@
+"""Check what the values of agents mean: ids, models, prompts, memories, criteria, callbacks.
+
+These read the documents as they are, so that they find their problems even where the grammar finds others beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from understudy.orchestration.definitions.checks import ID
+from understudy.specs.grammar.agent import AgentGrammar
+from understudy.specs.grammar.grammar import is_meant
+from understudy.specs.reading.files import Sources
+from understudy.specs.reading.located import Spot
+from understudy.specs.reading.problems import Problem, did_you_mean, listed
+from understudy.vocabulary.answers.json_schema import BadSchema, fits
+from understudy.vocabulary.context.prices import Price
+from understudy.vocabulary.messages import JsonObject
+from understudy.vocabulary.models import PROVIDERS, ModelName, likely, name_of
+
+from .definitions import Definition
+from .model_clients import OPTIONS, option_problem
+from .names import check_named
+from .registered_objects import MEMORY, MODEL
+from .registry import Registered
+from .tools import check_tools
+
+
+def check_definition(
+    definition: Definition, sources: Sources, registered: Registered, memories: Mapping[str, object]
+) -> Iterator[Problem]:
+    """Yield what is wrong with a definition by itself, apart from its grammar."""
+    spot = definition.spot
+    id = spot.at("id")
+    if id.text is not None and not ID.fullmatch(id.text):
+        yield id.problem(f"'id' must be 1 to 128 characters on one line, without edges of space; got {id.text[:60]!r}")
+    yield from check_named(definition, registered)
+    if definition.kind == "agent":
+        yield from _check_model(spot)
+        yield from _check_prompt(spot, sources)
+        yield from check_tools(spot, registered.toolbox)
+        yield from _check_memory(spot, memories, registered)
+        yield from _check_output(spot)
+        yield from _check_schemas(spot)
+        yield from _check_budget(spot, registered)
+
+
+COMPATIBLE = "for OpenAI-compatible servers write provider: openai with their base_url"
+
+
+def model_string(provider: str | None, model: str | None) -> str:
+    """Return `PROVIDER:MODEL` of the two keys; the provider may stand in either."""
+    if provider is None:
+        return model or ""
+    return provider if model is None else f"{provider}:{model}"
+
+
+def _check_model(agent: Spot) -> Iterator[Problem]:
+    at_provider, at_model = agent.at("provider"), agent.at("model")
+    if at_model.is_mapping:
+        given = [at for key in ("provider", *OPTIONS) if (at := agent.at(key)).value is not None]
+        yield from [at.key_problem(f"a registered model has its own {at.path[-1]!r}; leave it out") for at in given]
+        return
+    provider, model = at_provider.text, at_model.text
+    if provider is not None and provider not in PROVIDERS:
+        hint = did_you_mean(provider.lower(), PROVIDERS) or f"; {COMPATIBLE}"
+        yield at_provider.problem(f"unknown provider {provider!r}; expected {listed(sorted(PROVIDERS))}{hint}")
+        return
+    if any(at.value is not None and at.text is None for at in (at_provider, at_model)):
+        return
+    prefix = "" if model is None else model.partition(":")[0]
+    if provider is not None and model is not None and ":" in model and prefix in PROVIDERS:
+        yield at_model.problem(f"'provider' and 'model' both name a provider; write model: {model.partition(':')[2]}")
+        return
+    text = model_string(provider, model)
+    if model is None and provider != "rehearsal":
+        if not any(is_meant(key, "model", AgentGrammar) for key, _ in agent.entries()):
+            wanted = (
+                f"NAME, the model of {provider!r}" if provider else "PROVIDER:MODEL, such as anthropic:claude-haiku-4-5"
+            )
+            yield at_model.problem(f"'model' is missing; expected model: {wanted}")
+        return
+    if provider is None and ":" not in text and text not in PROVIDERS:
+        meant = likely(text)
+        hint = f"did you mean {meant!r}?" if meant else f"add provider: NAME, one of {listed(sorted(PROVIDERS))}"
+        yield at_model.problem(f"no provider for {text!r}; {hint}")
+        return
+    try:
+        name = ModelName.parse(text)
+    except ValueError as error:
+        yield at_model.problem(str(error))
+        return
+    for key, at in agent.entries():
+        problem = option_problem(name, key, at.value)
+        if problem:
+            yield at.problem(problem)
+
+
+def _check_prompt(agent: Spot, sources: Sources) -> Iterator[Problem]:
+    file = agent.at("system_prompt").at("file")
+    if file.text is not None:
+        found = sources.prompt(file)
+        if isinstance(found, Problem):
+            yield found
+
+
+def _check_memory(agent: Spot, memories: Mapping[str, object], registered: Registered) -> Iterator[Problem]:
+    memory = agent.at("memory")
+    if memory.text is not None and memory.text not in memories:
+        there = listed(memories, "no 'memories'")
+        hint = did_you_mean(memory.text, memories)
+        if not hint and not registered.problem(MEMORY, memory.text):
+            hint = f"; for the registered one write memory: {{name: {memory.text}}}"
+        yield memory.problem(f"no memory {memory.text!r}; there are {there}{hint}")
+
+
+def _check_output(agent: Spot) -> Iterator[Problem]:
+    if agent.at("output_type").value is not None and agent.at("output_schema").value is not None:
+        both = "'output_type' and 'output_schema' both say what the answer must be; leave one of them out"
+        yield agent.at("output_type").key_problem(both)
+
+
+def _check_schemas(agent: Spot) -> Iterator[Problem]:
+    criteria = [criterion.at("schema") for criterion in agent.at("criteria").items()]
+    for schema in (agent.at("output_schema"), *criteria):
+        if schema.is_mapping:
+            try:
+                fits(cast(JsonObject, schema.value))
+            except BadSchema as error:
+                yield schema.below(error.path).problem(f"{schema.path[-1]!r}: {error}")
+            except ValueError as error:
+                yield schema.problem(f"{schema.path[-1]!r}: {error}")
+
+
+def _check_budget(agent: Spot, registered: Registered) -> Iterator[Problem]:
+    cost = agent.at("budget").at("cost_usd")
+    name = _priced_as(agent, registered)
+    if (
+        cost.value is not None
+        and name
+        and name not in dict(agent.at("budget").at("prices").entries())
+        and Price.of(name) is None
+    ):
+        yield cost.problem(
+            f"no price is known of {name!r}, so its cost cannot be bounded; add prices: {{{name!r}: {{input: …, output: …}}}}"
+        )
+
+
+def _priced_as(agent: Spot, registered: Registered) -> str:
+    """Return the name by which price lists know the agent's model; empty if that is not known."""
+    model = agent.at("model")
+    named = model.at("name").text
+    if model.is_mapping:
+        return "" if named is None or registered.problem(MODEL, named) else name_of(registered.get(MODEL, named))
+    try:
+        return str(ModelName.parse(model_string(agent.at("provider").text, model.text)))
+    except ValueError:
+        return ""
+
+
+def check_memories(spots: list[Spot]) -> tuple[dict[str, Spot], list[Problem]]:
+    """Return the shared memories of all files by name, and a problem for each name that stands twice."""
+    found: dict[str, Spot] = {}
+    problems: list[Problem] = []
+    for spot in spots:
+        for name, at in spot.at("memories").entries():
+            if name in found:
+                first = found[name]
+                problems.append(at.key_problem(f"the memory {name!r} stands in {first.document.source} too"))
+            found.setdefault(name, at)
+    return found, problems

@@ -1,0 +1,66 @@
+"""Models of a spec that need more than a name: clients with an address and limits of their own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import cast
+
+from understudy.providers.catalogue import CLIENTS
+from understudy.specs.grammar.agent import AgentGrammar
+from understudy.specs.reading.problems import listed
+from understudy.vocabulary.messages import JsonValue
+from understudy.vocabulary.models import Model, ModelName
+
+OPTIONS = {
+    "base_url": "base_url",
+    "api_version": "api_version",
+    "project": "project",
+    "location": "location",
+    "attempt_timeout": "timeout",
+    "attempts": "attempts",
+    "max_in_flight": "max_in_flight",
+    "max_reply_bytes": "max_reply_bytes",
+}
+"""Key of an agent -> what the classes of models call it."""
+
+Client = tuple[ModelName, tuple[tuple[str, object], ...]]
+"""What tells one client from another."""
+
+
+def options_of(agent: AgentGrammar) -> dict[str, object]:
+    """Return what an agent says of its model's client, by the names of the classes."""
+    return {option: given for key, option in OPTIONS.items() if (given := getattr(agent, key)) is not None}
+
+
+def client(name: ModelName, options: dict[str, object]) -> Model:
+    """Make a client.
+
+    Raises:
+        TypeError: the provider has no such option, or none at all.
+        ValueError: an option is out of range.
+    """
+    make = cast("Callable[..., Model]", CLIENTS[name.provider])
+    return make(name.model, **options)
+
+
+def option_problem(name: ModelName, key: str, value: JsonValue) -> str:
+    """Return what is wrong with a key of an agent as an option of its model's client; empty if nothing is, or it is none."""
+    if key not in OPTIONS or value is None:
+        return ""
+    taken = _taken_by(name.provider)
+    if OPTIONS[key] not in taken:
+        known = listed([key for key, option in OPTIONS.items() if option in taken], "no such options")
+        return f"{name.provider} has no {key!r}; it takes {known}"
+    if not isinstance(value, str):
+        return ""
+    try:
+        client(ModelName(name.provider, "a-model"), {OPTIONS[key]: value})
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _taken_by(provider: str) -> set[str]:
+    made = CLIENTS.get(provider)
+    return set() if made is None else set(inspect.signature(made).parameters)

@@ -1,0 +1,155 @@
+"""Objects of the program that a spec names: what each place of a spec takes, and what is said of a name that does not fit.
+
+A name is looked up among what the program registered, and nowhere else; nothing is imported, and nothing is called.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from inspect import isroutine, signature
+from types import MappingProxyType
+from typing import cast
+
+from understudy import errors
+from understudy.errors import RunError, UnderstudyError
+from understudy.specs.reading.problems import did_you_mean, listed
+from understudy.vocabulary.answers.output_type import OutputType
+from understudy.vocabulary.checks import is_async
+from understudy.vocabulary.models import Model
+from understudy.vocabulary.runs.callbacks import AgentCallback
+from understudy.vocabulary.runs.memory import Memory
+
+OF_ANNOTATIONS = ("types", "typing", "typing_extensions")
+"""Modules of the classes of annotations, such as `list[int]`, which can be called and are no functions."""
+Misfit = Callable[[object], str]
+"""Says of an object what should have stood in its place; empty if it fits."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """What a place of a spec takes.
+
+    Attributes:
+        word: what errors call one.
+        look: says what was expected in place of an object; empty if it fits.
+        built_in: those that need not be registered, by name.
+    """
+
+    word: str
+    look: Misfit
+    built_in: Mapping[str, object] = field(default_factory=lambda: MappingProxyType(dict[str, object]()))
+
+    def misfit(self, given: object) -> str:
+        """Return what was expected in place of an object; empty if it fits. It is not called."""
+        try:
+            return self.look(given)
+        except Exception:  # noqa: BLE001  # a proxy of what is not there yet refuses to be looked at, with whatever error
+            return f"a {self.word} that can be looked at"
+
+    def fitting(self, known: Mapping[str, object]) -> dict[str, object]:
+        """Return those of the registered objects that may stand here."""
+        return {name: each for name, each in known.items() if not self.misfit(each)}
+
+    def problem(self, name: str, known: Mapping[str, object], more: str = "") -> str:
+        """Return why a name stands for nothing that fits here; empty if it does.
+
+        Args:
+            name: as it stands in the spec.
+            known: the registered objects by name; they go before those that are built in.
+            more: says where others come from.
+        """
+        if name in known or name in self.built_in:
+            given = known[name] if name in known else self.built_in[name]
+            expected = self.misfit(given)
+            return f"{name!r} must be {expected}, got {described(given)}" if expected else ""
+        fitting = self.fitting(known)
+        where = "built in or registered" if self.built_in else "registered"
+        hint = did_you_mean(name, [*fitting, *self.fitting(self.built_in)])
+        return f"no {self.word} {name!r} is {where}; registered: {listed(sorted(fitting))}{more}{hint}"
+
+
+def described(given: object) -> str:
+    """Return what an object is, without what is in it."""
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    return "another function" if isroutine(given) else f"an object of {type(given).__name__}"
+
+
+def _function_of(*arguments: str) -> Misfit:
+    expected = f"a function of {' and '.join(arguments)}"
+
+    def misfit(given: object) -> str:
+        if isinstance(given, type) or not callable(given) or type(given).__module__ in OF_ANNOTATIONS:
+            return expected
+        return "" if _takes(given, len(arguments)) else expected
+
+    return misfit
+
+
+def _plain_function_of(*arguments: str) -> Misfit:
+    misfit = _function_of(*arguments)
+
+    def plain_misfit(given: object) -> str:
+        return f"a plain function of {' and '.join(arguments)}, not async def" if is_async(given) else misfit(given)
+
+    return plain_misfit
+
+
+def _takes(given: Callable[..., object], count: int) -> bool:
+    """Whether a function may be called with so many arguments; of some that are written in C nobody can say."""
+    try:
+        found = signature(given)
+    except (TypeError, ValueError):
+        return True
+    try:
+        found.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def _object_of(kind: type, expected: str) -> Misfit:
+    return lambda given: expected if isinstance(given, type) or not isinstance(given, kind) else ""
+
+
+def _misfit_as_error(given: object) -> str:
+    if not isinstance(given, type) or not issubclass(given, Exception):
+        return "a class of errors"
+    return "a class of errors, and not how a run ends" if issubclass(given, RunError) else ""
+
+
+def _misfit_as_output_type(given: object) -> str:
+    try:
+        OutputType(given, "")
+    except TypeError:
+        return "a type, such as a class or list[int]"
+    return ""
+
+
+def _classes(named: Iterable[tuple[str, object]], root: type[Exception]) -> Mapping[str, object]:
+    return MappingProxyType({name: each for name, each in named if isinstance(each, type) and issubclass(each, root)})
+
+
+def known_errors() -> Mapping[str, object]:
+    """Return the classes of errors that Python and understudy have, by name."""
+    named = cast("Mapping[str, object]", vars(builtins)), cast("Mapping[str, object]", vars(errors))
+    return {**_classes(named[0].items(), Exception), **_classes(named[1].items(), UnderstudyError)}
+
+
+CALLBACK = Kind("callback", _object_of(AgentCallback, "an AgentCallback"))
+CRITERION = Kind("criterion", _function_of("the context", "the text"))
+MEMORY = Kind("memory", _object_of(Memory, "an object with load(), append() and clear()"))
+MODEL = Kind("model", _object_of(Model, "an object with complete()"))
+OUTPUT_TYPE = Kind("output type", _misfit_as_output_type)
+ERROR = Kind("class of errors", _misfit_as_error, known_errors())
+PROMPT = Kind("function", _function_of("the context"))
+CHECK = Kind("function", _function_of("the context", "the text"))
+CALL_RULE = Kind("function", _function_of("the context", "the invalid call"))
+APPROVAL = Kind("function", _function_of("the call", "the context"))
+WHEN = Kind("function", _plain_function_of("the tasks' results"))
+UNTIL = Kind("function", _plain_function_of("the task's text"))
+DECIDER = Kind("function", _function_of("the error"))
+OFFERED = (CALLBACK, CRITERION, MEMORY, MODEL, OUTPUT_TYPE, PROMPT)
+"""Kinds of which a file of tools offers objects; all functions that a spec may name take one argument or two."""

@@ -1,0 +1,108 @@
+"""Check what a spec says of an agent's tools: that they are there, have different names, and take what is changed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from understudy.orchestration.definitions.sub_agent import SubAgent, tool_name
+from understudy.specs.grammar.agent import SubAgentGrammar
+from understudy.specs.grammar.grammar import Grammar, is_meant
+from understudy.specs.reading.located import Spot
+from understudy.specs.reading.problems import Problem, did_you_mean, listed
+from understudy.vocabulary.tools.definition import NAME, Tool
+from understudy.vocabulary.tools.questions import asks_user
+from understudy.vocabulary.tools.toolset import ToolSource
+
+from .tool_names import Toolbox, tool_names
+
+
+def check_tools(agent: Spot, toolbox: Toolbox) -> Iterator[Problem]:
+    """Yield what is wrong with an agent's tools and sub-agents, and with its choice among them."""
+    names: list[str] = []
+    listed_tools = agent.at("tools").items()
+    problems = [*_check_listed(listed_tools, toolbox, names), *_check_sub_agents(agent.at("sub_agents").items(), names)]
+    yield from problems
+    choice = agent.at("settings").at("tool_choice")
+    references = [_reference(entry) for entry in listed_tools]
+    if problems or choice.text is None or any(one is None or toolbox.stands_in(one) for one in references):
+        return  # which names there are is not known
+    known = ["auto", "none", "required", *names]
+    if choice.text not in known:
+        yield choice.problem(
+            f"tool_choice {choice.text!r} must be one of {listed(known)}{did_you_mean(choice.text, known)}"
+        )
+    if choice.text == "required" and not names:
+        yield choice.problem("tool_choice is 'required', but the agent has no tools")
+
+
+def _check_listed(entries: list[Spot], toolbox: Toolbox, names: list[str]) -> Iterator[Problem]:
+    seen: dict[str, Spot] = {}
+    for entry in entries:
+        reference = _reference(entry)
+        if reference is None:
+            continue
+        if reference in seen:
+            line = seen[reference].place.line
+            yield entry.problem(f"the tool {reference!r} stands twice, first in line {line}")
+            continue
+        seen[reference] = entry
+        found = toolbox.find(reference)
+        if isinstance(found, str):
+            yield entry.problem(found)
+            continue
+        yield from _check_changes(entry, found)
+        yield from _check_names(entry, tool_names(found), names)
+
+
+def _check_sub_agents(entries: list[Spot], names: list[str]) -> Iterator[Problem]:
+    for entry in entries:
+        id = entry.text or entry.at("agent").text or entry.at("ref").text
+        if entry.is_mapping:
+            yield from check_one_of_two(entry, SubAgentGrammar)
+            yield from _check_permits(entry)
+        given = entry.at("name")
+        if given.text is not None and not NAME.fullmatch(given.text):
+            yield given.problem(f"'name' must be letters, digits, '_' and '-', at most 64; got {given.text[:60]!r}")
+        elif id:
+            yield from _check_names(entry, [given.text or tool_name(id)], names)
+
+
+def check_one_of_two(entry: Spot, grammar: type[Grammar]) -> Iterator[Problem]:
+    """Yield a problem if not exactly one of `agent` and `ref` is there."""
+    given = [key for key in ("agent", "ref") if entry.at(key).value is not None]
+    if len(given) == 2:
+        yield entry.at("ref").key_problem("'agent' and 'ref' mean the same; leave one of them out")
+    if not given and not any(is_meant(key, one, grammar) for key, _ in entry.entries() for one in ("agent", "ref")):
+        yield entry.problem("'agent' is missing; expected the id of an agent, a workflow, or another runner")
+
+
+def _check_permits(entry: Spot) -> Iterator[Problem]:
+    allowed = [each.text for each in entry.at("allow").items()]
+    for each in entry.at("deny").items():
+        if each.text is not None and each.text in allowed:
+            yield each.problem(f"{each.text!r} cannot be both allowed and denied")
+
+
+def _check_changes(entry: Spot, found: ToolSource) -> Iterator[Problem]:
+    changes = [key for key, _ in entry.entries() if key != "name"]
+    if not changes:
+        return
+    if not isinstance(found, Tool):
+        yield entry.problem("a toolset takes no options here; its methods have them, by @tool(…)")
+    elif asks_user(cast("Tool[..., object]", found)) or isinstance(found, SubAgent):
+        yield entry.problem("this takes no options: no call of it runs as a tool's do")
+
+
+def _check_names(entry: Spot, new: list[str], names: list[str]) -> Iterator[Problem]:
+    for name in new:
+        if name in names:
+            yield entry.problem(
+                f"two tools are named {name!r}; give one another name: tool(name=…), 'name' of a sub-agent, "
+                "or the prefix of a toolset"
+            )
+    names += new
+
+
+def _reference(entry: Spot) -> str | None:
+    return entry.text if entry.text is not None else entry.at("name").text

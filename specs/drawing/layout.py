@@ -1,0 +1,125 @@
+"""Runners as a picture: which parts there are, what is inside of what, and where arrows lead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from understudy.errors import DrawingError
+from understudy.orchestration import Agent, ParallelAgent, SequentialAgent, Task, Workflow
+from understudy.orchestration.definitions.runner import Runner, below
+from understudy.orchestration.definitions.sub_agent import tool_name
+
+from .labels import agent_notes, parallel_notes, plain, sequence_notes, task_notes, workflow_notes
+from .picture import Arrow, Box, Node, Part, Picture
+
+MAX_PARTS = 2_000  # Nobody reads more on one page, and a layout of more takes minutes.
+MAX_DEPTH = 50  # No run nests deeper than 32; Python's stack ends at a few hundred.
+
+
+def picture_of(runners: Iterable[Runner[object]]) -> Picture:
+    """Return the picture of those runners that stand inside of no other one of them.
+
+    Raises:
+        DrawingError: there are none, or too many for a picture.
+    """
+    given = list(dict.fromkeys(runners))
+    if not given:
+        raise DrawingError("there is nothing to draw: no runners were given")
+    inside = set(below(given))
+    artist = _Artist()
+    parts: list[Part] = []
+    for runner in given:
+        if runner not in inside:
+            artist.place(runner, parts)
+    return Picture(tuple(parts), tuple(artist.arrows))
+
+
+class _Artist:
+    def __init__(self) -> None:
+        self.arrows: list[Arrow] = []
+        self._count = 0
+        self._depth = 0
+
+    def place(self, runner: Runner[object], among: list[Part]) -> Part:
+        """Draw a runner and its sub-agents beside the parts `among`; return the one for the runner itself."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise DrawingError(f"{runner.id!r} is nested more than {MAX_DEPTH} levels deep, which cannot be drawn")
+        among.append(made := self._drawn(runner))
+        if isinstance(made, Node):
+            for inner, label in _handed_over(runner):
+                self.arrows.append(Arrow(made, self.place(inner, among), label, hands_over=True))
+        self._depth -= 1
+        return made
+
+    def _drawn(self, runner: Runner[object]) -> Part:
+        match runner:
+            case SequentialAgent():
+                return self._sequence(runner)
+            case ParallelAgent():
+                return self._parallel(runner)
+            case Workflow():
+                return self._workflow(runner)
+            case Agent():
+                return Node(self._key(), "agent", plain(runner.id), agent_notes(runner))
+            case _:
+                return Node(self._key(), "agent", plain(runner.id), (plain(type(runner).__name__),))
+
+    def _key(self) -> str:
+        self._count += 1
+        if self._count > MAX_PARTS:
+            raise DrawingError(f"a picture of more than {MAX_PARTS:,} parts helps nobody; draw runners one by one")
+        return f"n{self._count}"
+
+    def _sequence(self, group: SequentialAgent) -> Box:
+        key = self._key()
+        parts: list[Part] = []
+        steps = [self.place(step, parts) for step in group.steps]
+        self.arrows += [Arrow(tail, head) for tail, head in pairwise(steps)]
+        return Box(
+            key, "sequence", plain(group.id), sequence_notes(group), tuple(parts), steps[0].entry, steps[-1].exit
+        )
+
+    def _parallel(self, group: ParallelAgent) -> Box:
+        key = self._key()
+        fork, join = Node(self._key(), "fork"), Node(self._key(), "join", group.merge)
+        parts: list[Part] = [fork]
+        for child in group.children:
+            placed = self.place(child, parts)
+            self.arrows += [Arrow(fork, placed), Arrow(placed, join)]
+        return Box(key, "parallel", plain(group.id), parallel_notes(group), (*parts, join), fork, join)
+
+    def _workflow(self, workflow: Workflow) -> Box:
+        key = self._key()
+        tasks = {task.name: self._task(task) for task in workflow.tasks}
+        needed = {name for task in workflow.tasks for name in task.dependencies}
+        self.arrows += [
+            Arrow(tasks[name], tasks[task.name])
+            for task in workflow.tasks
+            for name in dict.fromkeys(task.dependencies)  # named twice, it is waited for once
+        ]
+        first = [tasks[task.name] for task in workflow.tasks if not task.dependencies]
+        last = [box for name, box in tasks.items() if name not in needed]
+        parts: list[Part] = list(tasks.values())
+        entry, exit = first[0].entry, last[0].exit
+        if len(first) > 1:
+            parts.insert(0, entry := Node(self._key(), "fork"))
+            self.arrows += [Arrow(entry, box) for box in first]
+        if len(last) > 1:
+            parts.append(exit := Node(self._key(), "join"))
+            self.arrows += [Arrow(box, exit) for box in last]
+        return Box(key, "workflow", plain(workflow.id), workflow_notes(workflow), tuple(parts), entry, exit)
+
+    def _task(self, task: Task) -> Box:
+        key = self._key()
+        parts: list[Part] = []
+        runner = self.place(task.runner, parts)
+        return Box(key, "task", task.name, task_notes(task), tuple(parts), runner.entry, runner.exit)
+
+
+def _handed_over(runner: Runner[object]) -> list[tuple[Runner[object], str]]:
+    """Return the runners that stand beside one, and what its model calls them if that is not their id."""
+    if not isinstance(runner, Agent):
+        return [(inner, "") for inner in runner.inner_runners]
+    return [(to.runner, "" if to.name == tool_name(to.runner.id) else plain(to.name)) for to in runner.sub_agents]

@@ -1,0 +1,235 @@
+"""`understudy chat FILE.yaml ID`: each line is one run in one conversation."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import secrets
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, TextIO
+
+from understudy.commandline.call_log import CallLog
+from understudy.commandline.event_words import Progress
+from understudy.commandline.model_overrides import cast_of
+from understudy.commandline.plain_progress import Quiet, progress_on
+from understudy.commandline.report import COMPLETE, INTERRUPTED, WAITING, as_json, for_people, status_of
+from understudy.errors import UnderstudyError
+from understudy.orchestration import Agent
+from understudy.vocabulary.messages import JsonValue
+from understudy.vocabulary.runs.memory import InMemoryMemory
+from understudy.vocabulary.runs.outcomes import NeedsApproval, NeedsInput
+
+from . import options
+from .asking import answers_to
+from .lines import Lines
+from .loading import agents_in, check_tools, load
+from .printing import put, tell, warn
+from .run import add_parameters, begin, parameters, watch
+from .waiting import repeated, system_of, without_vain_token
+
+if TYPE_CHECKING:
+    from understudy.actors import ActorSystem
+    from understudy.orchestration.definitions.runner import Runner
+    from understudy.specs import LoadedSpec
+    from understudy.vocabulary.runs.outcomes import Outcome
+
+ABOUT = """\
+Talk to an agent, a group or a workflow of a spec: each line is one run, all of them in one conversation.
+
+What the agent asks is answered with the next line; calls that need an approval are shown, and y, n REASON or e (other arguments) says
+what becomes of them. An agent without a memory gets one for as long as the chat lasts; groups remember if their agents do.
+Ctrl-C cancels the run that goes on; twice, or Ctrl-D, ends the chat. /help tells of /reset and /quit.
+
+In a pipe each line is answered on standard output, and nothing else is printed there: questions and approvals take the lines
+that follow. With --json there is one object for each run. The exit status is then that of the first run that was not complete.
+
+examples:
+  understudy chat shop.yaml clerk --tools tools.py
+  understudy chat shop.yaml clerk --rehearse
+  printf 'Hello\\nWhat did I say?\\n' | understudy chat shop.yaml clerk --json
+"""
+
+HELP = """\
+/help   this
+/reset  begin another conversation: what was said is forgotten
+/quit   end the chat, as Ctrl-D does
+Ctrl-C cancels the run that goes on; a line that begins with // is sent with one / less"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what `chat` takes."""
+    parser.epilog = options.EXITS
+    parser.add_argument("file", metavar="FILE.yaml", help="the spec")
+    parser.add_argument("id", metavar="ID", type=options.text, help="which of its agents, groups and workflows")
+    add_parameters(parser)
+    parser.add_argument(
+        "--conversation",
+        metavar="ID",
+        type=options.text,
+        help="the conversation's id, as memories, tools and prompts know it; else a new one",
+    )
+    options.add_tools(parser)
+    options.add_run_options(parser)
+
+
+def do(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Load the spec, and chat."""
+    return carry_out(load(arguments.file, arguments.tools), arguments, out)
+
+
+def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) -> int:
+    """Chat with a runner of a spec until the lines end."""
+    found = loaded.runner(arguments.id)
+    check_tools(found)
+    given = parameters(found, arguments.set)
+    runner = remembering(found)
+    system = system_of(arguments)
+    lines = Lines(out)
+    every = agents_in([runner, *loaded.runners.values()])
+    with cast_of(every, agents_in([runner]), arguments, warn):
+        return Chat(runner, given, system, lines, arguments, out).go_on()
+
+
+def remembering(runner: Runner[object]) -> Runner[object]:
+    """Return a runner that knows what was said before, as far as there can be one."""
+    if any(agent.memory is not None for agent in agents_in([runner])):
+        return runner
+    if isinstance(runner, Agent):
+        warn(f"{runner.id} has no memory in the spec; here it remembers until the chat ends")
+        return runner.replace(memory=InMemoryMemory())
+    warn(f"no agent of {runner.id} has a memory: each line is a run that knows nothing of those before it")
+    return runner
+
+
+class Chat:
+    """One conversation, line by line."""
+
+    def __init__(
+        self,
+        runner: Runner[object],
+        given: Mapping[str, JsonValue],
+        system: ActorSystem,
+        lines: Lines,
+        arguments: argparse.Namespace,
+        out: TextIO,
+    ) -> None:
+        self._runner: Final = runner
+        self._given: Final = given
+        self._system: Final = system
+        self._lines: Final = lines
+        self._arguments: Final = arguments
+        self._out: Final = out
+        self._conversation: str = arguments.conversation or _new_conversation()
+        self._interrupts = 0
+        """How many there were since the last line."""
+        self._status = COMPLETE
+
+    def go_on(self) -> int:
+        """Read and answer lines until they end, and return the exit status."""
+        if self._lines.interactive:
+            warn(f"{self._runner.id} listens; /help explains, Ctrl-D ends")
+        while True:
+            try:
+                line = self._lines.read("> ")
+                if line is None or line.strip() == "/quit":
+                    return COMPLETE if self._lines.interactive else self._status
+                if line.strip():
+                    self._interrupts = 0
+                    self._take(line)
+            except KeyboardInterrupt:
+                self._interrupts += 1
+                if self._interrupts > 1 or not self._lines.interactive:
+                    return INTERRUPTED
+                warn("\nCtrl-C again, or Ctrl-D, ends the chat")
+            except EOFError:
+                return WAITING
+
+    def _take(self, line: str) -> None:
+        match line.strip():
+            case "/help":
+                warn(HELP)
+            case "/reset":
+                self._conversation = _new_conversation()
+                warn("what was said is forgotten")
+            case word if word.startswith("/") and not word.startswith("//") and word[1:].isalpha():
+                warn(f"there is no command {word}; /help tells those there are")
+            case _:
+                self._answer(line[1:] if line.startswith("//") else line)
+
+    def _answer(self, text: str) -> None:
+        log = CallLog()
+        progress = progress_on(sys.stderr) if self._lines.interactive else Quiet()
+        with contextlib.closing(progress):
+            start = partial(
+                begin,
+                self._runner,
+                text,
+                self._given,
+                timeout=self._arguments.timeout,
+                system=self._system,
+                conversation_id=self._conversation,
+            )
+            ended = watch(start, log.see, progress.see)
+            while isinstance(ended, (NeedsInput, NeedsApproval)):
+                progress.close()  # the person's lines come now
+                ended = self._resumed(ended, log, progress)
+        self._tell(ended, log)
+        if isinstance(ended, KeyboardInterrupt):
+            raise ended
+
+    def _resumed(
+        self, waiting: NeedsInput | NeedsApproval, log: CallLog, progress: Progress
+    ) -> Outcome[object] | BaseException:
+        """Have a person answer, and go on with the run.
+
+        Raises:
+            EOFError: the input ended before the answers.
+        """
+        asked_on = sys.stderr if self._arguments.json else self._out
+        try:
+            answers = answers_to(waiting.pauses, self._lines.read, lambda text: put(text, asked_on))
+        except KeyboardInterrupt:
+            self._leave(waiting)
+            raise
+        if answers is None:
+            told = without_vain_token(waiting, self._arguments)
+            tell(told, self._out, json=self._arguments.json, log=log, again=repeated(self._arguments))
+            raise EOFError
+        self._interrupts = 0
+        start = partial(
+            self._runner.submit_resume,
+            waiting.token,
+            answers,
+            timeout=self._arguments.timeout,
+            system=self._system,
+        )
+        try:
+            return watch(start, log.see, progress.see)
+        except UnderstudyError as error:
+            return error
+        except ValueError as error:  # the answer does not fit, and the token stands: ask again
+            put(str(error), asked_on)
+            return waiting
+
+    def _leave(self, waiting: NeedsInput | NeedsApproval) -> None:
+        """Tell of a run that nobody answers now, if it can be answered later."""
+        told = without_vain_token(waiting, self._arguments)
+        if isinstance(told, (NeedsInput, NeedsApproval)) and told.token:
+            warn(f"\n{for_people(told, repeated(self._arguments))[1]}")
+
+    def _tell(self, ended: Outcome[object] | BaseException, log: CallLog) -> None:
+        """Print how a run ended. Unlike `tell`, lets an interrupt out, which may be to end the chat."""
+        ended = without_vain_token(ended, self._arguments)
+        if self._arguments.json:
+            put(as_json(ended, log, repeated(self._arguments)), self._out)
+        else:
+            answer, aside = for_people(ended, repeated(self._arguments))
+            warn(aside)
+            put(answer, self._out, markdown=not (self._arguments.plain or self._arguments.rehearse))
+        self._status = self._status or status_of(ended)
+
+
+def _new_conversation() -> str:
+    return f"chat-{secrets.token_hex(4)}"

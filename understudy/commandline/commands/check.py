@@ -1,0 +1,174 @@
+"""`understudy check FILE.yaml…`: what a spec holds, or all that is wrong with it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TextIO
+
+from understudy.commandline.report import COMPLETE, USAGE
+from understudy.errors import SpecError
+from understudy.orchestration import Agent, ParallelAgent, SequentialAgent, SubAgent, Workflow
+from understudy.orchestration.graph.spec import handed_over
+from understudy.providers.http.environment import KEYS, first_set
+
+from . import options
+from .loading import agents_in, load, problems_of
+from .printing import put, warn
+
+if TYPE_CHECKING:
+    from understudy.specs import LoadedSpec
+    from understudy.vocabulary.messages import JsonValue
+
+ABOUT = """\
+Load specs and run no agent: say what each holds, or all that is wrong with it, with file, line and column.
+
+No code is run but that of --tools FILE.py, or with --allow-code of the files that a spec names as FILE.py:FUNCTION. The schemas of
+all tools that are loaded are built, so that a tool which no model could be told of is found. A tool that is not loaded and a key that
+is missing in the environment are notes and no errors.
+
+examples:
+  understudy check newsroom.yaml
+  understudy check specs/*.yaml --tools tools.py --json
+
+exit status:
+  0    all specs can be run
+  2    something is wrong with one of them
+"""
+
+KINDS: tuple[tuple[str, type[object]], ...] = (
+    ("agents", Agent),
+    ("sequences", SequentialAgent),
+    ("parallel groups", ParallelAgent),
+    ("workflows", Workflow),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what `check` takes."""
+    parser.add_argument("files", metavar="FILE.yaml", nargs="+", help="the specs")
+    options.add_tools(parser)
+    options.add_allow_code(parser)
+    options.add_json(parser, "print one JSON object, also for what is wrong")
+
+
+def do(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Check the files, and print what was found."""
+    found = [_checked(file, arguments.tools, allow_code=arguments.allow_code) for file in arguments.files]
+    good = all(not one.problems for one in found)
+    if arguments.json:
+        put(json.dumps({"ok": good, "files": [one.report() for one in found]}, ensure_ascii=False), out)
+    for one in [] if arguments.json else found:
+        warn("\n".join([f"understudy: {problem}" for problem in one.problems]))
+        put("" if one.problems else "\n".join([f"{one.file}: all is well", *one.lines()]), out)
+    return COMPLETE if good else USAGE
+
+
+def _checked(file: str, tool_files: Sequence[str], *, allow_code: bool) -> Checked:
+    try:
+        return check(load(file, tool_files, allow_code=allow_code), file)
+    except SpecError as error:
+        return Checked(file, str(error).splitlines())
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found in one file.
+
+    Attributes:
+        file: which.
+        problems: what is wrong, a line each.
+        runners: their ids by kind.
+        supervisors: their ids; a program starts them, and no command.
+        parameters: the names that a workflow's prompts need, by its id.
+        handed_over: the dependencies whose texts a task is told before its prompt, by the workflow's id and the task's name.
+        tools: their names, and whether a person must allow them.
+        not_loaded: those that the spec names of files that were not run.
+        missing: variables of which none is set, by the provider whose key they would hold.
+    """
+
+    file: str
+    problems: list[str]
+    runners: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    supervisors: list[str] = field(default_factory=list[str])
+    parameters: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    handed_over: dict[str, dict[str, list[str]]] = field(default_factory=dict[str, dict[str, list[str]]])
+    tools: dict[str, bool] = field(default_factory=dict[str, bool])
+    not_loaded: tuple[str, ...] = ()
+    missing: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def lines(self) -> list[str]:
+        """Return what people are told, besides the problems."""
+        lines = [f"  {kind}: {', '.join(map(self._named, ids))}" for kind, ids in self.runners.items()]
+        if self.supervisors:
+            lines.append(f"  supervisors: {', '.join(self.supervisors)}")
+        if self.tools:
+            named = [f"{name} (with approval)" if asks else name for name, asks in self.tools.items()]
+            lines.append(f"  tools: {', '.join(named)}")
+        if self.not_loaded:
+            lines.append(f"  note: {', '.join(self.not_loaded)} not loaded, for no code was run; --allow-code runs it")
+        for id, tasks in self.handed_over.items():
+            for name, before in tasks.items():
+                told = f"the text of {', '.join(before)} is put before it"
+                lines.append(f"  note: the prompt of task {name!r} in {id} names no task, so {told}")
+        for provider, variables in self.missing.items():
+            lines.append(f"  note: {' or '.join(variables)} is not set, so {provider} cannot be called")
+        return lines
+
+    def _named(self, id: str) -> str:
+        needed = self.parameters.get(id)
+        return f"{id} (--set {', '.join(needed)})" if needed else id
+
+    def report(self) -> dict[str, JsonValue]:
+        """Return what programs are told."""
+        return {
+            "file": self.file,
+            "ok": not self.problems,
+            "problems": [*self.problems],
+            "runners": {kind: [*ids] for kind, ids in self.runners.items()},
+            "supervisors": [*self.supervisors],
+            "parameters": {id: [*names] for id, names in self.parameters.items()},
+            "handed_over": {
+                id: {name: [*before] for name, before in tasks.items()} for id, tasks in self.handed_over.items()
+            },
+            "tools": [*self.tools],
+            "not_loaded": [*self.not_loaded],
+            "missing_keys": {provider: [*variables] for provider, variables in self.missing.items()},
+        }
+
+
+def check(loaded: LoadedSpec, file: str) -> Checked:
+    """Look at all that a spec holds."""
+    runners = loaded.runners.values()
+    agents = agents_in(runners)
+    kinds = {kind: [one.id for one in runners if isinstance(one, type_)] for kind, type_ in KINDS}
+    return Checked(
+        file,
+        [f"{file}: {problem}" for agent in agents for problem in problems_of(agent)],
+        {kind: ids for kind, ids in kinds.items() if ids},
+        [*loaded.supervisors],
+        {one.id: sorted(one.parameters) for one in runners if isinstance(one, Workflow) and one.parameters},
+        {one.id: tasks for one in runners if isinstance(one, Workflow) and (tasks := _handed_over(one))},
+        {
+            tool.name: tool.approval is not False
+            for agent in agents
+            for tool in agent.tools
+            if not isinstance(tool, SubAgent)
+        },
+        loaded.not_loaded,
+        _missing_keys(agents),
+    )
+
+
+def _handed_over(workflow: Workflow) -> dict[str, list[str]]:
+    names = {task.name for task in workflow.tasks}
+    found = {task.name: [*handed_over(task.spec(), names)] for task in workflow.tasks}
+    return {name: before for name, before in found.items() if before}
+
+
+def _missing_keys(agents: Sequence[Agent[object]]) -> dict[str, tuple[str, ...]]:
+    providers = [getattr(agent.model, "provider", None) for agent in agents]
+    needed = {name: KEYS[name] for name in providers if isinstance(name, str) and KEYS.get(name)}
+    return {name: variables for name, variables in needed.items() if first_set(*variables) is None}

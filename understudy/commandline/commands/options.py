@@ -1,0 +1,178 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from understudy.actors.pauses.open_store import MEMORY
+from understudy.actors.system.default_system import STORE
+from understudy.commandline.report import UsageMistake
+from understudy.vocabulary.context.budget import LIMITS, Budget
+from understudy.vocabulary.models import ModelName
+
+from .lines import decoded
+
+EXITS = """\
+keys:
+  A model's key is read from the environment, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY.
+  With --rehearse none is needed: a stand-in for the model calls every tool once and then answers.
+  With --replay none is needed: the tape of an earlier run with --record answers.
+
+exit status:
+  0    the run is complete
+  1    the run failed: the provider, the store, a tool that ends the run, a limit, a bug
+  2    the command line, the spec or a file of tools is wrong; nothing was run
+  3    the run waits for a person, for an answer or an approval; with --store, the token for it is printed
+  130  interrupted; the run was cancelled
+"""
+
+
+def add_tools(parser: argparse.ArgumentParser) -> None:
+    """Add `--tools`."""
+    parser.add_argument(
+        "--tools",
+        metavar="FILE.py",
+        action="append",
+        default=[],
+        help="offer the spec this file's tools: what @tool made, and public functions with annotations; "
+        "also the functions, memories, classes of errors and other objects that it names; repeatable",
+    )
+
+
+def add_allow_code(parser: argparse.ArgumentParser) -> None:
+    """Add `--allow-code`, for commands that run nothing without it."""
+    parser.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="run the files that the spec itself names for tools, FILE.py:FUNCTION, if they are in its folder",
+    )
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """Add who plays the models."""
+    models = parser.add_mutually_exclusive_group()
+    models.add_argument(
+        "--rehearse", action="store_true", help="let a stand-in play every model; needs no key or network"
+    )
+    models.add_argument(
+        "--record",
+        metavar="TAPE",
+        help="write what every model is asked and answers to a new file, without keys and what looks like one",
+    )
+    models.add_argument(
+        "--replay",
+        metavar="TAPE",
+        help="let the answers of a recorded run play every model; needs no key or network. The tools really run",
+    )
+
+
+def add_named_models(parser: argparse.ArgumentParser) -> None:
+    """Add `--model`."""
+    parser.add_argument(
+        "--model",
+        metavar="PROVIDER:MODEL",
+        action="append",
+        type=named_model,
+        default=[],
+        help="let this model answer for all agents, or with AGENT=PROVIDER:MODEL for one; repeatable",
+    )
+
+
+def named_model(given: str) -> tuple[str, ModelName]:
+    """Return the id of an agent, empty for all of them, and the model that is to answer for it."""
+    agent, equals, model = given.rpartition("=")
+    if equals and not agent.strip():
+        raise argparse.ArgumentTypeError(f"expected an agent's id before '=', got {given!r}")
+    try:
+        return agent, ModelName.parse(model)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def add_debug(parser: argparse.ArgumentParser) -> None:
+    """Add `--debug`."""
+    parser.add_argument(
+        "--debug", action="store_true", help="print the tracebacks of tools that failed, and of the run's own error"
+    )
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    """Add `--timeout`."""
+    parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="end the run after this time")
+
+
+def add_json(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add `--json`."""
+    parser.add_argument("--json", action="store_true", help=help)
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Add `--store`."""
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        default=usual_store(),
+        help="where runs wait for a person, such as sqlite:///shop.db; else what UNDERSTUDY_STORE says, else nowhere",
+    )
+
+
+def usual_store() -> str:
+    """Return where runs wait if `--store` does not say; an empty variable is none."""
+    return os.environ.get(STORE) or MEMORY
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add what a run can be told besides its spec and input."""
+    add_models(parser)
+    add_named_models(parser)
+    add_debug(parser)
+    add_json(parser, "print one JSON object, also for errors, and no progress")
+    parser.add_argument("--plain", action="store_true", help="print the answer as it is on a terminal too")
+    add_timeout(parser)
+    add_store(parser)
+
+
+def text(given: str) -> str:
+    """Return what a model, a tool or a prompt may read of the command line."""
+    try:
+        return decoded(given)
+    except UnicodeDecodeError as error:
+        raise argparse.ArgumentTypeError(f"expected text in UTF-8, got {given!r}") from error
+
+
+def seconds(text: str) -> float:
+    """Return a number of seconds above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
+    return number
+
+
+def limit(text: str) -> tuple[str, float]:
+    """Return one limit of a budget."""
+    name, _, number = text.partition("=")
+    try:
+        most = float(number)
+    except ValueError:
+        most = math.nan
+    if name not in LIMITS or not math.isfinite(most):
+        raise argparse.ArgumentTypeError(f"expected LIMIT=N with a limit of {', '.join(LIMITS)}, got {text!r}")
+    return name, int(most) if most.is_integer() else most
+
+
+def budget(limits: Sequence[tuple[str, float]]) -> Budget | None:
+    """Return a budget with these limits; None for none."""
+    if not limits:
+        return None
+    given: dict[str, Any] = dict(limits)
+    try:
+        return Budget(**given)
+    except (TypeError, ValueError) as error:
+        raise UsageMistake(f"--budget: {error}") from error

@@ -1,0 +1,204 @@
+"""`understudy run FILE.yaml ID INPUT`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
+
+from understudy.commandline.call_log import CallLog
+from understudy.commandline.model_overrides import cast_of
+from understudy.commandline.plain_progress import Quiet, progress_on
+from understudy.commandline.report import UsageMistake, one_line
+from understudy.orchestration.definitions.workflow import Workflow
+from understudy.orchestration.graph.parameters import check_parameters
+from understudy.orchestration.graph.spec import uses_input
+from understudy.providers.wire.json_values import parse
+from understudy.vocabulary.messages import JsonValue
+from understudy.vocabulary.runs.events import Event, RunFailed, RunFinished
+from understudy.vocabulary.runs.memory import MemoryNotUsed
+
+from . import options
+from .lines import decoded
+from .loading import agents_in, check_tools, load
+from .printing import tell, warn
+from .waiting import repeated, system_of, without_vain_token
+
+if TYPE_CHECKING:
+    from understudy.actors import ActorSystem
+    from understudy.orchestration.definitions.runner import Runner
+    from understudy.specs import LoadedSpec
+    from understudy.vocabulary.runs.handles import RunHandle
+    from understudy.vocabulary.runs.outcomes import Outcome
+
+ABOUT = """\
+Run an agent, a group or a workflow of a spec on one input, and print its answer.
+
+Progress goes to standard error, the answer to standard output. A spec names its tools: those of --tools FILE.py by their
+names, or FILE.py:FUNCTION, a file beside the spec.
+
+A workflow takes --set NAME=VALUE for each name that its prompts refer to besides tasks; NAME:=JSON sets what is no text, such as
+the list of a task with for_each. Its INPUT may be left out if no prompt has ${input}.
+
+examples:
+  understudy run shop.yaml clerk "How many of A-113 are left?"
+  understudy run shop.yaml clerk "How many of A-113 are left?" --tools tools.py --rehearse
+  understudy run shop.yaml clerk "How many of A-113 are left?" --record tape.jsonl
+  understudy run shop.yaml clerk "How many of A-113 are left?" --replay tape.jsonl
+  git log -5 | understudy run notes.yaml writer - --timeout 60 --json
+  understudy run news.yaml brief --set topic=tides --set 'regions:=["north", "south"]'
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what `run` takes."""
+    parser.epilog = options.EXITS
+    parser.add_argument("file", metavar="FILE.yaml", help="the spec")
+    parser.add_argument("id", metavar="ID", type=options.text, help="which of its agents, groups and workflows")
+    parser.add_argument(
+        "input", metavar="INPUT", nargs="?", type=options.text, help="what the user says; - reads standard input"
+    )
+    add_parameters(parser)
+    options.add_tools(parser)
+    options.add_run_options(parser)
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    """Add `--set`."""
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        type=options.text,
+        default=[],
+        help="a parameter of a workflow, as text; NAME:=JSON for anything else; repeatable",
+    )
+
+
+def do(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Load the spec, run what was named, and print the answer."""
+    return carry_out(load(arguments.file, arguments.tools), arguments, out)
+
+
+def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) -> int:
+    """Run a runner of a spec, and print the answer."""
+    runner = loaded.runner(arguments.id)
+    check_tools(runner)
+    given = parameters(runner, arguments.set)
+    text = read_input(runner, arguments.input)
+    system = system_of(arguments)
+    log, began = CallLog(), time.monotonic()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(cast_of(agents_in(loaded.runners.values()), agents_in([runner]), arguments, warn))
+        progress = Quiet() if arguments.json else progress_on(sys.stderr)
+        stack.callback(progress.close)
+        start = partial(begin, runner, text, given, timeout=arguments.timeout, system=system)
+        ended = watch(start, log.see, progress.see)
+    ended = without_vain_token(ended, arguments)
+    seconds = time.monotonic() - began
+    again = repeated(arguments)
+    plain = arguments.plain or arguments.rehearse  # the words of a rehearsal are no Markdown
+    return tell(
+        ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug, plain=plain
+    )
+
+
+def begin(
+    runner: Runner[object],
+    text: str,
+    given: Mapping[str, JsonValue],
+    *,
+    timeout: float | None,
+    system: ActorSystem,
+    conversation_id: str | None = None,
+) -> RunHandle[object]:
+    """Begin a run of any runner; `given` are the parameters of a workflow."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryNotUsed)  # a command of one run has no other one to remember
+        if isinstance(runner, Workflow):
+            return runner.submit(
+                text, parameters=given, timeout=timeout, system=system, conversation_id=conversation_id
+            )
+        return runner.submit(text, timeout=timeout, system=system, conversation_id=conversation_id)
+
+
+def watch(start: Callable[[], RunHandle[object]], *see: Callable[[Event], None]) -> Outcome[object] | BaseException:
+    """Have a run begin or go on, show all that happens in it, and return how it ended.
+
+    An interrupt cancels it from its first moment on.
+    """
+    handle: RunHandle[object] | None = None
+    try:
+        handle = start()
+        for event in handle.events(inner=True):
+            for each in see:
+                each(event)
+            match event:
+                case RunFinished(outcome=outcome):
+                    return outcome
+                case RunFailed(error=error):
+                    return error
+                case _:
+                    pass
+    except KeyboardInterrupt:
+        if handle is not None:
+            handle.cancel()
+        return KeyboardInterrupt("the run was cancelled")
+    return handle.result()
+
+
+def read_input(runner: Runner[object], given: str | None) -> str:
+    """Return the input that was given, or what standard input has; empty if there is none and none is needed."""
+    if given is None:
+        if isinstance(runner, Workflow) and not uses_input(runner.run_spec.tasks):
+            return ""
+        why = "; its prompts refer to ${input}" if isinstance(runner, Workflow) else ""
+        raise UsageMistake(f"the following arguments are required: INPUT, for {runner.id!r} to answer{why}")
+    try:
+        text = decoded(sys.stdin.read()) if given == "-" else given
+    except UnicodeDecodeError as error:
+        raise UsageMistake(f"standard input is not text: {error}") from error
+    if not text.strip():
+        raise UsageMistake("the input is empty; expected what the agent is to answer, or '-' to read standard input")
+    return text
+
+
+def parameters(runner: Runner[object], settings: Sequence[str]) -> dict[str, JsonValue]:
+    """Return what `--set` says; all of it, or none, fits the workflow's prompts."""
+    if not isinstance(runner, Workflow):
+        if settings:
+            raise UsageMistake(f"--set {settings[0]}: {runner.id!r} is no workflow, and only these have parameters")
+        return {}
+    given: dict[str, JsonValue] = {}
+    for setting in settings:
+        name, value = _parameter(setting)
+        if name in given:
+            raise UsageMistake(f"--set {setting}: {name!r} is set twice")
+        given[name] = value
+    try:
+        check_parameters(runner.run_spec, given)
+    except (TypeError, ValueError) as error:
+        raise UsageMistake(f"{error}\n  --set NAME=VALUE gives a parameter; {_names_of(runner)}") from error
+    return given
+
+
+def _parameter(setting: str) -> tuple[str, JsonValue]:
+    name, equals, text = setting.partition("=")
+    if not equals or not name.strip(": "):
+        raise UsageMistake(f"--set {setting}: expected NAME=VALUE, or NAME:=JSON")
+    if not name.endswith(":"):
+        return name, text
+    try:
+        value = parse(text)
+    except ValueError as error:
+        raise UsageMistake(f"--set {one_line(setting)}: what follows ':=' is no JSON: {error}") from error
+    return name[:-1], value
+
+
+def _names_of(workflow: Workflow) -> str:
+    return f"it needs {', '.join(sorted(workflow.parameters)) or 'none'}"

@@ -1,0 +1,52 @@
+"""What `--store` means to a command: the system of its runs, and what becomes of their tokens."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from dataclasses import replace
+
+from understudy.actors import ActorSystem
+from understudy.actors.pauses.open_store import MEMORY
+from understudy.commandline.report import UsageMistake
+from understudy.errors import RunError
+from understudy.vocabulary.runs.outcomes import Complete, Outcome
+
+from .options import usual_store
+
+
+def system_of(arguments: argparse.Namespace) -> ActorSystem:
+    """Return a system with the store that was named."""
+    try:
+        return ActorSystem(store=arguments.store)
+    except ValueError as error:
+        raise UsageMistake(f"--store: {error}") from error
+
+
+def repeated(arguments: argparse.Namespace) -> str:
+    """Return the part of a command line that `understudy resume TOKEN` must repeat to go on with its run."""
+    words: list[str] = [arguments.file]
+    for file in arguments.tools:
+        words += ["--tools", file]
+    if arguments.store != usual_store():
+        words += ["--store", arguments.store]
+    for agent, model in arguments.model:
+        words += ["--model", f"{agent}={model}" if agent else str(model)]
+    if arguments.rehearse:
+        words += ["--rehearse"]
+    if arguments.replay is not None:
+        words += ["--replay", arguments.replay]
+    return shlex.join(words)
+
+
+def without_vain_token(
+    ended: Outcome[object] | BaseException, arguments: argparse.Namespace
+) -> Outcome[object] | BaseException:
+    """Return how a run ended, without the token if that ends with this process."""
+    if arguments.store != MEMORY:
+        return ended
+    if isinstance(ended, RunError):
+        ended.token = ""
+    elif not isinstance(ended, (BaseException, Complete)):
+        return replace(ended, token="")
+    return ended

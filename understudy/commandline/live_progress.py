@@ -1,0 +1,157 @@
+"""Progress on a terminal: a line for each call and run that ended, and below them one for each run that is at work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TextIO
+
+from understudy.vocabulary.messages import ToolCall
+from understudy.vocabulary.runs.events import (
+    ChildFinished,
+    ChildStarted,
+    Event,
+    RetryScheduled,
+    SessionConflict,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+
+from .event_words import Names, Stopwatch, child_of, ending_of, retried, shown_conflict, shown_progress, shown_retry
+from .report import one_line, shown_call
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+MARKS = {"gave": ("✓", "green"), "stopped": ("‖", "yellow"), "failed": ("✗", "red"), "again": ("↻", "yellow")}
+"""What is said of how something ended -> its mark and colour. What stopped may go on later."""
+
+MOST = 8  # Lines of runs at work: more of them would push away what ended.
+
+
+@dataclass(slots=True)
+class _AtWork:
+    """A run that waits for its model or its tools."""
+
+    path: tuple[str, ...]
+    name: str
+    turn: int | None
+    """None until a turn begins, of a run that goes on with calls of an earlier one."""
+    open: list[ToolCall] = field(default_factory=list[ToolCall])
+    reached: dict[str, str] = field(default_factory=dict[str, str])
+    """How far the calls are that said so, by their ids."""
+
+    def said(self) -> str:
+        calls = ", ".join([self._named(call) for call in self.open])
+        turn = "" if self.turn is None else f"turn {self.turn}: "
+        doing = f"{turn}{'running ' + one_line(calls) if calls else 'asking the model'}"
+        return f"{self.name}: {doing}" if self.name else doing
+
+    def _named(self, call: ToolCall) -> str:
+        reached = self.reached.get(call.id)
+        return call.name if reached is None else f"{call.name} ({reached})"
+
+
+class Live:
+    """Live lines of rich; nothing that a tool or model says is taken for markup."""
+
+    def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
+        from rich.console import Console
+
+        self._console = Console(file=stream, highlight=False)
+        self._status = self._console.status("starting")
+        self._status.start()
+        self._watch = Stopwatch(clock)
+        self._names = Names()
+        self._at_work: dict[str, _AtWork] = {}
+
+    def see(self, event: Event) -> None:
+        """Show a turn, a call, how far it is, a result, or a run inside that begins or ends."""
+        self._status.start()  # again, if it was closed and the run goes on; else this does nothing
+        name = self._names.of(event)
+        match event:
+            case ToolFinished(call=call, result=result):
+                taken = self._watch.stop(event.run_id, call.id)
+                self._ended(
+                    "failed" if result.is_error else "gave", name, shown_call(call), taken, one_line(result.content)
+                )
+            case RetryScheduled():
+                who = retried(event)
+                self._ended("again", name, who, None, f"{': ' if who else ''}{shown_retry(event)}")
+            case ChildStarted():
+                self._watch.start(event.child_run_id)
+            case ChildFinished():
+                verb, rest = ending_of(event)
+                taken = self._watch.stop(event.child_run_id)
+                self._ended(verb, name, child_of(event), taken, rest)
+                self._at_work.pop(event.child_run_id, None)
+            case SessionConflict():
+                self._ended("failed", name, "", None, shown_conflict(event))
+            case _:
+                pass
+        if self._work(event, name):
+            self._status.update(self._doing())
+
+    def close(self) -> None:
+        """Take the lines of what is at work away, until the next event; those of what ended stay."""
+        self._status.stop()
+
+    def _work(self, event: Event, name: str) -> bool:
+        """Keep up to date who is at work; whether something changed."""
+        run = self._at_work.get(event.run_id)
+        match event:
+            case TurnStarted(turn=turn):
+                self._at_work[event.run_id] = _AtWork(event.path, name, turn)
+            case TurnFinished(response=response) if run is not None and not response.tool_calls:
+                del self._at_work[event.run_id]
+            case ToolStarted(call=call):
+                self._watch.start(event.run_id, call.id)
+                self._at_work.setdefault(event.run_id, _AtWork(event.path, name, None)).open.append(call)
+            case ToolProgress(call=call) if run is not None:
+                run.reached[call.id] = shown_progress(event)
+            case ToolFinished(call=call) if run is not None:
+                run.reached.pop(call.id, None)
+                run.open = [one for one in run.open if one.id != call.id]
+                if not run.open:
+                    self._forget_below(event.path)
+            case ChildFinished():
+                pass
+            case _:
+                return False
+        return True
+
+    def _forget_below(self, path: tuple[str, ...]) -> None:
+        """Forget the runs that an agent's calls were: one that was given up does not say that it is over."""
+        deep = len(path)
+        self._at_work = {
+            run_id: run for run_id, run in self._at_work.items() if len(run.path) <= deep or run.path[:deep] != path
+        }
+
+    def at_work(self) -> list[str]:
+        """Return the lines of the runs that are at work."""
+        lines = [run.said() for run in self._at_work.values()]
+        if len(lines) > MOST:
+            lines[MOST - 1 :] = [f"and {len(lines) - MOST + 1} more"]
+        return lines
+
+    def _doing(self) -> RenderableType:
+        from rich.text import Text  # text as it is: what a tool or model says is no markup
+
+        return Text("\n".join(self.at_work()) or "between runs", "dim")
+
+    def _ended(self, verb: str, name: str, what: str, taken: float | None, rest: str) -> None:
+        from rich.text import Text
+
+        mark, style = MARKS[verb]
+        text = Text.assemble(
+            (f"{mark} ", style),
+            (f"{name}: " if name else "", "dim"),
+            (what, "bold"),
+            ("" if taken is None else f"  {taken:.2f} s  ", "dim"),
+            rest,
+        )
+        self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)

@@ -1,0 +1,111 @@
+"""What the command line shows while a run goes on: plain lines in a pipe, live ones on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TextIO
+
+from understudy.vocabulary.runs.events import (
+    ChildFinished,
+    ChildStarted,
+    Event,
+    RetryScheduled,
+    SessionConflict,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnStarted,
+)
+
+from .event_words import (
+    Names,
+    Progress,
+    Stopwatch,
+    child_of,
+    ending_of,
+    retried,
+    shown_conflict,
+    shown_progress,
+    shown_retry,
+)
+from .live_progress import Live
+from .report import one_line, shown_call
+
+
+def progress_on(stream: TextIO, *, live: bool | None = None) -> Progress:
+    """Return what shows progress on `stream`: live if it is a terminal and rich is installed, else plain."""
+    wanted = stream.isatty() if live is None else live
+    return Live(stream) if wanted and find_spec("rich") is not None else Plain(stream)
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def see(self, event: Event) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Plain:
+    """One line for each thing that begins or ends; of a run inside of another one, after the way to it."""
+
+    def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._watch = Stopwatch(clock)
+        self._names = Names()
+
+    def see(self, event: Event) -> None:
+        """Print a line for a turn, a call, how far it is, a result, or a run inside that begins or ends."""
+        name = self._names.of(event)
+        said = self._said(event, indent="" if name else "  ")
+        if said:
+            self._line(f"{name}: {said}" if name else said)
+
+    def _said(self, event: Event, indent: str) -> str:
+        match event:
+            case TurnStarted(turn=turn):
+                return f"turn {turn}: asking the model"
+            case ToolStarted(call=call):
+                self._watch.start(event.run_id, call.id)
+                return f"{indent}call {shown_call(call)}"
+            case ToolProgress(call=call):
+                return f"{indent}{call.name}: {shown_progress(event)}"
+            case ToolFinished(call=call, result=result):
+                verb = "failed" if result.is_error else "gave"
+                taken = self._watch.stop(event.run_id, call.id)
+                return f"{indent}{call.name} {verb}, after {taken:.2f} s: {one_line(result.content)}"
+            case RetryScheduled(what=what):
+                who = retried(event)
+                return f"{'' if what == 'task' else indent}{f'{who}: ' if who else ''}{shown_retry(event)}"
+            case ChildStarted():
+                self._watch.start(event.child_run_id)
+                return f"{child_of(event)} begins"
+            case ChildFinished():
+                verb, rest = ending_of(event)
+                return f"{child_of(event)} {verb}, after {self._watch.stop(event.child_run_id):.2f} s: {rest}"
+            case SessionConflict():
+                return shown_conflict(event)
+            case _:
+                return ""
+
+    def close(self) -> None:
+        """Do nothing: lines stay."""
+
+    def _line(self, text: str) -> None:
+        try:
+            self._stream.write(f"{text}\n")  # at once: tools print to the same stream, from their threads
+            self._stream.flush()
+        except OSError:  # the run matters, not who watches it
+            give_up(self._stream)
+
+
+def give_up(stream: TextIO) -> None:
+    """Let nothing more of a stream be written: Python would complain once more, and fail, when it flushes at exit."""
+    with contextlib.suppress(OSError):  # it has no file behind it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

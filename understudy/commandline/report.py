@@ -1,0 +1,272 @@
+"""What the command line says of a run that ended: for people, for programs, and as an exit status."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import cast
+
+from understudy.errors import (
+    AuthenticationError,
+    BudgetExceeded,
+    InvalidOutput,
+    MaxIterationsExceeded,
+    RunCancelled,
+    RunError,
+    RunTimedOut,
+    SpecError,
+    UnderstudyError,
+    place_note,
+)
+from understudy.vocabulary.messages import JsonValue, ToolCall
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause
+
+from .call_log import CallLog, Report
+
+COMPLETE = 0
+FAILED = 1
+USAGE = 2
+WAITING = 3
+INTERRUPTED = 130  # As shells count a process that SIGINT ended: 128 and the signal's number.
+
+SPEC = "FILE.yaml"  # Where nobody knows what the command was.
+
+
+class UsageMistake(Exception):
+    """The command line was called wrongly; the text says how, and what was expected."""
+
+
+def status_of(ended: Outcome[object] | BaseException) -> int:
+    """Return the exit status that tells how a run ended."""
+    match ended:
+        case Complete():
+            return COMPLETE
+        case NeedsInput() | NeedsApproval():
+            return WAITING
+        case KeyboardInterrupt() | RunCancelled():
+            return INTERRUPTED
+        case SpecError() | UsageMistake():
+            return USAGE
+        case _:
+            return FAILED
+
+
+def as_json(ended: Outcome[object] | BaseException, log: CallLog, again: str = SPEC) -> str:
+    """Return the one line that `--json` prints."""
+    report = _error_report(ended, again) if isinstance(ended, BaseException) else _outcome_report(ended)
+    return json.dumps({**report, **log.report()}, ensure_ascii=False, default=str)
+
+
+def _outcome_report(outcome: Outcome[object]) -> Report:
+    """Return what `outcome.to_dict()` says; the log tells of the runs inside, those that are not over included."""
+    told = outcome.to_dict()
+    told.pop("children", None)
+    report: Report = {"outcome": told.pop("status"), "agent": told.pop("agent_id"), **told}
+    if isinstance(outcome, NeedsApproval):
+        del report["calls"]
+        report["waiting"] = [{"name": call.name, "arguments": dict(call.arguments)} for call in outcome.calls]
+    return report
+
+
+def _error_report(error: BaseException, again: str) -> Report:
+    kind = "cancelled" if status_of(error) == INTERRUPTED else "error"
+    told: Report = {"type": type(error).__name__, "message": explain(error, again)}
+    if isinstance(error, UnderstudyError) and error.path:
+        told["path"] = list(error.path)
+    report: Report = {"outcome": kind, "text": None, "error": told}
+    if isinstance(error, RunError) and error.token:
+        report["token"] = error.token
+    return report
+
+
+def for_people(ended: Outcome[object] | BaseException, again: str = SPEC) -> tuple[str, str]:
+    """Return what goes to standard output and what goes to standard error.
+
+    Args:
+        ended: how the run ended.
+        again: what `understudy resume TOKEN` must be given to find the run and its agent.
+    """
+    match ended:
+        case BaseException():
+            return "", f"understudy: {explain(ended, again)}"
+        case Complete(text=text):
+            return text, ""
+        case NeedsInput() | NeedsApproval():
+            return "", f"understudy: {_waits(ended, again)}"
+        case Incomplete(completion_reason=reason, last_text=text):
+            return text, f"understudy: the run stopped before its end: {reason}{_failed_tasks(ended, again)}"
+
+
+def closing(ended: Outcome[object] | BaseException, calls: int, seconds: float) -> str:
+    """Return one line of what a run took: turns, tool calls, tokens, money and time; empty if it is not complete.
+
+    Args:
+        ended: how the run ended.
+        calls: how many tool calls it made, runs inside included.
+        seconds: how long it took.
+    """
+    if not isinstance(ended, Complete):
+        return ""
+    told = [_counted(ended.turns, "turn")]
+    if calls:
+        told.append(_counted(calls, "tool call"))
+    tokens = ended.usage.total_tokens
+    if tokens:
+        told.append(f"{'about ' if ended.usage.estimated else ''}{_counted(tokens, 'token')}")
+    if ended.cost_usd:
+        told.append(f"${ended.cost_usd:.4f}")
+    return ", ".join([*told, f"{seconds:.1f} s"])
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+NO_TOKEN = "It ends here; with --store sqlite:///FILE.db it could be answered later."
+
+
+def go_on(token: str, again: str, *options: str) -> str:
+    """Return the commands that go on with a run that waits, one for each way to do so."""
+    if not token:
+        return NO_TOKEN
+    commands = [f"understudy resume {token} {again} {option}".rstrip() for option in options or ("",)]
+    return "\n".join([f"Go on with: {commands[0]}", *(f"  or with:  {command}" for command in commands[1:])])
+
+
+def _waits(outcome: NeedsInput | NeedsApproval, again: str) -> str:
+    """Say what a run waits for, and what to type next."""
+    pauses = outcome.pauses or (_only_pause(outcome),)
+    if len(pauses) == 1:
+        return f"{_one_pause(pauses[0])}\n{go_on(outcome.token, again, *how_to_answer(pauses[0]))}"
+    lines = [f"the run waits for {len(pauses)} things"]
+    options: list[str] = []
+    for pause in pauses:
+        lines += [f"  {' > '.join(pause.path)}: {shown_pause(pause)}"]
+        ways = [f"--pause {shlex.quote(pause.id)} {way}" for way in how_to_answer(pause)]
+        options.append(ways[0])
+        if outcome.token:
+            lines += [f"    {' or '.join(ways)}"]
+    if outcome.token:
+        lines.append("Answer one of them, or several at once:")
+    return "\n".join([*lines, go_on(outcome.token, again, " ".join(options))])
+
+
+def _only_pause(outcome: NeedsInput | NeedsApproval) -> Pause:
+    if isinstance(outcome, NeedsInput):
+        return Pause(id="", question=outcome.question)
+    return Pause(id="", calls=outcome.calls)
+
+
+def _one_pause(pause: Pause) -> str:
+    where = f", in {' > '.join(pause.path)}," if len(pause.path) > 1 else ""
+    if pause.question is not None:
+        return f"the run waits{where} for an answer to: {pause.question}"
+    waiting = "\n".join([f"  {line}" for line in _calls_of(pause)])
+    return f"the run waits{where} for a person to approve:\n{waiting}"
+
+
+def shown_pause(pause: Pause) -> str:
+    """Return on one line what a pause is for."""
+    if pause.question is not None:
+        return f"an answer to: {one_line(pause.question)}"
+    return f"an approval of {'; '.join(_calls_of(pause))}"
+
+
+def _calls_of(pause: Pause) -> list[str]:
+    reasons = {call_id: f" ({one_line(why)})" for call_id, why in pause.reasons.items()}
+    return [f"{shown_call(call, WIDEST_ASKED)}{reasons.get(call.id, '')}" for call in pause.calls]
+
+
+def how_to_answer(pause: Pause) -> tuple[str, ...]:
+    """Return the options of `resume` that answer a pause, one for each way to do so."""
+    return ('--answer "TEXT"',) if pause.question is not None else ("--approve", '--reject "REASON"')
+
+
+def _failed_tasks(outcome: Incomplete, again: str) -> str:
+    failed = [task for task in outcome.tasks.values() if task.status == "failed"]
+    if not failed:
+        return f"\n{go_on(outcome.token, again, '--max-continues 10')}" if outcome.token and not outcome.tasks else ""
+    lines = "".join([f"\n  task {task.name} failed: {one_line(task.reason)}" for task in failed])
+    return f"{lines}\n{go_on(outcome.token, again, '') if outcome.token else NO_TASKS}"
+
+
+NO_TASKS = "With --store sqlite:///FILE.db, the failed tasks could be begun anew later."
+
+
+HINTS: tuple[tuple[type[BaseException], str], ...] = (
+    (AuthenticationError, "keys are read from the environment only; --rehearse runs the agent without one"),
+    (MaxIterationsExceeded, "max_iterations and max_turns of the agent in the spec set the limits"),
+    (RunTimedOut, "--timeout sets the limit, in seconds"),
+)
+"""What to do about an error, where the command line knows."""
+
+
+def _raised_by(error: RunError) -> str | None:
+    """Return the option of `resume` that doubles the limit which a run stopped at; None if it is another error."""
+    match error:
+        case MaxIterationsExceeded(what=what, limit=limit):
+            return f"--{what.replace('_', '-')} {_doubled(limit)}"
+        case BudgetExceeded(what=what, limit=limit):
+            return f"--budget {what}={_doubled(limit)}"
+        case InvalidOutput(problems=problems):
+            return f"--max-output-retries {_doubled(len(problems))}"
+        case _:
+            return None
+
+
+def _doubled(limit: float) -> str:
+    return f"{max(1, 2 * limit):.12g}"  # in full, and 0.2 as such
+
+
+def explain(error: BaseException, again: str = SPEC) -> str:
+    """Return what happened and, where it is known, what to do about it."""
+    if isinstance(error, KeyboardInterrupt):
+        return "; ".join(["interrupted", *map(str, error.args)])
+    name = "" if isinstance(error, UsageMistake | SpecError) else f"{type(error).__name__}: "
+    if not isinstance(error, UnderstudyError | UsageMistake):
+        name = f"{type(error).__module__}.{name}".removeprefix("builtins.")
+    place = place_note(error)
+    hints = [f"\n  {hint}" for kind, hint in HINTS if isinstance(error, kind)]
+    if isinstance(error, RunError) and error.token and (option := _raised_by(error)):
+        hints.append(f"\n  {go_on(error.token, again, option)}")
+    if isinstance(error, BaseExceptionGroup):
+        causes = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        hints += [f"\n  {one_line(explain(one))}" for one in causes]
+    return f"{name}{'' if place is None else f'{place}: '}{error}{''.join(hints)}"
+
+
+WIDEST = 100  # Characters of a line of progress; what is longer is cut, not wrapped.
+WIDEST_ASKED = 20_000  # Of a call that a person is to allow, who must see all that it would do.
+
+
+def shown_call(call: ToolCall, widest: int = WIDEST) -> str:
+    """Return a call as one line of code: `find(word='tide')`."""
+    if call.bad_arguments is not None:
+        return one_line(f"{call.name}({call.bad_arguments})", widest)
+    return one_line(f"{call.name}({shown_arguments(call.arguments)})", widest)
+
+
+def shown_arguments(arguments: Mapping[str, JsonValue]) -> str:
+    """Return arguments as they would stand in a call."""
+    return ", ".join([f"{name}={value!r}" for name, value in arguments.items()])
+
+
+STEERING = {code: "�" for code in (*range(32), *range(127, 160), 0x202D, 0x202E) if chr(code) not in "\n\t"}
+"""What would move a terminal's cursor, clear its screen, type for its user, or show text from its end."""
+
+
+def for_terminal(text: str) -> str:
+    """Return a text without what would steer a terminal; lines and tabs stay."""
+    return text.replace("\r\n", "\n").translate(STEERING)
+
+
+def one_line(text: str, widest: int = WIDEST) -> str:
+    """Return the first line that is not empty, cut to `widest`, without what would steer a terminal.
+
+    After a line that ends in a colon the next one stands too, for the first alone says nothing.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = " ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1])
+    first = "".join([c if c.isprintable() else "�" for c in told])
+    return first if len(first) <= widest else first[: widest - 1] + "…"

@@ -1,0 +1,165 @@
+"""Checks of what callers pass, for every floor. `where` begins each message: what the value is for.
+
+Each returns what it was given, or raises `TypeError` for a value of the wrong kind and `ValueError` for a wrong one. A bool is
+no number here: `retries=True` is a slip, and would count as one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from enum import Enum
+from math import isfinite
+from typing import TYPE_CHECKING, cast
+
+LONGEST_NUMBER = 14_000  # Bits; what loads JSON reads no number of more than 4,300 digits.
+DEEPEST = 100  # Levels of values inside of values; what loads JSON has a limit too.
+
+if TYPE_CHECKING:
+    import os
+
+    from .messages import JsonValue
+
+
+class WrongReturn(TypeError):
+    """A function of the user's returned something else than it should. It would do so again, so nothing is tried again."""
+
+
+def found_instead(given: object) -> str:
+    """Say what a user's function returned: None, or its type; not its value, which may hold what users say.
+
+    A coroutine is closed, so that Python does not warn that nobody awaited it.
+    """
+    kind = type(given)  # not isinstance, which also asks the object's __class__: that may raise
+    if issubclass(kind, Coroutine):
+        cast("Coroutine[object, object, object]", given).close()
+        return "a coroutine; write a plain function, not async def"
+    if issubclass(kind, type):
+        return f"the class {cast(type, given).__name__} and no object of it"
+    return "None" if given is None else f"a value of type {kind.__name__}"
+
+
+def named_safely(given: object) -> str:
+    """Return the `repr` of a user's object, or its type where that fails."""
+    try:
+        return repr(given)
+    except BaseException:  # noqa: BLE001 (whatever a user's __repr__ raises)
+        return f"a {type(given).__name__}"
+
+
+def is_async(given: object) -> bool:
+    """Whether a call of an object makes a coroutine or an async iterator: `async def`, also as its `__call__`."""
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    calls = (given, getattr(type(given), "__call__", None))  # noqa: B004  # the method itself is looked at
+    return any(kind(call) for kind in kinds for call in calls)
+
+
+def checked_plain(where: str, given: object) -> None:
+    """Refuse what is no function, and `async def`, of which a call runs nothing."""
+    if not callable(given):
+        raise TypeError(f"{where} must be a function, got {named_safely(given)}")
+    if is_async(given):
+        raise TypeError(f"{where} must be a plain function, not async def")
+
+
+class Unset(Enum):
+    """The default of a parameter for which None is a value of its own."""
+
+    UNSET = "not given"
+
+
+UNSET = Unset.UNSET
+
+
+def checked_flag(where: str, given: bool) -> bool:
+    """Return True or False; whatever else is true or false in a condition hides a slip, such as `"no"`."""
+    if not isinstance(given, bool):
+        raise TypeError(f"{where} must be True or False, got {given!r}")
+    return given
+
+
+def checked_text(where: str, given: str) -> str:
+    """Return a string."""
+    if not isinstance(given, str):
+        raise TypeError(f"{where} must be a string, got {given!r}")
+    return given
+
+
+def checked_whole(where: str, given: int, least: int) -> int:
+    """Return a whole number of at least `least`."""
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise TypeError(f"{where} must be a whole number, got {given!r}")
+    if given < least:
+        raise ValueError(f"{where} must be at least {least}, got {given}")
+    return given
+
+
+def checked_number(where: str, given: float) -> float:
+    """Return a finite number."""
+    if not isinstance(given, (int, float)) or isinstance(given, bool):
+        raise TypeError(f"{where} must be a number, got {given!r}")
+    if not isfinite(given):
+        raise ValueError(f"{where} must be finite, got {given!r}")
+    return given
+
+
+def checked_seconds(where: str, given: float | None) -> float | None:
+    """Return a time span above 0, or None for no limit."""
+    if given is None:
+        return None
+    if not isinstance(given, (int, float)) or isinstance(given, bool):
+        raise TypeError(f"{where} must be a number of seconds, or None for no limit; got {given!r}")
+    if not 0 < given or not isfinite(given):
+        raise ValueError(f"{where} must be above 0 seconds and finite, or None for no limit; got {given!r}")
+    return given
+
+
+def checked_mapping(where: str, given: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """Return a mapping with names as keys. Errors do not quote it: it holds what users say, or a key."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{where} must be a mapping, got {type(given).__name__}")
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"{where} must have strings as keys, got {name!r}")
+    return given
+
+
+def checked_json(where: str, given: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """Return a mapping of names to values that JSON can carry. Errors do not quote the values."""
+    fault = not_json(dict(checked_mapping(where, given)), where)
+    if fault:
+        raise TypeError(f"{fault}, which JSON cannot carry")
+    return given
+
+
+def checked_path(where: str, given: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the path of a file."""
+    if not isinstance(given, str) and not hasattr(given, "__fspath__"):
+        raise TypeError(f"{where} must be a path, got {given!r}")
+    if not str(given):
+        raise ValueError(f"{where} must be the path of a file, got {given!r}")
+    return given
+
+
+def not_json(value: object, where: str, depth: int = 0) -> str:
+    """Say what in `value` JSON would lose or change, and at which key; empty if nothing."""
+    match value:
+        case float() if not isfinite(value):
+            return f"{where} is {value}"
+        case int() if value.bit_length() > LONGEST_NUMBER:
+            return f"{where} is a number of more than {LONGEST_NUMBER:,} bits"
+        case None | bool() | int() | float() | str():
+            return ""
+        case _ if depth == DEEPEST:
+            return f"{where[:40]}… is nested more than {DEEPEST} deep"
+        case list() | tuple():
+            inside: Iterable[tuple[object, object]] = enumerate(cast("Sequence[object]", value))
+        case dict():
+            keyed = cast("dict[object, object]", value)
+            keys = [key for key in keyed if not isinstance(key, str)]
+            if keys:
+                return f"{where} has the key {keys[0]!r}"
+            inside = keyed.items()
+        case _:
+            return f"{where} is of type {type(value).__name__}"
+    return next(filter(None, [not_json(each, f"{where}[{key!r}]", depth + 1) for key, each in inside]), "")

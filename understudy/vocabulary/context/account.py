@@ -1,0 +1,303 @@
+"""`Account`: where a run and all inside of it draw from. It keeps the figures, and says what may not begin any more.
+
+Accounts form a chain: a run begun inside of another has that one's account outside of its own. What is spent is added
+to every account of the chain, and each may have a budget. An account travels in the `Scope`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from math import inf
+
+from understudy.errors import BudgetExceeded
+from understudy.vocabulary.messages import NO_USAGE, Usage
+
+from .budget import Budget, Spending
+from .prices import Price, in_dollars
+
+
+class Account:
+    """What one run spends; safe to share between threads.
+
+    Args:
+        owner: id of the agent that runs, for errors.
+        model: by which name its model's price is looked up; None for what only runs others and calls no model itself.
+        spending: the figures to go on with; the account changes them in place.
+        within: the account of the run that this one is inside of.
+
+    Raises:
+        ValueError: there is a limit of dollars, and the model has no price.
+    """
+
+    __slots__ = ("_ahead", "_began", "_clock", "_lock", "_model", "_owner", "_price", "_spending", "_within")
+
+    def __init__(self, owner: str, model: str | None, spending: Spending, within: Account | None = None) -> None:
+        self._owner = owner
+        self._model = model
+        self._spending = spending
+        self._within: Account | None = None
+        self._price: Price | None = None
+        self._clock: Callable[[], float] | None = None
+        self._ahead: Usage | None = None
+        """What was paid ahead for the turn that is to be charged next; None if nothing was."""
+        self._began = 0.0
+        self._lock = threading.Lock()
+        """Guards the figures. Whoever holds several took the innermost first."""
+        self.enter(within)
+
+    def enter(self, within: Account | None) -> None:
+        """Draw from another account too, and no more from the one before it: a run may go on inside of another run.
+
+        Raises:
+            ValueError: there is a limit of dollars, and the model has no price.
+        """
+        if within is not None and self in within.chain():
+            within = None  # it is resumed by what it began itself, and a chain has an end
+        before, self._within = self._within, within
+        try:
+            self._price = self._find_price()
+        except ValueError:
+            self._within = before
+            raise
+
+    def chain(self) -> Iterator[Account]:
+        """Iterate over this account and those outside of it, innermost first."""
+        account: Account | None = self
+        while account is not None:
+            yield account
+            account = account._within
+
+    def keep_in(self, spending: Spending) -> None:
+        """Keep the figures in `spending` from now on."""
+        with self._lock:
+            for name in Spending.__slots__:
+                setattr(spending, name, getattr(self._spending, name))
+            self._spending = spending
+
+    # --- spending
+
+    @property
+    def spending(self) -> Spending:
+        """The figures, to read."""
+        return self._spending
+
+    def charge_turn(self, usage: Usage) -> None:
+        """Note a model call of the run's own, without what was paid ahead for it."""
+        if self._ahead is not None:
+            rest, self._ahead = _beyond(usage, self._ahead), None
+            self.charge(rest, self._cost_of(rest))
+        else:
+            self.charge(usage, self._cost_of(usage), turns=1)
+
+    def pay_ahead(self, usage: Usage) -> None:
+        """Note the tokens of a model call before its turn is charged, where a budget holds.
+
+        A client does so before it lets in a call that waits, which may have no right to begin any more.
+        """
+        if not self._is_limited():
+            return
+        turns = 1 if self._ahead is None else 0
+        known = NO_USAGE if usage.input_tokens is None or usage.output_tokens is None else usage
+        self._ahead = known if self._ahead is None else self._ahead + known
+        self.charge(known, 0 if known is NO_USAGE else self._cost_of(known), turns=turns)
+
+    def forget_ahead(self) -> None:
+        """Take note that no turn will be charged for what was paid ahead: it stays paid."""
+        self._ahead = None
+
+    def _cost_of(self, usage: Usage) -> int | None:
+        return None if self._price is None else self._price.cost_of(usage)
+
+    def charge(self, usage: Usage = NO_USAGE, cost: int | None = 0, *, turns: int = 0, tool_calls: int = 0) -> None:
+        """Note what was spent, here and in every account outside."""
+        account: Account | None = self
+        while account is not None:  # not chain(): every turn of every run comes here
+            with account._lock:
+                spent = account._spending
+                if usage is not NO_USAGE:  # a sum has no raw counts
+                    spent.usage = usage if spent.usage is NO_USAGE and not usage.raw else spent.usage + usage
+                spent.cost = None if cost is None or spent.cost is None else spent.cost + cost
+                spent.all_turns += turns
+                spent.tool_calls += tool_calls
+            account = account._within
+
+    def take_calls(self, calls: int) -> None:
+        """Take what a round of so many tool calls needs from every account, or from none.
+
+        Raises:
+            BudgetExceeded: one of them has not as much left.
+        """
+        if not self._is_limited():
+            self.charge(tool_calls=calls)
+            return
+        chain = list(self.chain())
+        with ExitStack() as locks:
+            for account in chain:
+                locks.enter_context(account._lock)
+            refusal = self.refusal(calls)
+            if refusal is not None:
+                raise refusal
+            for account in chain:
+                account._spending.tool_calls += calls
+
+    # --- time, which only the run's own clock counts: the runs inside take theirs at the same time
+
+    def start(self, clock: Callable[[], float]) -> None:
+        """Begin to count time, if it is not counted already."""
+        with self._lock:
+            if self._clock is None:
+                self._clock, self._began = clock, clock()
+
+    def stop(self) -> None:
+        """Count no time from now on: the run ended, or waits for a person."""
+        with self._lock:
+            self._spending.seconds += self._since()
+            self._clock = None
+
+    def settle(self) -> None:
+        """Bring the seconds among the figures up to now."""
+        with self._lock:
+            since = self._since()
+            self._spending.seconds += since
+            self._began += since
+
+    def add_seconds(self, seconds: float) -> None:
+        """Count time that no clock counts here."""
+        with self._lock:
+            self._spending.seconds += seconds
+
+    def _since(self) -> float:
+        return 0.0 if self._clock is None else max(0.0, self._clock() - self._began)
+
+    # --- limits
+
+    def refusal(self, calls: int | None = None) -> BudgetExceeded | None:
+        """Return why nothing more may begin; None if it may.
+
+        Args:
+            calls: how many tool calls are to run; None for a model call.
+        """
+        account: Account | None = self
+        while account is not None:  # not chain(): every turn of every run comes here
+            refusal = None if account._spending.budget is None else self._refusal_of(account, calls)
+            if refusal is not None:
+                return refusal
+            account = account._within
+        return None
+
+    def _refusal_of(self, account: Account, calls: int | None) -> BudgetExceeded | None:
+        budget = account._spending.budget
+        for what, spent, more in account._figures(calls):
+            limit: float | None = getattr(budget, what)
+            if limit is not None and (spent + more > limit if what == "tool_calls" else spent >= limit):
+                return self._refusal(account, what, limit, spent, more)
+        return None
+
+    def _is_limited(self) -> bool:
+        """Whether there is any budget here or outside; most runs have none, and ask before each step."""
+        account: Account | None = self
+        while account is not None:
+            if account._spending.budget is not None:
+                return True
+            account = account._within
+        return False
+
+    def _figures(self, calls: int | None) -> Iterator[tuple[str, float, int]]:
+        """Yield what counts before a model call, or before so many tool calls: limit, what is spent, what would be more."""
+        spent, usage = self._spending, self._spending.usage
+        yield "total_tokens", usage.total_tokens or 0, 0
+        yield "input_tokens", usage.input_tokens or 0, 0
+        yield "output_tokens", usage.output_tokens or 0, 0
+        cost = in_dollars(spent.cost)
+        yield "cost_usd", inf if cost is None else cost, 0
+        yield "seconds", spent.seconds + self._since(), 0
+        if calls is None:
+            yield "turns", spent.all_turns, 0
+        elif calls:
+            yield "tool_calls", spent.tool_calls, calls
+
+    def _refusal(self, account: Account, what: str, limit: float, spent: float, more: int) -> BudgetExceeded:
+        inherited = account is not self
+        whose = f", which agent {self._owner!r} is inside of and draws from" if inherited else ""
+        wanted = f" and asked for {more} more" if more else ""
+        unknown = "; a call had no price or no count of tokens, give prices with Budget(prices={…: us.Price(…)})"
+        return BudgetExceeded(
+            f"agent {account._owner!r} spent {'an unknown part' if spent == inf else f'{spent:,}'} of the {limit:,} {what} in its budget{wanted}{whose}; "
+            f"nothing more of it ran{unknown if spent == inf else ''}",
+            what=what,
+            limit=limit,
+            spent=spent,
+            inherited=inherited,
+        )
+
+    def counts_tokens(self) -> bool:
+        """Whether a limit of tokens or dollars holds, so that calls must be counted that nobody counted."""
+        account: Account | None = self
+        while account is not None:  # as in `refusal`
+            budget = account._spending.budget
+            if budget is not None and _counts_tokens(budget):
+                return True
+            account = account._within
+        return False
+
+    def extend(self, budget: Budget) -> None:
+        """Raise the limits of the run's own budget.
+
+        Raises:
+            ValueError: a limit would be lowered, or dollars are to be counted and cannot be.
+        """
+        spending, before = self._spending, self._spending.budget
+        raised = budget if before is None else before.raised_to(budget)
+        if raised.cost_usd is not None and spending.cost is None:
+            raise ValueError("the budget cannot limit cost_usd: the run made calls whose price or tokens are not known")
+        spending.budget = raised
+        try:
+            self._price = self._find_price()
+        except ValueError:
+            spending.budget = before
+            raise
+
+    def _find_price(self) -> Price | None:
+        if self._model is None:
+            return None
+        if not self._is_limited():
+            return Price.of(self._model)
+        budgets = [account._spending.budget for account in self.chain()]
+        for budget in budgets:
+            if budget is not None and self._model in budget.prices:
+                return budget.prices[self._model]
+        price = Price.of(self._model)
+        if price is None and any(budget is not None and budget.cost_usd is not None for budget in budgets):
+            raise no_price(self._owner, self._model)
+        return price
+
+
+def _beyond(usage: Usage, ahead: Usage) -> Usage:
+    """Return what of `usage` is more than `ahead`; counts that nobody reported stay unknown."""
+    return Usage(
+        _more(usage.input_tokens, ahead.input_tokens),
+        _more(usage.output_tokens, ahead.output_tokens),
+        _more(usage.cached_tokens, ahead.cached_tokens),
+        _more(usage.cache_write_tokens, ahead.cache_write_tokens),
+        _more(usage.reasoning_tokens, ahead.reasoning_tokens),
+        estimated=usage.estimated,
+    )
+
+
+def _more(count: int | None, ahead: int | None) -> int | None:
+    return None if count is None else max(0, count - (ahead or 0))
+
+
+def _counts_tokens(budget: Budget) -> bool:
+    limits = (budget.total_tokens, budget.input_tokens, budget.output_tokens, budget.cost_usd)
+    return any(limit is not None for limit in limits)
+
+
+def no_price(owner: str, model: str) -> ValueError:
+    """Make the error of a limit of dollars that cannot be kept."""
+    return ValueError(
+        f"agent {owner!r}: its budget limits cost_usd, and there is no price for model {model!r}; "
+        f"pass Budget(cost_usd=…, prices={{{model!r}: us.Price(input=…, output=…)}})"
+    )

@@ -1,0 +1,317 @@
+"""What the parts of a run share: the session's values, and the views that tools and prompts get of a run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from math import isfinite
+from typing import TYPE_CHECKING, Generic
+
+from understudy.vocabulary.checks import checked_mapping
+from understudy.vocabulary.messages import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from .artifacts import Artifact
+    from .scope import Scope
+
+    Deps = TypeVar("Deps", default=object)
+else:
+    from typing import TypeVar
+
+    Deps = TypeVar("Deps")
+
+RESERVED = "__"
+TEMPORARY = "temp:"
+
+
+class SessionState(MutableMapping[str, JsonValue]):
+    """Values that a run and its tools share, as JSON; not the history of messages.
+
+    Safe to use from many threads: each operation is atomic, several together are not. A run works on a copy; the caller's
+    object gets the changed keys when the run pauses or ends. Keys that start with `temp:` last as long as the run, over its
+    pauses: what it sets there never comes out. Keys that start with `__` are the runtime's own and refused. `app:` and
+    `user:` mean nothing yet; leave them to values that all sessions, or all of one user's, are to share once they are stored.
+    """
+
+    __slots__ = ("_lock", "_values")
+
+    def __init__(self, values: Mapping[str, JsonValue] | None = None) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[str, JsonValue] = {}
+        if values is not None:
+            self.update(checked_mapping("session", values))
+
+    def __getitem__(self, key: str) -> JsonValue:
+        return self._values[key]
+
+    def __setitem__(self, key: str, value: JsonValue) -> None:
+        check_key(key)
+        with self._lock:
+            self._values[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        check_key(key)
+        with self._lock:
+            del self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        with self._lock:
+            return iter(list(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.snapshot(),)  # a copy, shallow or deep, has a lock and values of its own
+
+    def __repr__(self) -> str:
+        return f"SessionState({sorted(self)})"
+
+    def snapshot(self) -> dict[str, JsonValue]:
+        """Return a copy of the values; what the values hold is shared."""
+        with self._lock:
+            return dict(self._values)
+
+    def apply(self, changes: Mapping[str, JsonValue], removed: frozenset[str]) -> None:
+        """Set and remove several keys in one step."""
+        with self._lock:
+            self._values.update(changes)
+            for key in removed:
+                self._values.pop(key, None)
+
+
+def lasting(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the values that leave a run: all but those under `temp:`."""
+    if isinstance(values, SessionOverlay) and values.is_empty:  # as in most runs
+        return {}
+    # By key: `items()` of a mapping that is no dict makes three objects.
+    return {key: values[key] for key in values if not _is_temporary(key)}
+
+
+def _is_temporary(key: str) -> bool:
+    return key.startswith(TEMPORARY)
+
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+class SessionOverlay(MutableMapping[str, JsonValue]):
+    """A tool call's own view of a session: reads fall through, writes stay here until the call's result is accepted."""
+
+    __slots__ = ("_base", "changes", "removed")
+
+    def __init__(self, base: Mapping[str, JsonValue]) -> None:
+        self._base = base
+        self.changes: dict[str, JsonValue] = {}
+        self.removed = _NOTHING
+
+    def __getitem__(self, key: str) -> JsonValue:
+        if key in self.changes:
+            return self.changes[key]
+        if key in self.removed:
+            raise KeyError(key)
+        return self._base[key]
+
+    def __setitem__(self, key: str, value: JsonValue) -> None:
+        check_key(key)
+        self.removed -= {key}
+        self.changes[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        check_key(key)
+        if key not in self:
+            raise KeyError(key)
+        self.changes.pop(key, None)
+        self.removed |= {key}
+
+    def __iter__(self) -> Iterator[str]:
+        # Made at once, so that a tool may change the session while it goes through it.
+        return iter([k for k in self._base if k not in self.removed and k not in self.changes] + list(self.changes))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"SessionOverlay({sorted(self)})"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known, without a look at each key, to show none."""
+        return not self.changes and self._base == {}
+
+    def commit(self) -> None:
+        """Write the changes to the view below, if that can be written to."""
+        if not self.changes and not self.removed:
+            return
+        base = self._base
+        if isinstance(base, MutableMapping):
+            base.update(self.changes)
+            for key in self.removed:
+                base.pop(key, None)
+
+    def lasting_changes(self) -> tuple[dict[str, JsonValue], frozenset[str]]:
+        """Return what leaves the run: values that were set, and keys that were removed."""
+        return lasting(self.changes), frozenset([key for key in self.removed if not _is_temporary(key)])
+
+    def take_temporary(self, earlier: SessionOverlay) -> None:
+        """Go on with the `temp:` values of the same run before its pause."""
+        self.changes.update({key: value for key, value in earlier.changes.items() if _is_temporary(key)})
+        self.removed |= {key for key in earlier.removed if _is_temporary(key)}
+
+
+def check_key(key: str) -> None:
+    """Refuse a key that users may not set."""
+    if not isinstance(key, str):
+        raise TypeError(f"session keys are strings, got {key!r}")
+    if key.startswith(RESERVED):
+        raise ValueError(f"session key {key!r}: keys that start with '__' belong to the runtime")
+
+
+class RunContext:
+    """What code that decides about a run may see: its id, agent, input, session and dependencies, and how far it is.
+
+    Attributes:
+        session: the run's values. What a callback writes is kept when it returns, and dropped when it raises.
+        turns: model calls so far.
+        iterations: rounds of tool calls so far.
+        continues: how often the model was told to go on, because its text met no criterion.
+        answer_tool: name of the tool with which the model gives a typed answer; empty where it gives it as text.
+    """
+
+    __slots__ = (
+        "agent_id",
+        "answer_tool",
+        "continues",
+        "conversation_id",
+        "deps",
+        "input",
+        "iterations",
+        "parent_run_id",
+        "run_id",
+        "scope",
+        "session",
+        "turns",
+        "user_id",
+    )
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        agent_id: str,
+        input: str,
+        session: MutableMapping[str, JsonValue],
+        deps: object,
+        scope: Scope,
+        user_id: str | None = None,
+        conversation_id: str | None = None,
+        turns: int = 0,
+        iterations: int = 0,
+        continues: int = 0,
+        answer_tool: str = "",
+        parent_run_id: str | None = None,
+    ) -> None:
+        self.answer_tool = answer_tool
+        self.parent_run_id = parent_run_id
+        self.turns = turns
+        self.iterations = iterations
+        self.continues = continues
+        self.run_id = run_id
+        self.agent_id = agent_id
+        self.conversation_id = conversation_id
+        self.input = input
+        self.session = session
+        self.deps = deps
+        self.scope = scope
+        self.user_id = user_id
+
+
+class ToolContext(Generic[Deps]):
+    """What a tool may see of its run. A parameter annotated `ToolContext[Deps]` is filled in, and the model is not told of it.
+
+    Attributes:
+        deps: what the caller passed as `deps=`; never saved.
+        session: the run's values. Writes are kept when the call succeeds and dropped when it fails or times out.
+        run_id: the run this call is part of.
+        agent_id: the agent that runs.
+        tool_name: the tool's name.
+        call_id: this call's id.
+        arguments: what the model passed.
+        scope: the deadline and the cancellation of the call.
+        user_id: whose run it is; None if the caller did not say.
+        conversation_id: which conversation the run belongs to, if the caller said.
+        artifacts: what tools of this run returned that was too long for the model, by id; empty in a worker process.
+    """
+
+    __slots__ = (
+        "_report",
+        "agent_id",
+        "arguments",
+        "artifacts",
+        "call_id",
+        "conversation_id",
+        "deps",
+        "run_id",
+        "scope",
+        "session",
+        "tool_name",
+        "user_id",
+    )
+
+    def __init__(
+        self,
+        *,
+        deps: Deps,
+        session: MutableMapping[str, JsonValue],
+        run_id: str,
+        agent_id: str,
+        tool_name: str,
+        call_id: str,
+        arguments: JsonObject,
+        scope: Scope,
+        user_id: str | None = None,
+        conversation_id: str | None = None,
+        artifacts: Mapping[str, Artifact] | None = None,
+        report: Callable[[str, float | None, float | None], object] | None = None,
+    ) -> None:
+        self._report = report
+        self.deps = deps
+        self.artifacts: Mapping[str, Artifact] = {} if artifacts is None else artifacts
+        self.conversation_id = conversation_id
+        self.session = session
+        self.run_id = run_id
+        self.agent_id = agent_id
+        self.tool_name = tool_name
+        self.call_id = call_id
+        self.arguments = arguments
+        self.scope = scope
+        self.user_id = user_id
+
+    def progress(self, text: str = "", done: float | None = None, total: float | None = None) -> None:
+        """Tell whoever watches the run how far this call is: a `ToolProgress` event. From any thread; does not wait.
+
+        It may be called as often as one likes: of more than a hundred reports fewer and fewer are told. After the call's end
+        nothing is.
+
+        Args:
+            text: what is being done; 200 characters of it are told.
+            done: how much is done, in any unit.
+            total: how much there is to do.
+
+        Raises:
+            TypeError: the text is no text, or a number is none.
+            ValueError: a number is not finite.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"progress: text must be a string, got {text!r}")
+        for name, number in (("done", done), ("total", total)):
+            if number is None:
+                continue
+            if not isinstance(number, (int, float)) or isinstance(number, bool):
+                raise TypeError(f"progress: {name} must be a number or None, got {number!r}")
+            if not isfinite(number):
+                raise ValueError(f"progress: {name} must be finite, got {number!r}")
+        if self._report is not None:
+            self._report(text, done, total)

@@ -1,0 +1,407 @@
+"""What a model is told and what it answers, in no provider's form.
+
+A `Message` is made of parts. Whatever a provider needs to see again (signatures, parts this library does not know) rides
+on the parts; a message remembers which `dialect` made it, and another provider is not shown what only the first one
+understands. Values here are shared between threads and turns: nobody changes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from .checks import checked_flag, checked_mapping, checked_number, checked_text, checked_whole
+from .fast_init import fast_init
+
+if TYPE_CHECKING:
+    JsonValue: TypeAlias = "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
+else:
+    # Loaders read these annotations at run time, and the recursive alias sends them round for ever.
+    JsonValue = object
+
+JsonObject: TypeAlias = Mapping[str, JsonValue]
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Words."""
+
+    text: str
+    signature: str | None = None
+    """Opaque proof of the provider's, sent back unchanged; such parts are never merged."""
+    kind: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """A picture: `data` in base64 with its `media_type`, or a `url`."""
+
+    data: str = ""
+    media_type: str = "image/png"
+    url: str = ""
+    kind: Literal["image"] = "image"
+
+    @classmethod
+    def from_bytes(cls, data: bytes, media_type: str | None = None) -> ImagePart:
+        """Make a picture of the bytes of an image file: `ImagePart.from_bytes(Path("a.png").read_bytes())`.
+
+        Args:
+            data: the file's content.
+            media_type: such as `image/png`; without it the first bytes tell, for PNG, JPEG, GIF and WebP.
+
+        Raises:
+            TypeError: `data` is no bytes.
+            ValueError: it is empty, of a type that the bytes do not tell, or `media_type` is none of an image.
+        """
+        from .media import encoded, image_type
+
+        return cls(encoded(data), image_type(data) if media_type is None else image_type(data, media_type))
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """A document: `data` in base64 with its `media_type`, or a `url`."""
+
+    data: str = ""
+    media_type: str = "application/octet-stream"
+    url: str = ""
+    name: str = ""
+    kind: Literal["file"] = "file"
+
+    @classmethod
+    def from_bytes(cls, data: bytes, media_type: str, *, name: str = "") -> FilePart:
+        """Make a document of a file's bytes.
+
+        Args:
+            data: the file's content.
+            media_type: such as `application/pdf`.
+            name: what the model is told that it is called.
+
+        Raises:
+            TypeError: `data` is no bytes.
+            ValueError: it is empty, or `media_type` is none.
+        """
+        from .media import checked_type, encoded
+
+        return cls(encoded(data), checked_type(media_type), name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningPart:
+    """What the model thought before it spoke; not part of the answer."""
+
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+    """Encrypted thought that only the provider can read; sent back unchanged."""
+    kind: Literal["reasoning"] = "reasoning"
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """The model's request for a tool."""
+
+    id: str
+    """Unique within its turn; the result repeats it."""
+    name: str
+    arguments: JsonObject = field(default_factory=dict[str, "JsonValue"])
+    """Decoded arguments, as the model gave them."""
+    bad_arguments: str | None = None
+    """The model's own text where it is no JSON object; `arguments` is empty then."""
+    made_up_id: bool = False
+    """The provider sent no usable id and the machine made this one."""
+    signature: str | None = None
+    kind: Literal["tool_call"] = "tool_call"
+
+
+ToolErrorKind: TypeAlias = Literal[
+    "",
+    "raised",
+    "retry",
+    "too_large",
+    "timed_out",
+    "unavailable",
+    "unknown_tool",
+    "bad_json",
+    "bad_arguments",
+    "rejected",
+    "blocked",
+    "skipped",
+    "not_run",
+]
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The one answer to a tool call, errors included."""
+
+    call_id: str
+    content: str
+    """What the model reads."""
+    is_error: bool = False
+    error_kind: ToolErrorKind = ""
+    """Why it is an error; empty when it is none, or when a hand-made result does not say."""
+    name: str = ""
+    """The tool's name; the machine fills it in."""
+    parts: tuple[ImagePart | FilePart, ...] = ()
+    """Pictures and documents that the model gets beside `content`, in order; what its API cannot take is said in words."""
+    kind: Literal["tool_result"] = "tool_result"
+
+
+@dataclass(frozen=True, slots=True)
+class OpaquePart:
+    """Something of a provider's that has no neutral form; kept and sent back to it as it came."""
+
+    data: JsonObject
+    kind: Literal["opaque"] = "opaque"
+
+
+Part: TypeAlias = TextPart | ImagePart | FilePart | ReasoningPart | ToolCall | ToolResult | OpaquePart
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One entry of a history: what a user or tools said (`user`), or what the model said (`assistant`)."""
+
+    role: Literal["user", "assistant"]
+    parts: tuple[Part, ...]
+    dialect: str = ""
+    """Which API the assistant's parts came from: `openai`, `anthropic`, `google`, or empty."""
+
+    @property
+    def text(self) -> str:
+        """All text parts, joined without a separator."""
+        return join_text(self.parts)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(p for p in self.parts if type(p) is ToolCall)
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        return tuple(p for p in self.parts if type(p) is ToolResult)
+
+
+def user_message(content: str | Sequence[Part]) -> Message:
+    """Make a user's message from text or from parts."""
+    parts: tuple[Part, ...] = (TextPart(content),) if isinstance(content, str) else tuple(content)
+    return Message("user", parts)
+
+
+def join_text(parts: Iterable[Part]) -> str:
+    """Return the text parts of `parts` joined without a separator; reasoning is not text."""
+    return "".join([p.text for p in parts if type(p) is TextPart])
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that were counted. None means that nobody reported the number.
+
+    Neutral over providers: `input_tokens` is the whole prompt, cached part included; `output_tokens` is all that the
+    model produced, reasoning included.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    """Of the input: read from a prompt cache."""
+    cache_write_tokens: int | None = None
+    """Of the input: written to a prompt cache."""
+    reasoning_tokens: int | None = None
+    """Of the output: spent on reasoning."""
+    raw: JsonObject = field(default_factory=dict[str, "JsonValue"], compare=False)
+    """The provider's own counts of one model call; empty on a sum."""
+    estimated: bool = False
+    """Whether some of the numbers were guessed from the length of the text, because a budget needs what nobody reported."""
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Input and output together, or None when neither was reported."""
+        return _plus(self.input_tokens, self.output_tokens)
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            _plus(self.input_tokens, other.input_tokens),
+            _plus(self.output_tokens, other.output_tokens),
+            _plus(self.cached_tokens, other.cached_tokens),
+            _plus(self.cache_write_tokens, other.cache_write_tokens),
+            _plus(self.reasoning_tokens, other.reasoning_tokens),
+            estimated=self.estimated or other.estimated,
+        )
+
+
+def _plus(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else a + b
+
+
+NO_USAGE = Usage()
+"""Nothing was counted: what every run begins with, and what turns that were made by hand share."""
+
+
+ToolChoice: TypeAlias = 'Literal["auto", "none", "required"] | str'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the model should answer. None leaves a setting to the provider.
+
+    A provider that lacks a setting refuses it at the first call, by name.
+    """
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    """Most tokens of one model turn, reasoning included."""
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    """The model stops before it writes one of these."""
+    seed: int | None = None
+    tool_choice: ToolChoice = "auto"
+    """`auto`, `none`, `required` (some tool), or the name of the one tool it must call."""
+    parallel_tool_calls: bool | None = None
+    """False asks for at most one tool call a turn."""
+    thinking_tokens: int | None = None
+    """A budget for reasoning before the answer, in tokens; for OpenAI use `extra`."""
+    extra: JsonObject = field(default_factory=dict[str, "JsonValue"], repr=False)
+    """Fields of the provider's own request body, laid over what we would send."""
+
+    def __post_init__(self) -> None:
+        for name in ("temperature", "top_p"):
+            value = getattr(self, name)
+            if value is not None and checked_number(f"settings: {name}", value) < 0:
+                raise ValueError(f"settings: {name} must not be negative, got {value}")
+            if isinstance(value, int):  # 0 and 0.0 are one setting, and must look the same in a fingerprint
+                object.__setattr__(self, name, float(value))
+        if self.max_tokens is not None:
+            checked_whole("settings: max_tokens", self.max_tokens, 1)
+        if self.thinking_tokens is not None:
+            checked_whole("settings: thinking_tokens", self.thinking_tokens, 0)
+        if self.seed is not None and (not isinstance(self.seed, int) or isinstance(self.seed, bool)):
+            raise TypeError(f"settings: seed must be a whole number, got {self.seed!r}")
+        if self.parallel_tool_calls is not None:
+            checked_flag("settings: parallel_tool_calls", self.parallel_tool_calls)
+        if not checked_text("settings: tool_choice", self.tool_choice):
+            raise ValueError("settings: tool_choice must be 'auto', 'none', 'required' or the name of a tool, got ''")
+        checked_mapping("settings: extra", self.extra)
+        if isinstance(self.stop, str) or not isinstance(self.stop, Sequence):
+            raise TypeError(f"settings: stop must be a tuple of strings, got {self.stop!r}")
+        for each in self.stop:
+            if not checked_text("settings: stop: each", each):
+                raise ValueError("settings: stop must hold no empty string; every text would end at once")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a model is told of a tool."""
+
+    name: str
+    description: str
+    schema: JsonObject
+    """JSON Schema of the arguments, always of type `object`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """The form that the answer of a run must have."""
+
+    name: str
+    """Letters, digits, `_` and `-`, at most 64."""
+    schema: JsonObject
+    """JSON Schema of the answer, always of type `object`."""
+    tool: str = ""
+    """The tool among the request's by which the model gives its answer; empty where the model is held to the schema."""
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """Everything one model call needs."""
+
+    messages: Sequence[Message]
+    """The history so far, oldest first. The last one is a user's, or the model's own if its turn was `paused`."""
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    turn: int = 1
+    """Which model call of the run this is, from 1."""
+    output: OutputSpec | None = None
+    """What the answer must be; None for any text."""
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        """The results that this request brings the model, in call order."""
+        return self.messages[-1].tool_results if self.messages else ()
+
+    @property
+    def text(self) -> str:
+        """The text of the last message."""
+        return self.messages[-1].text if self.messages else ""
+
+
+FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "blocked", "paused", "other"]
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class ModelTurn:
+    """What came back from one model call."""
+
+    parts: tuple[Part, ...]
+    usage: Usage = NO_USAGE
+    finish_reason: FinishReason = "stop"
+    """Why it ended, in neutral words. Whether tools run is decided by the presence of calls, and by `blocked`.
+
+    After a turn that is `paused` the model is asked again, to go on with it: the turn is the last message of that request.
+    The text of a turn that ended for an unknown reason (`other`) is no answer, and ends the run with `BadReply`.
+    """
+    raw_finish_reason: str | None = None
+    """The provider's own word; `blocked:REASON` where Google refused the prompt."""
+    refusal: str = ""
+    """What the model said instead of answering, where the provider tells refusals apart."""
+    dialect: str = ""
+    model: str = ""
+    """The model that answered, as it calls itself."""
+    response_id: str = ""
+
+    @property
+    def text(self) -> str:
+        """All text parts, joined without a separator."""
+        return join_text(self.parts)
+
+    @property
+    def thinking(self) -> str:
+        """All reasoning, joined without a separator."""
+        return "".join([p.text for p in self.parts if type(p) is ReasoningPart])
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(p for p in self.parts if type(p) is ToolCall)
+
+    def __add__(self, other: ModelTurn) -> ModelTurn:
+        """Join two turns into one: `says("Let me look. ") + calls("on_shelf", sku="A-113")`."""
+        reason = "tool_calls" if self.tool_calls or other.tool_calls else other.finish_reason
+        return replace(
+            other,
+            parts=self.parts + other.parts,
+            usage=self.usage + other.usage,
+            finish_reason=reason,
+            raw_finish_reason=reason,
+        )
+
+
+def says(text: str, *, usage: Usage | None = None) -> ModelTurn:
+    """Make a model turn that is text; for `FunctionModel`, `ScriptedModel` and machines driven by hand."""
+    return ModelTurn((TextPart(text),), usage or NO_USAGE, "stop", "stop")
+
+
+def calls(name: str, /, **arguments: JsonValue) -> ModelTurn:
+    """Make a model turn that calls the tool `name`; add turns with `+` to call several at once.
+
+    The call bears no id: the machine gives it one.
+    """
+    return ModelTurn((ToolCall("", name, arguments),), NO_USAGE, "tool_calls", "tool_calls")

@@ -1,0 +1,83 @@
+"""Guardrails: callbacks made of a name and a function that says what is wrong with a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from understudy.vocabulary.answers.output_type import text_of
+from understudy.vocabulary.checks import checked_flag, found_instead
+from understudy.vocabulary.context.session import RunContext
+from understudy.vocabulary.messages import ModelRequest, ModelTurn
+
+from .callbacks import Abort, AgentCallback, CallbackAction, Continue, RetryWithFeedback
+
+TextCheck: TypeAlias = Callable[[RunContext, str], "str | None"]
+"""Says why a text is not let through; None lets it through."""
+
+
+class _Guardrail(AgentCallback):
+    def __init__(self, name: str, check: TextCheck) -> None:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"a guardrail's first argument is its name, got {name!r}")
+        if not callable(check):
+            raise TypeError(f"guardrail {name!r}: expected a function of the context and the text, got {check!r}")
+        self.name = name
+        self._check = check
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def _ruling(self, ctx: RunContext, text: str, *, retry: bool = False) -> CallbackAction:
+        reason: object = self._check(ctx, text)
+        if reason is None:
+            return Continue()
+        if not isinstance(reason, str):  # lets nothing through, and the model cannot mend it
+            said = found_instead(reason)
+            return Abort(f"guardrail {self.name!r} must return why it rejects the text, or None; got {said}")
+        return RetryWithFeedback(reason) if retry else Abort(reason)
+
+
+class InputGuardrail(_Guardrail):
+    """Looks at a run's input before the first model call; an input that is rejected never reaches the model.
+
+    The run ends with `CallbackAbort`, whose `.callback` is the guardrail's name. What a person answers to a question
+    later in the run is not looked at.
+
+    Args:
+        name: what the error calls it.
+        check: function of the context and the input's text: why it is rejected, or None.
+    """
+
+    def before_model_call(self, ctx: RunContext, request: ModelRequest) -> CallbackAction:
+        if request.turn > 1:
+            return Continue()
+        return self._ruling(ctx, ctx.input)
+
+
+def _text_in(turn: ModelTurn, answer_tool: str) -> str | None:
+    """Return what the turn says to people; None if it calls tools, and none of them is the one for the answer."""
+    calls = turn.tool_calls
+    if not calls:
+        return turn.text or turn.refusal
+    return next((text_of(call) for call in calls if answer_tool and call.name == answer_tool), None)
+
+
+class OutputGuardrail(_Guardrail):
+    """Looks at each text with which the model would end the run, or ask a person; not at text beside tool calls.
+
+    A typed answer that the model gives by calling a tool is looked at too: as the JSON of the call's arguments.
+
+    Args:
+        name: what the error calls it.
+        check: function of the context and the text: why it is rejected, or None.
+        retry: tell the model the reason and let it try again, instead of ending the run with `CallbackAbort`.
+    """
+
+    def __init__(self, name: str, check: TextCheck, *, retry: bool = False) -> None:
+        super().__init__(name, check)
+        self._retry = checked_flag(f"guardrail {name!r}: retry", retry)
+
+    def after_model_call(self, ctx: RunContext, turn: ModelTurn) -> CallbackAction:
+        text = _text_in(turn, ctx.answer_tool)
+        return Continue() if text is None else self._ruling(ctx, text, retry=self._retry)

@@ -1,0 +1,126 @@
+"""What one holds of work in flight: futures, and the handles of runs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeAlias
+
+from .events import Event
+from .outcomes import Outcome
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future as StandardFuture
+
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True, default=str)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
+V_co = TypeVar("V_co", covariant=True)
+
+RunPhase: TypeAlias = Literal[
+    "running", "needs_input", "needs_approval", "incomplete", "complete", "failed", "cancelled"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """Where a run stands."""
+
+    run_id: str
+    agent_id: str
+    phase: RunPhase
+    turns: int
+    """Model calls so far."""
+    iterations: int
+    """Rounds of tool calls so far."""
+    doing: str
+    """What it does at this moment, in words; empty when it is not running."""
+
+
+class Future(ABC, Generic[V_co]):
+    """A value to come, with the methods of `concurrent.futures.Future`. Safe to share between threads."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def result(self, timeout: float | None = None) -> V_co:
+        """Return the value, waiting up to `timeout` seconds; that the wait ends does not end the work.
+
+        Raises:
+            TimeoutError: there is neither value nor error in that time; the work goes on.
+            CircularAgentCall: this is inside of a run, and what it would wait for waits for that run.
+        """
+
+    @abstractmethod
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the error that came instead of a value, or None; waits like `result`."""
+
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether there is a value or an error."""
+
+    @abstractmethod
+    def running(self) -> bool:
+        """Whether there is neither value nor error yet."""
+
+    @abstractmethod
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+
+    @abstractmethod
+    def cancel(self) -> bool:
+        """Give up on the value, at once: whoever waits gets an error.
+
+        Returns:
+            False if it was already done.
+        """
+
+    @abstractmethod
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        """Call `callback(self)` once when it is done, on the thread that completes it; at once if it is done.
+
+        What the callback raises is logged, and goes no further.
+        """
+
+
+class RunHandle(Future[Outcome[T_co]]):
+    """A run in flight, and the future of its outcome."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def run_id(self) -> str:
+        """The run's id, unique in its system."""
+
+    @abstractmethod
+    def cancel(self) -> bool:
+        """End the run with `RunCancelled`, at once whatever it is doing.
+
+        Returns:
+            False if it was already done.
+        """
+
+    @abstractmethod
+    def events(self, *, inner: bool = False) -> Iterator[Event]:
+        """Iterate over the run's events, from its first one on, however late; ends after the terminal event.
+
+        Args:
+            inner: also tell what happens in runs inside of this one, at any depth: children of groups and sub-agents.
+                Their events have the `path` and the `run_id` of their own run. How they end is told by `ChildFinished`
+                and `ToolFinished` of the run around them, which come after all else; the one terminal event is this run's.
+        """
+
+    @abstractmethod
+    def status(self) -> RunStatus:
+        """Return where the run stands; never blocks on the run."""
+
+    @abstractmethod
+    def future(self) -> StandardFuture[Outcome[T_co]]:
+        """Return a standard-library future of the outcome, for `concurrent.futures.wait` and `asyncio.wrap_future`."""

@@ -1,0 +1,252 @@
+"""How a run ended or what it waits for, and the decisions that people make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn, Self, TypeAlias, Union, cast
+
+from understudy.errors import RunError, UnfinishedRun
+from understudy.vocabulary.checks import checked_json, checked_text
+from understudy.vocabulary.fast_init import fast_init
+from understudy.vocabulary.messages import JsonObject, JsonValue, Message, ToolCall, Usage
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from understudy.vocabulary.context.artifacts import Artifact
+
+    T_co = TypeVar("T_co", covariant=True, default=str)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
+
+TaskStatus: TypeAlias = Literal["pending", "running", "paused", "done", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """What became of one task of a workflow."""
+
+    name: str
+    status: TaskStatus
+    text: str = ""
+    """Its runner's text; of a task that ran for each item of a list, all texts as a JSON array."""
+    reason: str = ""
+    """Why it failed or was skipped."""
+    attempts: int = 0
+    """How many runs of it began, retries and repetitions included."""
+    error: BaseException | None = field(default=None, compare=False)
+    """What a failed task failed of; made of `reason`, without its attributes, if the run was kept in a store since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What every outcome tells of its run."""
+
+    run_id: str = ""
+    agent_id: str = ""
+    completion_reason: str = ""
+    """Why the run ended or stopped here, in words."""
+    iterations: int = 0
+    """Rounds of tool calls so far."""
+    turns: int = 0
+    """Model calls so far, transport retries not counted."""
+    usage: Usage = field(default_factory=Usage)
+    """Tokens of all model calls so far, those of runs inside of this one included."""
+    cost_usd: float | None = None
+    """What those calls cost; None when a model has no known price or reported no tokens."""
+    messages: tuple[Message, ...] = ()
+    """What this run added to the history: the input, the model's turns, the tools' results."""
+    session: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])
+    """The session's values as the run left them."""
+    tasks: Mapping[str, TaskResult] = field(default_factory=dict[str, "TaskResult"])
+    """Of a workflow: what became of each task, by name."""
+    artifacts: Mapping[str, Artifact] = field(default_factory=dict[str, "Artifact"])
+    """What tools returned that was too long for the model, whole, by id; the oldest are missing if it is very much."""
+    children: tuple[Outcome[object] | BaseException, ...] = field(default=(), repr=False, compare=False)
+    """Of a group or a workflow: how the runs inside of it ended, in the order of its children or tasks.
+
+    A run that was cancelled, or never began because another one decided, stands there as a `RunCancelled`. Of one that
+    ended before the run was kept in a store, there is only text, usage, counts and an error's class and words.
+    """
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the outcome as plain data for JSON: status, text, output, usage, cost, tasks, children, pauses and token.
+
+        Messages, session and artifacts are left out. A run that waits for a person has the arguments of its tool calls, and
+        the `token`, with which anybody can go on with the run: leave it out of logs. An `output` that is no JSON is dumped by
+        pydantic; what that does not know either stands there as text.
+        """
+        from .outcome_data import plain_outcome
+
+        return plain_outcome(cast("Outcome[object]", self))
+
+
+@fast_init
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complete(Ending, Generic[T_co]):
+    """The run is done."""
+
+    text: str
+    """The model's last text."""
+    output: T_co
+    """The answer in the agent's output type; the text, unless it has one."""
+    finish_reason: str | None = None
+    """The provider's own word for why its last turn ended."""
+    combined_text: str | None = None
+    """The texts of all children of a parallel group as a JSON array, in their order; None of other runners."""
+    status: Literal["complete"] = "complete"
+
+    def unwrap(self) -> Self:
+        """Return the outcome itself: the run is complete."""
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """One thing that a paused run waits for: the answer to a question, or decisions about tool calls."""
+
+    id: str
+    """Unique among the pauses of an outcome; `resume(token, {pause.id: answer})` answers this one."""
+    path: tuple[str, ...] = ()
+    """Ids of the runners from the one that was called to the one that waits, both included."""
+    question: str | None = None
+    calls: tuple[ToolCall, ...] = ()
+    """In call order; empty for a question."""
+    reasons: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Call id -> why a callback wants it decided, where one does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unfinished(Ending):
+    token: str = ""
+    """Resumes the run, once. Empty where nothing can resume it, as in a machine driven by hand."""
+    pauses: tuple[Pause, ...] = ()
+    """All that the run waits for a person for, its own first, then those of runners inside of it, in order."""
+
+    @property
+    def text(self) -> NoReturn:
+        raise UnfinishedRun(self._why(), run_id=self.run_id, token=self.token)
+
+    @property
+    def output(self) -> NoReturn:
+        raise UnfinishedRun(self._why(), run_id=self.run_id, token=self.token)
+
+    @property
+    def combined_text(self) -> NoReturn:
+        raise UnfinishedRun(self._why(), run_id=self.run_id, token=self.token)
+
+    def unwrap(self) -> NoReturn:
+        """Raise why there is no answer.
+
+        Raises:
+            Exception: what the first failed task of a workflow failed of.
+            UnfinishedRun: no task failed: the run waits, or its model stopped before its answer. It has the token.
+        """
+        for task in self.tasks.values():
+            if task.status == "failed":
+                raise task.error or RunError(f"task {task.name!r} failed: {task.reason}", run_id=self.run_id)
+        raise UnfinishedRun(self._why(), run_id=self.run_id, token=self.token)
+
+    def _why(self) -> str:
+        return f"run {self.run_id or 'by hand'} is not finished: {self.completion_reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedsInput(_Unfinished):
+    """The model asked a person something; `resume(token, answer)` goes on."""
+
+    question: str
+    """The first one, where several are open; `pauses` has all."""
+    status: Literal["needs_input"] = "needs_input"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedsApproval(_Unfinished):
+    """Tool calls wait for a person; `resume(token, Approve())` goes on."""
+
+    calls: tuple[ToolCall, ...]
+    """All that wait, also in runners inside of this one; `pauses` says where."""
+    status: Literal["needs_approval"] = "needs_approval"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incomplete(_Unfinished):
+    """The model stopped before its answer met any criterion.
+
+    Attributes:
+        last_text: what it said last.
+    """
+
+    last_text: str = ""
+    status: Literal["incomplete"] = "incomplete"
+
+
+def stamp(
+    outcome: Complete[T_co] | Incomplete,
+    run_id: str,
+    session: Mapping[str, JsonValue],
+    artifacts: Mapping[str, Artifact],
+) -> None:
+    """Fill in what only the runtime knows, in an outcome that a machine has just made and nobody else has seen.
+
+    A frozen value is copied otherwise, which costs as much as a tenth of a short run.
+    """
+    object.__setattr__(outcome, "run_id", run_id)
+    object.__setattr__(outcome, "session", session)
+    if artifacts:
+        object.__setattr__(outcome, "artifacts", artifacts)
+
+
+# `Union`, because an alias that is subscripted must keep its parameter at run time too.
+Outcome: TypeAlias = Union[Complete[T_co], NeedsInput, NeedsApproval, Incomplete]  # noqa: UP007
+
+
+@dataclass(frozen=True, slots=True)
+class MapAnswer(Generic[T_co]):
+    """The run of one input of a `map` ended or paused with an outcome."""
+
+    index: int
+    """Position of the input, from 0."""
+    outcome: Outcome[T_co]
+
+
+@dataclass(frozen=True, slots=True)
+class MapFailure:
+    """The run of one input of a `map` failed, or could not begin."""
+
+    index: int
+    """Position of the input, from 0."""
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Let the call run, with `arguments` in place of the model's if given."""
+
+    arguments: JsonObject | None = None
+    kind: Literal["approve"] = "approve"
+
+    def __post_init__(self) -> None:
+        if self.arguments is not None:
+            checked_json("Approve: arguments", self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Do not let the call run; the model reads the reason."""
+
+    reason: str = ""
+    kind: Literal["reject"] = "reject"
+
+    def __post_init__(self) -> None:
+        checked_text("Reject: reason", self.reason)
+
+
+Decision: TypeAlias = Approve | Reject
+
+PauseAnswer: TypeAlias = "str | Decision | Mapping[str, Decision]"
+"""What answers one pause: text for a question; a decision for all of its calls, or decisions by call id for some."""

@@ -1,0 +1,94 @@
+"""`@tool`: makes a tool of a typed function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, overload
+
+from .definition import DEFAULT_TOOL_TIMEOUT, ApprovalRule, Tool
+from .isolation import Isolation
+from .options import DEFAULT_MAX_RESULT, OnToolError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = DEFAULT_TOOL_TIMEOUT,
+    retries: int = 0,
+    idempotent: bool = False,
+    approval: ApprovalRule = False,
+    isolation: Isolation = "thread",
+    memory_limit: int | None = None,
+    max_parallel: int | None = None,
+    on_error: OnToolError | None = None,
+    max_result: int | None = DEFAULT_MAX_RESULT,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = DEFAULT_TOOL_TIMEOUT,
+    retries: int = 0,
+    idempotent: bool = False,
+    approval: ApprovalRule = False,
+    isolation: Isolation = "thread",
+    memory_limit: int | None = None,
+    max_parallel: int | None = None,
+    on_error: OnToolError | None = None,
+    max_result: int | None = DEFAULT_MAX_RESULT,
+) -> object:
+    """Make a tool of a typed function: `@tool`, or `@tool(timeout=10, approval=True)`.
+
+    The model is told the function's name, its docstring's first paragraphs, and of each parameter its type, default and
+    description (from the docstring's `Args:`, or `Annotated[..., pydantic.Field(...)]`). Only the signature is checked
+    here; the schema is built when an agent first needs it.
+
+    Args:
+        name: what the model calls it; the function's name if not given.
+        description: what the model is told; the docstring if not given.
+        timeout: seconds one call may take; None for no limit.
+        retries: how often a call that raised is tried again.
+        idempotent: whether a call that timed out may be tried again too.
+        approval: True, or a function of the call and its run: a person must agree first.
+        isolation: where calls run. `"thread"`: on threads of the runtime. `"process"`: in a worker process, which is
+            killed when the call times out or its run ends, and may crash; the function must stand at the top level of
+            a module that can be imported. `"caller"`: on the thread that called `run` and waits, one after another.
+        memory_limit: bytes of address space that the worker process may take, about 170 MB of its own included; only
+            with `isolation="process"`. None for no limit.
+        max_parallel: how many calls may run at once in a system; more wait without a thread, and their time begins when
+            they do. A call that was given up counts until it comes back; when such calls are all that may run, others are
+            answered at once with an error. None for any number.
+        on_error: what becomes of a call that fails: `"result"`, an error that the model reads, or `"raise"`, which ends the
+            run. None for what the agent's `on_tool_error` says.
+        max_result: characters of a text that the model gets of a result; of a longer one it gets head and tail, and the whole
+            is kept as an `Artifact` of the run. None to cut nothing. More than 8 Mi characters are an error either way.
+
+    Raises:
+        TypeError: a parameter has no annotation, or cannot be passed by name; no other process could find the function.
+        ValueError: an option is out of range, or unknown.
+    """
+    make = functools.partial(
+        Tool[..., object],
+        name=name,
+        description=description,
+        timeout=timeout,
+        retries=retries,
+        idempotent=idempotent,
+        approval=approval,
+        isolation=isolation,
+        memory_limit=memory_limit,
+        max_parallel=max_parallel,
+        on_error=on_error,
+        max_result=max_result,
+    )
+    return make if function is None else make(function)

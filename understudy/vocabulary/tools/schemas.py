@@ -1,0 +1,132 @@
+"""JSON Schemas and validators of tools, built with pydantic and docstring-parser. Imported when a tool is first used."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import docstring_parser
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic.fields import FieldInfo
+
+from understudy.vocabulary.messages import JsonObject, JsonValue
+
+from .signature import BadArguments, Documentation, module_names, without_partial
+
+if TYPE_CHECKING:
+    from .signature import Signature
+
+PREFIX = "arg_"  # Parameters may be called `copy` or `_x`; fields of a pydantic model may not.
+
+
+def arguments_model(signature: Signature, name: str) -> tuple[type[BaseModel], JsonObject]:
+    """Build the model that checks a tool's arguments, and its JSON Schema.
+
+    Raises:
+        TypeError: a parameter's annotation cannot be resolved, or has no JSON Schema.
+    """
+    documented = signature.documentation.parameters
+    hints = _hints(signature, name)
+    fields: dict[str, Any] = {}
+    for parameter in signature.parameters:
+        default: object = ... if parameter.default is parameter.empty else parameter.default
+        info = FieldInfo.from_annotated_attribute(hints[parameter.name], default)
+        if info.description is None:
+            info.description = documented.get(parameter.name)
+        fields[PREFIX + parameter.name] = (info.annotation, info)
+    config = ConfigDict(extra="forbid", alias_generator=lambda field: field.removeprefix(PREFIX))
+    try:
+        model: type[BaseModel] = create_model(name, __config__=config, **fields)
+        schema: JsonObject = model.model_json_schema()
+    except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
+        raise TypeError(_blame(signature, name, hints, error)) from error
+    cleaned = {k: v for k, v in without_titles(schema).items() if k != "description"}
+    return model, {"type": "object", "properties": {}, **cleaned}
+
+
+def _blame(signature: Signature, name: str, hints: Mapping[str, Any], error: Exception) -> str:
+    """Say which parameter has no JSON Schema."""
+    for parameter in signature.parameters:
+        try:
+            TypeAdapter(hints[parameter.name]).json_schema()
+        except (PydanticUserError, PydanticInvalidForJsonSchema) as found:
+            kind = inspect.formatannotation(hints[parameter.name])
+            if found.code == "typed-dict-version":
+                return f"tool {name!r}: parameter {parameter.name!r} is of type {kind}: {found.message}"
+            return (
+                f"tool {name!r}: parameter {parameter.name!r} is of type {kind}, which has no JSON Schema; "
+                "expected a type that JSON can carry, such as str, int, list[str], a dataclass or a pydantic model"
+            )
+    return f"tool {name!r}: its parameters have no JSON Schema: {error}"
+
+
+def _hints(signature: Signature, name: str) -> dict[str, Any]:
+    """Return the parameters' types. The others' stay unread: they are often imported for type checkers only."""
+    scope = module_names(signature.function)
+    hints: dict[str, Any] = {}
+    for parameter in signature.parameters:
+        holder = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+        try:
+            hints |= get_type_hints(holder, scope, include_extras=True)
+        except NameError as error:
+            raise TypeError(
+                f"tool {name!r}: parameter {parameter.name!r} is annotated {parameter.annotation!r}, but {error}; "
+                "its types must be defined at the module's top level when the tool is first used"
+            ) from error
+    return hints
+
+
+def documentation_of(function: Callable[..., object]) -> Documentation:
+    """Parse the function's docstring, in whichever of the usual styles it is written."""
+    parsed = docstring_parser.parse(inspect.getdoc(without_partial(function)) or "")
+    paragraphs = (parsed.short_description, parsed.long_description)
+    described = {p.arg_name: " ".join(p.description.split()) for p in parsed.params if p.description}
+    return Documentation("\n\n".join([p.strip() for p in paragraphs if p]), described)
+
+
+def without_titles(schema: JsonObject) -> dict[str, JsonValue]:
+    """Drop the titles that pydantic derives from names: they cost tokens and say nothing new."""
+    cleaned: dict[str, JsonValue] = {}
+    for key, value in schema.items():
+        if key == "title" and isinstance(value, str):
+            continue
+        if key in ("properties", "$defs") and isinstance(value, Mapping):
+            # Below these stand names of the user's, one of which may be `title`.
+            cleaned[key] = {k: without_titles(v) if isinstance(v, Mapping) else v for k, v in value.items()}
+        elif key in ("items", "additionalProperties") and isinstance(value, Mapping):
+            cleaned[key] = without_titles(value)
+        elif key in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, (list, tuple)):
+            cleaned[key] = [without_titles(v) if isinstance(v, Mapping) else v for v in value]
+        else:
+            cleaned[key] = value
+    return cleaned
+
+
+def check_arguments(signature: Signature, name: str, arguments: JsonObject) -> dict[str, object]:
+    """Return the arguments as the tool's function takes them: validated, converted, defaults filled in.
+
+    Raises:
+        BadArguments: some do not fit.
+    """
+    try:
+        checked = signature.arguments_model(name).model_validate(dict(arguments), by_alias=True)
+    except ValidationError as error:
+        raise BadArguments(_explain(name, error)) from error
+    return {p.name: getattr(checked, PREFIX + p.name) for p in signature.parameters}
+
+
+def _explain(name: str, error: ValidationError) -> str:
+    lines: list[str] = []
+    for item in error.errors(include_url=False):
+        where = ".".join(str(step) for step in item["loc"])
+        got = "" if item["type"] == "missing" else f", got {shorten(item['input'])}"
+        lines.append(f"argument {where!r}: {item['msg'][:1].lower()}{item['msg'][1:]}{got}")
+    return f"tool {name!r}: " + "; ".join(lines)
+
+
+def shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
