@@ -53,8 +53,8 @@ class Mutant:
 def copy_package(folder: Path) -> Path:
     """Copy the package as it would be installed into `folder`, and return where it is."""
     package = folder / "understudy"
-    skip = shutil.ignore_patterns("__pycache__", *FOLDERS)  # in the checkout these are links
-    shutil.copytree(ROOT / "understudy", package, ignore=skip)
+    shutil.copytree(ROOT / "understudy", package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FOLDERS:
+        (package / name).unlink()  # a link in the checkout
         shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
     return package

@@ -77,8 +77,7 @@ def wheel_names(wheel: Path) -> set[str]:
 
 
 def test_the_wheel_holds_every_module_and_nothing_else(clean_copy: Path, wheel_names: set[str]) -> None:
-    modules = {path.relative_to(clean_copy).as_posix() for path in (clean_copy / "understudy").glob("*.py")}
-    modules |= {path.relative_to(clean_copy).as_posix() for path in (clean_copy / "understudy/commands").rglob("*.py")}
+    modules = {path.relative_to(clean_copy).as_posix() for path in (clean_copy / "understudy").rglob("*.py")}
     for folder in FOLDERS:
         for path in (clean_copy / folder).rglob("*.py"):
             modules.add(f"understudy/{path.relative_to(clean_copy).as_posix()}")

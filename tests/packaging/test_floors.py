@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable
+from pathlib import Path
 
 import grimp
 import pytest
@@ -14,9 +15,7 @@ import pytest
 from tests.support.paths import FOLDERS, ROOT
 
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-LAYERS = next(contract["layers"] for contract in CONTRACTS if contract["type"] == "layers")
-VOCABULARY = [f"understudy.{module}" for module in LAYERS[-1].split(" : ")]
-"""The lowest layer; the contract is exhaustive, so each module stands in one."""
+LAYERS = [contract for contract in CONTRACTS if contract["type"] == "layers"]
 
 PURE = {
     "__future__",
@@ -81,6 +80,10 @@ def orchestration(graph: grimp.ImportGraph) -> list[str]:
     return [module for module in sorted(graph.modules) if is_in(module, "understudy.orchestration")]
 
 
+def vocabulary(graph: grimp.ImportGraph) -> list[str]:
+    return ["understudy.errors", *(m for m in sorted(graph.modules) if is_in(m, "understudy.vocabulary"))]
+
+
 def strays(graph: grimp.ImportGraph, modules: Iterable[str], allowed: set[str]) -> list[str]:
     """Return imports from outside the package that are not allowed, as `importer -> imported`."""
     return [
@@ -97,16 +100,16 @@ def test_orchestration_uses_no_thread_clock_randomness_file_or_network(graph: gr
 
 
 def test_the_vocabulary_uses_nothing_but_locks_and_context(graph: grimp.ImportGraph) -> None:
-    assert strays(graph, VOCABULARY, SHARED) == []
+    assert strays(graph, vocabulary(graph), SHARED) == []
 
 
 def test_the_port_is_the_only_way_up_from_the_two_lowest_floors(graph: grimp.ImportGraph) -> None:
     upward = {
         (module, imported)
-        for module in (*VOCABULARY, *orchestration(graph))
+        for module in (*vocabulary(graph), *orchestration(graph))
         for imported in graph.find_modules_directly_imported_by(module)
         if is_in(imported, "understudy")
-        and imported not in VOCABULARY
+        and imported not in vocabulary(graph)
         and not (is_in(imported, "understudy.orchestration") and is_in(module, "understudy.orchestration"))
     }
 
@@ -116,3 +119,20 @@ def test_the_port_is_the_only_way_up_from_the_two_lowest_floors(graph: grimp.Imp
 
 def test_no_module_imports_a_bare_folder_name(graph: grimp.ImportGraph) -> None:
     assert set(FOLDERS) & graph.modules == set()
+
+
+def test_every_floor_has_a_contract_of_its_rooms_and_lists_all_of_them(graph: grimp.ImportGraph) -> None:
+    containers = {container for contract in LAYERS for container in contract["containers"]}
+    floors = {f"understudy.{name}" for name in (*FOLDERS, "vocabulary", "commandline")}
+
+    assert containers == {"understudy", *floors}
+    assert all(contract["exhaustive"] for contract in LAYERS)
+
+
+def test_no_folder_holds_more_than_25_files() -> None:
+    folders = {path.parent for name in (*FOLDERS, "understudy") for path in (ROOT / name).rglob("*.py")}
+
+    def files_in(folder: Path) -> int:
+        return len(list(folder.glob("*.py")))
+
+    assert {folder.name: files_in(folder) for folder in folders if files_in(folder) > 25} == {}
