@@ -24,7 +24,7 @@ from understudy.specs.grammar.named import NamedGrammar
 from understudy.specs.grammar.spec import SpecGrammar
 from understudy.specs.reading.document import Document
 from understudy.specs.reading.files import Sources
-from understudy.specs.reading.located import Spot
+from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import MAX_PROBLEMS, Problem, spec_error
 
 from .loaded_spec import LoadedSpec
@@ -47,7 +47,7 @@ def load(sources: Sources, registered: Registered) -> LoadedSpec:
         if grammar is not None:
             grammars[document.source] = grammar
     definitions = definitions_in(documents)
-    memories, twice = check_memories([Spot.top(document) for document in documents])
+    memories, twice = check_memories([LocatedValue.top(document) for document in documents])
     order, circles = in_order_of_need(definitions)
     found += [*twice, *circles]
     meant = (p for one in definitions for p in check_definition(one, sources, registered, memories))
@@ -80,7 +80,7 @@ def _check_parts(definitions: list[Definition]) -> Iterator[Problem]:
 
 
 def _nothing(document: Document) -> list[Problem]:
-    agents = Spot.top(document).at("agents")
+    agents = LocatedValue.top(document).at("agents")
     missing = agents.value is None
     return [agents.problem("'agents' is missing" if missing else "'agents' must hold at least one agent")]
 

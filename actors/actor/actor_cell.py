@@ -18,10 +18,10 @@ from typing import NoReturn
 
 from understudy.actors.cells.cell import Cell, Envelope, Fate
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.cells.mailbox import QUEUED, Lanes, Put
+from understudy.actors.cells.mailbox import QUEUED, MailboxQueue, Put
 from understudy.actors.threads.alarms import ring_at
-from understudy.actors.threads.pool import on_a_shell
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.pool import on_a_pool_thread
+from understudy.actors.threads.promise import Promise
 from understudy.errors import AgentCrashed, AgentDown, MailboxFull, in_words
 from understudy.orchestration.supervision.restarts import Restart
 from understudy.vocabulary.actors.messages import Down, Mailbox
@@ -29,9 +29,9 @@ from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.context.ancestry import Link, enter_hops
 
 from .commands import Command, Timed, nothing
-from .incarnation import Seat
+from .incarnation import Incarnation
 from .lifecycle import ActorState, Lifecycle
-from .supervisor import Family, Still, Then, always
+from .supervisor import Still, SupervisorCell, Then, always
 from .timers import Timer
 
 log = logging.getLogger("understudy")
@@ -84,13 +84,13 @@ class ActorCell(Cell):
         make: Callable[[], object],
         *,
         mailbox: Mailbox,
-        family: Family,
+        family: SupervisorCell,
         events: EventStream,
         restart: Restart = "transient",
     ) -> None:
         self.link = Link(self, address)
         """The actor in the graph of who waits for whom."""
-        self._seat = Seat(make, self.link)
+        self._seat = Incarnation(make, self.link)
         super().__init__(address, _none, capacity=mailbox.capacity)
         self.events = events
         self.restart: Restart = restart
@@ -109,7 +109,7 @@ class ActorCell(Cell):
         """What is handled at this moment."""
         self.look_at = inf
         """When an alarm rings for asks whose time is over then; infinite if none does."""
-        self._stopped: Reply[None] | None = None
+        self._stopped: Promise[None] | None = None
         self.suspend()  # until it has begun: what comes before waits
 
     @property
@@ -135,12 +135,12 @@ class ActorCell(Cell):
     # --- from any thread
 
     @property
-    def stopped(self) -> Reply[None]:
+    def stopped(self) -> Promise[None]:
         """Completes when the actor has stopped."""
         if self._stopped is None:
             with self._counting:  # made for the first who asks, which of most actors nobody does
                 if self._stopped is None:
-                    self._stopped = Reply()
+                    self._stopped = Promise()
         return self._stopped
 
     def stop(self) -> None:
@@ -172,7 +172,7 @@ class ActorCell(Cell):
 
     def send(self, envelope: Envelope, timeout: float) -> Put:
         """Put a user's message; outside of actors, and with the policy `block`, wait up to `timeout` seconds for room."""
-        if self._blocks and not on_a_shell():
+        if self._blocks and not on_a_pool_thread():
             put = self._mailbox.put_waiting(envelope, timeout)
         else:
             put = self._mailbox.put(envelope)
@@ -234,9 +234,9 @@ class ActorCell(Cell):
         self._life.stay_in_parent(self._gone_error())
         self._counting = threading.Lock()
         self._in_hand, self.look_at = None, inf
-        self._mailbox = Lanes()
+        self._mailbox = MailboxQueue()
         self._mailbox.drain(close=True)
-        self._stopped = Reply()
+        self._stopped = Promise()
         self._stopped.set(None)
 
     def _gone_error(self) -> AgentDown:

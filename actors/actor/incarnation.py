@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("understudy")
 
 
-class Seat:
+class Incarnation:
     """Makes the objects of one actor, calls their hooks, and keeps what they have set. For the actor's own thread.
 
     Args:

@@ -25,8 +25,8 @@ from understudy.vocabulary.actors.system_events import (
 )
 
 from .commands import Watchers, nothing
-from .incarnation import Seat
-from .supervisor import Family, Still, Then
+from .incarnation import Incarnation
+from .supervisor import Still, SupervisorCell, Then
 
 if TYPE_CHECKING:
     from .actor_cell import ActorCell
@@ -45,7 +45,7 @@ class Lifecycle:
 
     __slots__ = ("_cause", "_cell", "_family", "_retry_at", "_seat", "restarts", "state", "watchers")
 
-    def __init__(self, cell: ActorCell, seat: Seat, family: Family) -> None:
+    def __init__(self, cell: ActorCell, seat: Incarnation, family: SupervisorCell) -> None:
         self._cell = cell
         self._seat = seat
         self._family = family

@@ -12,7 +12,7 @@ from understudy.actors.cells.cell import Envelope
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.mailbox import Put
 from understudy.actors.cells.subscriptions import ActorInbox, Subscription
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.graph import graph
 from understudy.actors.waiting.waits import Asked, Traceable
 from understudy.errors import CircularAgentCall, MailboxFull
@@ -25,7 +25,7 @@ from understudy.vocabulary.runs.handles import Future
 
 from .actor_cell import ActorCell
 from .ask_expiry import answer_by, expire
-from .supervisor import Family
+from .supervisor import SupervisorCell
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -43,7 +43,7 @@ class AskFuture(Future[V_co], Traceable):
 
     __slots__ = ("_cell", "_reply")
 
-    def __init__(self, reply: Reply[object], cell: ActorCell) -> None:
+    def __init__(self, reply: Promise[object], cell: ActorCell) -> None:
         self._reply = reply
         self._cell = cell
 
@@ -80,7 +80,7 @@ class AskFuture(Future[V_co], Traceable):
         return Asked(self._cell.link, self._reply)
 
 
-def _wait(reply: Reply[object], timeout: float | None, cell: ActorCell) -> bool:
+def _wait(reply: Promise[object], timeout: float | None, cell: ActorCell) -> bool:
     """Wait for an actor's reply; inside of runs and actors, refuse to close a circle of waiting."""
     callers = current_ancestry()
     if not callers or reply.done or timeout == 0:
@@ -175,14 +175,14 @@ class ActorRef(Generic[M_contra]):
             answer_by(self._cell, deadline)
         return AskFuture(reply, self._cell)
 
-    def _send(self, message: object, timeout: float) -> tuple[Reply[object], float]:
+    def _send(self, message: object, timeout: float) -> tuple[Promise[object], float]:
         """Send, and return the reply to come and by when it must be there."""
         if not timeout >= 0:
             raise ValueError(f"timeout must not be negative, got {timeout!r}")
         scope = current_scope()
         remaining = None if scope is None else scope.remaining()
         left = timeout if remaining is None or timeout < remaining else remaining
-        reply: Reply[object] = Reply()
+        reply: Promise[object] = Promise()
         sent = time.monotonic()
         deadline = sent + left
         context = self._context((deadline, time.monotonic, scope))
@@ -240,7 +240,7 @@ class SupervisorRef:
 
     __slots__ = ("_family",)
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: SupervisorCell) -> None:
         self._family = family
 
     @property
@@ -262,7 +262,7 @@ class SupervisorRef:
         Returns:
             Whether all have stopped.
         """
-        stopped: Reply[None] = Reply()
+        stopped: Promise[None] = Promise()
         self._family.stop_then(lambda: stopped.set(None))
         return stopped.done if timeout is None else stopped.wait(timeout)
 

@@ -69,7 +69,7 @@ class Member(Protocol):
         ...
 
 
-class Family:
+class SupervisorCell:
     """What a supervisor is while it runs. Any thread may call it; it never waits.
 
     Args:
@@ -86,7 +86,7 @@ class Family:
         name: str,
         strategy: Strategy,
         *,
-        parent: Family | None = None,
+        parent: SupervisorCell | None = None,
         events: EventStream | None = None,
         restart: Restart = "transient",
         budget: RestartBudget | None = None,
@@ -230,7 +230,7 @@ class Family:
         self._regrouping, self._unbegun, self._next = False, (), ()
         return self._life
 
-    def member_failed(self, member: Family, cause: BaseException, then: Then | None, life: int) -> None:
+    def member_failed(self, member: SupervisorCell, cause: BaseException, then: Then | None, life: int) -> None:
         """Do what is to be done about a member that is a family and has failed too often.
 
         Args:

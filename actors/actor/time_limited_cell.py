@@ -27,7 +27,7 @@ from understudy.vocabulary.context.scope import Scope, enter_scope, scope_in
 from .actor import detach
 from .actor_cell import ActorCell
 from .commands import Command
-from .supervisor import Family
+from .supervisor import SupervisorCell
 
 log = logging.getLogger("understudy")
 
@@ -64,7 +64,7 @@ class LimitedCell(ActorCell):
         make: Callable[[], object],
         *,
         mailbox: Mailbox,
-        family: Family,
+        family: SupervisorCell,
         events: EventStream,
         restart: Restart,
         limit: float,

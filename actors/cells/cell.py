@@ -14,12 +14,12 @@ from concurrent.futures import CancelledError
 from enum import IntEnum, auto
 from typing import Protocol
 
-from understudy.actors.threads.pool import here, lend, lend_next
-from understudy.actors.threads.promise import Reply, log
+from understudy.actors.threads.pool import here, start_next_thread, submit
+from understudy.actors.threads.promise import Promise, log
 from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull, in_words
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
 
-from .mailbox import FULL, QUEUED, WAKE, Lanes, Put
+from .mailbox import FULL, QUEUED, WAKE, MailboxQueue, Put
 
 
 class Behaviour(Protocol):
@@ -51,7 +51,7 @@ class Envelope:
     def __init__(
         self,
         message: object,
-        reply: Reply[object] | None = None,
+        reply: Promise[object] | None = None,
         deadline: float | None = None,
         context: contextvars.Context | None = None,
         on_lost: Callable[[BaseException], object] | None = None,
@@ -93,7 +93,7 @@ class Cell:
         self._counts = [0] * len(Fate)
         self._factory = factory
         self.behaviour = behaviour
-        self._mailbox: Lanes[Envelope] = Lanes(capacity)
+        self._mailbox: MailboxQueue[Envelope] = MailboxQueue(capacity)
 
     # --- sending
 
@@ -121,9 +121,9 @@ class Cell:
         *,
         timeout: float = DEFAULT_ASK_TIMEOUT,
         context: contextvars.Context | None = None,
-    ) -> Reply[object]:
+    ) -> Promise[object]:
         """Send, and return the reply to come; a message not begun within `timeout` seconds never is."""
-        reply: Reply[object] = Reply()
+        reply: Promise[object] = Promise()
         self._deliver(Envelope(message, reply, time.monotonic() + timeout, context), False)
         return reply
 
@@ -144,7 +144,7 @@ class Cell:
         return AgentDown(f"{self.address} has stopped", actor=self.address)
 
     def _wake(self) -> None:
-        lend(self)
+        submit(self)
 
     def refused(self, cause: RuntimeError) -> None:
         """Answer what waits with `AgentDown`: no thread can be started."""
@@ -170,7 +170,7 @@ class Cell:
             # A parked thread must not keep the last message and its reply alive.
             del envelope
             if shell is not None and shell.next is not None and len(self._mailbox):
-                lend_next()  # what was handed over during this message would wait for all the others
+                start_next_thread()  # what was handed over during this message would wait for all the others
 
     def _handle(self, envelope: Envelope) -> None:
         self._receive(envelope)

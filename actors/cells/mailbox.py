@@ -30,7 +30,7 @@ WAKE, QUEUED, FULL, CLOSED = (
 )
 
 
-class Lanes(Generic[E]):
+class MailboxQueue(Generic[E]):
     """Messages in order, system lane first. Whether someone runs the cell is decided under the same lock."""
 
     __slots__ = (

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, Self
 
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.promise import Promise
 from understudy.errors import MailboxFull
 from understudy.vocabulary.actors.system_events import SystemEvent
 from understudy.vocabulary.context.ancestry import enter_ancestry
@@ -47,7 +47,7 @@ class Inbox(Protocol):
         """Forget what waits, and take no more."""
         ...
 
-    def drain(self) -> Reply[object]:
+    def drain(self) -> Promise[object]:
         """Take no more; the reply completes when what waits was heard."""
         ...
 
@@ -108,7 +108,7 @@ class Subscription:
         if first:
             log.warning("a subscriber is too slow and loses events: %s", error)
 
-    def drain(self) -> Reply[object]:
+    def drain(self) -> Promise[object]:
         """Take no more events; the reply completes when the subscriber has heard those that wait."""
         return self._inbox.drain()
 
@@ -148,8 +148,8 @@ class FunctionInbox(Cell):
     def close(self) -> None:
         self.stop()
 
-    def drain(self) -> Reply[object]:
-        heard: Reply[object] = Reply()
+    def drain(self) -> Promise[object]:
+        heard: Promise[object] = Promise()
         if self._caller.thread == threading.get_ident():  # it would wait for itself
             heard.set(None)
             return heard
@@ -209,8 +209,8 @@ class ActorInbox:
         if self._at_end is not None:
             self._cell.stopped.forget(self._at_end)
 
-    def drain(self) -> Reply[object]:
-        heard: Reply[object] = Reply()
+    def drain(self) -> Promise[object]:
+        heard: Promise[object] = Promise()
         heard.set(None)
         return heard
 

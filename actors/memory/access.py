@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from understudy.actors.actor.commands import nothing
 from understudy.actors.run_view.errors import DEFAULT_MEMORY_TIMEOUT, LOADING, STORING, cancelled, step_timeout
 from understudy.actors.run_view.log import Diverged
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.slots import Slots, Taken
 from understudy.actors.tools.tool_call import GRACE
 from understudy.actors.waiting.graph import graph
@@ -28,12 +28,12 @@ from understudy.vocabulary.messages import Message
 from understudy.vocabulary.runs.memory import InMemoryMemory, Memory, WindowedMemory
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import Record
+    from understudy.actors.runs.agent_record import AgentRunRecord
 
 T = TypeVar("T")
 
 
-class Keeper:
+class MemoryGate:
     """One memory in one system. Safe to use from any thread.
 
     Args:
@@ -50,9 +50,9 @@ class Keeper:
         self.memory = memory
         self._link = link_of_thing(name)
         self.is_quick = type(memory) in (InMemoryMemory, WindowedMemory)  # and no class of a user's made from them
-        self._slots: Slots[Reply[None]] = Slots(1)
+        self._slots: Slots[Promise[None]] = Slots(1)
 
-    def call(self, record: Record, epoch: int, doing: str, use: Callable[[], T]) -> T:
+    def call(self, record: AgentRunRecord, epoch: int, doing: str, use: Callable[[], T]) -> T:
         """Use the memory on this thread, the driver's, when nobody else does.
 
         Raises:
@@ -64,7 +64,7 @@ class Keeper:
         """
         until = time.monotonic() + DEFAULT_MEMORY_TIMEOUT
         record.begin_step(epoch, doing, until + GRACE)
-        turn: Reply[None] = Reply()
+        turn: Promise[None] = Promise()
         try:
             if self._slots.take(turn, partial(turn.set, None), nothing) is Taken.LATER:
                 self._await(turn, record)
@@ -77,7 +77,7 @@ class Keeper:
         finally:
             self._slots.release(turn)
 
-    def _await(self, turn: Reply[None], record: Record) -> None:
+    def _await(self, turn: Promise[None], record: AgentRunRecord) -> None:
         forget = record.scope.on_cancel_at_once(lambda: turn.fail(cancelled(record)))
         try:
             with graph.waiting(current_ancestry(), self._link):
@@ -87,7 +87,7 @@ class Keeper:
         turn.get()
 
 
-def _use(record: Record, until: float, use: Callable[[], T]) -> T:
+def _use(record: AgentRunRecord, until: float, use: Callable[[], T]) -> T:
     token = enter_scope(Scope(until, time.monotonic, parent=record.scope))
     try:
         return use()
@@ -103,7 +103,7 @@ def _use(record: Record, until: float, use: Callable[[], T]) -> T:
         leave_scope(token)
 
 
-def recall(record: Record, epoch: int) -> Sequence[Message]:
+def recall(record: AgentRunRecord, epoch: int) -> Sequence[Message]:
     """Return the history that a run begins with: what it was given, or what its agent's memory knows."""
     lease = record.lease
     if lease is None or lease.keeper is None:
@@ -116,7 +116,7 @@ def recall(record: Record, epoch: int) -> Sequence[Message]:
     return known
 
 
-def _messages(record: Record, loaded: object) -> list[Message]:
+def _messages(record: AgentRunRecord, loaded: object) -> list[Message]:
     """Return what a memory loaded as a list, which may run code of the user's."""
     whose = f"the memory of agent {record.agent.id!r}: load"
     if not isinstance(loaded, Iterable):
@@ -128,14 +128,14 @@ def _messages(record: Record, loaded: object) -> list[Message]:
     return cast("list[Message]", known)
 
 
-def _came_between(record: Record, epoch: int) -> int:
+def _came_between(record: AgentRunRecord, epoch: int) -> int:
     """Return how many messages stand in the conversation that the run did not begin with; of a run that was saved."""
     machine = record.machine
     assert machine is not None
     return count_new(machine.messages[: machine.state.start], recall(record, epoch))
 
 
-def remember(record: Record, messages: Sequence[Message], epoch: int) -> Callable[[], object] | None:
+def remember(record: AgentRunRecord, messages: Sequence[Message], epoch: int) -> Callable[[], object] | None:
     """Store the turn of a run that is done.
 
     Returns:

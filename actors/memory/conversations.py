@@ -22,7 +22,7 @@ from understudy.errors import CircularAgentCall, RunError
 from understudy.orchestration import Agent
 from understudy.vocabulary.runs.memory import ConversationKey
 
-from .access import Keeper
+from .access import MemoryGate
 
 if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
@@ -34,7 +34,7 @@ NO_USER = "default"
 """Whose the conversations are of runs without a `user_id`; what memories have kept is found under this word."""
 
 
-class Group:
+class ConversationGroup:
     """The runs of one root run that have a conversation together, or stand in line for it."""
 
     __slots__ = ("granted", "inside", "waiting")
@@ -46,17 +46,17 @@ class Group:
         """Run -> what starts it, and its wait in the graph; None if it was refused there, and leaves."""
 
 
-class Line:
+class ConversationQueue:
     """One conversation: who has it, who stands in line, and how much was stored. It lives while a run refers to it."""
 
     __slots__ = ("__weakref__", "groups", "holder", "key", "link", "slots", "stored", "wait")
 
     def __init__(self, key: ConversationKey) -> None:
         self.key = key
-        self.slots: Slots[Group] = Slots(1)
-        self.groups: dict[str, Group] = {}
+        self.slots: Slots[ConversationGroup] = Slots(1)
+        self.groups: dict[str, ConversationGroup] = {}
         """Root's id -> its runs; of the one that has it, and of all in line."""
-        self.holder: Group | None = None
+        self.holder: ConversationGroup | None = None
         self.link = link_of_thing(f"conversation {key.conversation}")
         """The conversation in the graph: who stands in line waits for it, and it waits for those who have it."""
         self.wait: Wait | None = None
@@ -82,7 +82,7 @@ class Lease:
 
     __slots__ = ("_left_at", "came_between", "keeper", "line", "was_saved")
 
-    def __init__(self, line: Line, keeper: Keeper | None, was_saved: bool = False) -> None:
+    def __init__(self, line: ConversationQueue, keeper: MemoryGate | None, was_saved: bool = False) -> None:
         self.line = line
         self.keeper = keeper
         self.was_saved = was_saved
@@ -116,8 +116,8 @@ class Conversations:
         self._app = app
         self._lock = threading.Lock()
         """Guards both tables, and all lines, groups and leases. Nobody's code runs under it."""
-        self._lines: weakref.WeakValueDictionary[ConversationKey, Line] = weakref.WeakValueDictionary()
-        self._keepers: weakref.WeakValueDictionary[int, Keeper] = weakref.WeakValueDictionary()
+        self._lines: weakref.WeakValueDictionary[ConversationKey, ConversationQueue] = weakref.WeakValueDictionary()
+        self._keepers: weakref.WeakValueDictionary[int, MemoryGate] = weakref.WeakValueDictionary()
         """By the memory's identity, for one of a user's need not be hashable; a keeper keeps its memory alive."""
 
     def lease(self, record: RunRecord, *, was_saved: bool = False) -> Lease | None:
@@ -135,16 +135,16 @@ class Conversations:
         with self._lock:
             line = self._lines.get(key)
             if line is None:
-                line = self._lines[key] = Line(key)
+                line = self._lines[key] = ConversationQueue(key)
             return Lease(line, self._keeper_of(runner), was_saved)
 
-    def _keeper_of(self, runner: Runner[object]) -> Keeper | None:
+    def _keeper_of(self, runner: Runner[object]) -> MemoryGate | None:
         memory = runner.memory if isinstance(runner, Agent) else None
         if memory is None:
             return None
         keeper = self._keepers.get(id(memory))
         if keeper is None:
-            keeper = self._keepers[id(memory)] = Keeper(memory, f"memory of {runner.id}")
+            keeper = self._keepers[id(memory)] = MemoryGate(memory, f"memory of {runner.id}")
         return keeper
 
     # --- taking, and standing in line
@@ -173,16 +173,16 @@ class Conversations:
         if record.phase != "running":  # its end may have come before it stood here, and nobody would take it out
             self.leave(record)
 
-    def _group_of(self, root: str, line: Line) -> Group:
+    def _group_of(self, root: str, line: ConversationQueue) -> ConversationGroup:
         """Return the runs of a root run, which has the conversation, takes it, or stands in line."""
         group = line.groups.get(root)
         if group is None:
-            group = line.groups[root] = Group()
+            group = line.groups[root] = ConversationGroup()
             if line.slots.take(group, partial(self._grant, line, root, group), nothing) is Taken.NOW:
                 group.granted, line.holder = True, group
         return group
 
-    def _grant(self, line: Line, root: str, group: Group) -> None:
+    def _grant(self, line: ConversationQueue, root: str, group: ConversationGroup) -> None:
         """Start the runs that stood in line together. On the thread that gave the conversation back."""
         with self._lock:
             if line.groups.get(root) is not group:  # all have left meanwhile, and somebody else may have it
@@ -244,14 +244,16 @@ def remembers(runner: Runner[object], has_history: bool) -> bool:
 # --- under the lock
 
 
-def _let_in(record: RunRecord, group: Group) -> None:
+def _let_in(record: RunRecord, group: ConversationGroup) -> None:
     """Have a run take part in a conversation that its root has."""
     group.inside.add(record)
     if record.lease is not None:
         record.lease.begin()
 
 
-def _stand_in_line(record: RunRecord, line: Line, group: Group, start: Start) -> RunError | None:
+def _stand_in_line(
+    record: RunRecord, line: ConversationQueue, group: ConversationGroup, start: Start
+) -> RunError | None:
     """Have a run wait for the conversation; returns why it must not."""
     group.waiting[record] = (start, None)
     if line.wait is None:
@@ -264,7 +266,7 @@ def _stand_in_line(record: RunRecord, line: Line, group: Group, start: Start) ->
     return None
 
 
-def _await_holder(line: Line) -> None:
+def _await_holder(line: ConversationQueue) -> None:
     """Have the graph know whom the conversation waits for, if somebody stands in line.
 
     That closes no circle: nobody stood in line before, or those who come to have it have not begun.

@@ -25,7 +25,7 @@ from understudy.vocabulary.messages import ModelTurn
 from understudy.vocabulary.models import timeout_of
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import Record
+    from understudy.actors.runs.agent_record import AgentRunRecord
     from understudy.actors.runs.record import RunRecord
     from understudy.orchestration.definitions.runner import Runner
 
@@ -56,13 +56,13 @@ def timed_out(record: RunRecord) -> RunTimedOut:
     )
 
 
-def model_failure(record: Record, error: BaseException) -> ProviderError:
+def model_failure(record: AgentRunRecord, error: BaseException) -> ProviderError:
     """Make the error of a model object that failed in a way of its own."""
     model = type(record.agent.current_model).__name__
     return ProviderError(f"the model of agent {record.agent.id!r} failed: {in_words(error)}", provider=model)
 
 
-def checked_turn(record: Record, returned: object) -> ModelTurn:
+def checked_turn(record: AgentRunRecord, returned: object) -> ModelTurn:
     """Return what a model object returned, if it is a turn.
 
     Raises:
@@ -79,7 +79,7 @@ def checked_turn(record: Record, returned: object) -> ModelTurn:
     raise BadReply(f"the model of agent {record.agent.id!r} ({model}) returned no turn: {fault}{hint}", provider=model)
 
 
-def step_timeout(record: Record) -> UnderstudyError:
+def step_timeout(record: AgentRunRecord) -> UnderstudyError:
     """Make the error of a step that took too long, other than a tool call."""
     if record.doing not in (LOADING, STORING):
         return model_timeout(record)
@@ -95,7 +95,7 @@ def model_time(agent: Agent[object]) -> float | None:
     return timeout_of(agent.current_model) if isinstance(own, Unset) else own
 
 
-def model_timeout(record: Record, why: RunTimedOut | None = None) -> ProviderTimeout:
+def model_timeout(record: AgentRunRecord, why: RunTimedOut | None = None) -> ProviderTimeout:
     """Make the error of a model call that took too long, or of one that would have and gave up before, and says `why`."""
     what = (
         f"gave no answer within {model_time(record.agent) or 0:g} s"

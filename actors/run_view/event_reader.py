@@ -27,7 +27,7 @@ from understudy.vocabulary.runs.events import (
 )
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
 
-from .log import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Dropped, Fact, Finished, Retried, Story
+from .log import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Dropped, Finished, Retried, RunLog, RunLogEntry
 from .progress import Report
 
 TURN = ""
@@ -35,7 +35,7 @@ TURN = ""
 ENDINGS = (BaseException, Complete, Incomplete, NeedsApproval, NeedsInput)
 
 
-def events_of(story: Story, *, inner: bool) -> Iterator[Event]:
+def events_of(story: RunLog, *, inner: bool) -> Iterator[Event]:
     """Iterate over the events of a run from the first one on; waits for those to come, and ends after the terminal one.
 
     Args:
@@ -52,7 +52,7 @@ def events_of(story: Story, *, inner: bool) -> Iterator[Event]:
         outermost.close()
 
 
-def next_seq(story: Story, *, is_inner: bool) -> int:
+def next_seq(story: RunLog, *, is_inner: bool) -> int:
     """Return the number of the event that comes after those that a run has told.
 
     Args:
@@ -92,7 +92,7 @@ class _Reader:
         "over",
     )
 
-    def __init__(self, story: Story, path: tuple[str, ...], news: _News, *, inner: bool) -> None:
+    def __init__(self, story: RunLog, path: tuple[str, ...], news: _News, *, inner: bool) -> None:
         self._story = story
         self._path = path
         self._news = news
@@ -141,7 +141,7 @@ class _Reader:
                     yield event
             yield from self._after(fact)
 
-    def _duration(self, fact: Fact, at: float) -> float:
+    def _duration(self, fact: RunLogEntry, at: float) -> float:
         """Return how long it took what ends with a fact; noted are the beginnings."""
         match fact:
             case ChildBegan(run_id=key):
@@ -161,7 +161,7 @@ class _Reader:
                 pass
         return 0.0
 
-    def _before(self, fact: Fact) -> Iterator[Event]:
+    def _before(self, fact: RunLogEntry) -> Iterator[Event]:
         """Tell to its end what ends with a fact: nothing of it comes later."""
         match fact:
             case ChildEnded(child=ChildBegan(run_id=key)) | Finished(call=ToolCall(id=key)):
@@ -171,7 +171,7 @@ class _Reader:
             case _:
                 pass
 
-    def _after(self, fact: Fact) -> Iterator[Event]:
+    def _after(self, fact: RunLogEntry) -> Iterator[Event]:
         match fact:
             case ChildBegan(run_id=key, story=story) | Delegated(key, story) if self._inner:
                 reader = _Reader(story, (*self._path, story.runner_id), self._news, inner=True)
@@ -200,7 +200,7 @@ class _Reader:
 _News: TypeAlias = "queue.SimpleQueue[_Reader]"
 
 
-def _is_late(fact: Fact, under_way: set[str]) -> bool:
+def _is_late(fact: RunLogEntry, under_way: set[str]) -> bool:
     """Whether a fact is of a call that has its result: it was given up, and does not know it yet.
 
     Args:
@@ -227,7 +227,7 @@ class _About(TypedDict):
     parent_run_id: str | None
 
 
-def _tell(fact: Fact, seq: int, about: _About, duration: float = 0.0, attempts: int = 1) -> Iterator[Event]:
+def _tell(fact: RunLogEntry, seq: int, about: _About, duration: float = 0.0, attempts: int = 1) -> Iterator[Event]:
     match fact:
         case ChildBegan() | ChildEnded():
             yield _of_child(fact, seq, about, duration)

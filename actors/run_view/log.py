@@ -40,7 +40,7 @@ class ChildBegan:
     runner_id: str
     run_id: str
     task: str
-    story: Story
+    story: RunLog
 
 
 @fast_init
@@ -64,7 +64,7 @@ class Delegated:
     """The run that a call of a sub-agent is, told only to who asks for what happens inside."""
 
     call_id: str
-    story: Story
+    story: RunLog
 
 
 @fast_init
@@ -97,7 +97,7 @@ class Retried:
 
 
 OfChildren: TypeAlias = ChildBegan | ChildEnded | Conflict | Delegated
-Fact: TypeAlias = "TurnBegan | Diverged | Dropped | tuple[int, ModelTurn] | ToolCall | Report | Finished | Retried | OfChildren | Outcome[object] | BaseException"
+RunLogEntry: TypeAlias = "TurnBegan | Diverged | Dropped | tuple[int, ModelTurn] | ToolCall | Report | Finished | Retried | OfChildren | Outcome[object] | BaseException"
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
 
@@ -109,7 +109,7 @@ class Listener(Protocol):
         ...
 
 
-class Story:
+class RunLog:
     """The facts of one run, in order. `note` from any thread; each listener reads at its own pace."""
 
     __slots__ = (
@@ -136,14 +136,14 @@ class Story:
         """Number of the first event; above 0 if the run paused before. Set before the run goes on."""
         self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
         """Guards the order of the facts, the end, and the listeners."""
-        self.facts: list[Fact] = []
+        self.facts: list[RunLogEntry] = []
         """Grows only; may be read without the lock. The last one of a run that is over is its ending."""
         self.times: list[float] = []
         """When each fact was noted, on the monotonic clock; it has the time before `facts` has the fact."""
         self._ended = False
         self._listeners: tuple[Listener, ...] = ()  # most runs have none
 
-    def note(self, fact: Fact) -> None:
+    def note(self, fact: RunLogEntry) -> None:
         """Add a fact other than the ending, after which there is nothing more to tell: it is dropped then."""
         with self._lock:
             if self._ended:

@@ -10,7 +10,7 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.vocabulary.actors.system_events import WorkAbandoned, WorkOverdue
 
 if TYPE_CHECKING:
-    from understudy.actors.tools.tool_call import RunTool
+    from understudy.actors.tools.tool_call import ToolCallTask
 
     from .record import RunRecord
 
@@ -22,7 +22,7 @@ class Work(Protocol):
     """Whether it came back after all."""
 
 
-class Hung:
+class AbandonedWork:
     """The work of one system that was given up. Safe to use from any thread.
 
     Args:
@@ -55,7 +55,7 @@ class Hung:
             event = WorkAbandoned(address=record.cell.address, run_id=record.run_id, what=what, seconds=seconds)
             self._events.publish(event)
 
-    def tell_overdue(self, order: RunTool) -> None:
+    def tell_overdue(self, order: ToolCallTask) -> None:
         """Tell of a call whose time is over, and where it is."""
         if self._events.wants(WorkOverdue):
             address, seconds = order.record.cell.address, time.monotonic() - order.begun

@@ -8,13 +8,13 @@ from math import inf
 from typing import TYPE_CHECKING, assert_never
 
 from understudy.actors.run_view.errors import checked_turn, model_failure, model_time, model_timeout, timed_out
-from understudy.actors.run_view.log import Retried, Story
+from understudy.actors.run_view.log import Retried, RunLog
 from understudy.actors.run_view.tracebacks import let_go
-from understudy.actors.threads.pool import hand_over, lend
+from understudy.actors.threads.pool import run_next_here, submit
 from understudy.actors.threads.promise import log
-from understudy.actors.tools.batch import Round, deadline_of
+from understudy.actors.tools.batch import ToolBatch, deadline_of
 from understudy.actors.tools.executor import execute, fails_agent
-from understudy.actors.tools.tool_call import GRACE, RunTool
+from understudy.actors.tools.tool_call import GRACE, ToolCallTask
 from understudy.errors import ActorError, AgentCrashed, AgentDown, RunTimedOut, ToolError, UnderstudyError, in_words
 from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.orchestration.definitions.sub_agent import SubAgent
@@ -22,14 +22,14 @@ from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.models import Model, ModelName
 
-from .agent_record import Record
-from .callbacks import Moments
+from .agent_record import AgentRunRecord
+from .callbacks import CallbackDispatcher
 from .output_checks import check_answer, with_output
 from .record import Stale
 from .turn_checks import about_turn
 
 if TYPE_CHECKING:
-    from understudy.actors.system.run_manager import Runs
+    from understudy.actors.system.run_manager import RunManager
     from understudy.vocabulary.answers.output_type import CheckedOutput
 
 
@@ -43,7 +43,7 @@ class TurnScope(Scope):
 
     __slots__ = ("story", "turn")  # filled by the driver: an `__init__` would cost every turn a call more
 
-    story: Story
+    story: RunLog
     turn: int
 
     def tell_retry(self, attempt: int, wait: float, error: BaseException) -> None:
@@ -52,7 +52,7 @@ class TurnScope(Scope):
             self.story.note(Retried(what="model", attempt=attempt, wait=wait, error=error, turn=self.turn))
 
 
-class Driver:
+class AgentDriver:
     """Drives `record` for as long as it holds `epoch`.
 
     An actor of one message, which is to begin: nobody knows its address, so it has neither mailbox nor cell.
@@ -63,11 +63,11 @@ class Driver:
 
     __slots__ = ("_checked", "_epoch", "_model_time", "_moments", "_record", "_runs", "_timed_model", "returned")
 
-    def __init__(self, runs: Runs, record: Record, epoch: int) -> None:
+    def __init__(self, runs: RunManager, record: AgentRunRecord, epoch: int) -> None:
         self._runs = runs
         self._record = record
         self._epoch = epoch
-        self._moments = Moments(record, epoch) if record.agent.callbacks else None
+        self._moments = CallbackDispatcher(record, epoch) if record.agent.callbacks else None
         self._checked: CheckedOutput[object] | None = None
         """The answer of the last turn, if it had one to check; the next driver checks it anew."""
         self._timed_model: object = None
@@ -78,9 +78,9 @@ class Driver:
     def begin(self, *, last: bool) -> None:
         """Begin on a lent thread; with `last` on this one, whose turn ends now."""
         if last:
-            hand_over(self)
+            run_next_here(self)
         else:
-            lend(self)
+            submit(self)
 
     def refused(self, cause: RuntimeError) -> None:
         """End the run: no thread can be started."""
@@ -89,7 +89,7 @@ class Driver:
     def run_turns(self) -> None:
         """Drive the run, in a copy of the context variables it was begun with: another driver may follow."""
         try:
-            self._record.started_in.copy().run(Driver._drive_to_end, self)
+            self._record.started_in.copy().run(AgentDriver._drive_to_end, self)
         except BaseException as cause:  # what was to be done about a failure failed
             self._lost(AgentCrashed(f"{self._address} failed: {in_words(cause)}", actor=self._address), cause)
 
@@ -230,7 +230,7 @@ class Driver:
         """Run the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
         record, epoch = self._record, self._epoch
         tool = record.agent.tools_by_name[call.name]
-        order = RunTool(record, tool, call, deadline_of(tool), self._runs.slots.of(tool, record))
+        order = ToolCallTask(record, tool, call, deadline_of(tool), self._runs.slots.of(tool, record))
         if call.id in record.before:
             order.follow(*record.before[call.id])
         if order.slots is not None and not order.slots.take_now(order):
@@ -251,4 +251,4 @@ class Driver:
         """Run calls at the same time, as many as the agent says, each in an executor; the results go in call order."""
         record, epoch = self._record, self._epoch
         record.begin_step(epoch, f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools")
-        record.take_results(epoch, Round(self._runs, record, calls).run())
+        record.take_results(epoch, ToolBatch(self._runs, record, calls).run())

@@ -26,8 +26,8 @@ from .record import RunRecord
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.actors.system.run_manager import Runs
-    from understudy.actors.tools.tool_call import RunTool
+    from understudy.actors.system.run_manager import RunManager
+    from understudy.actors.tools.tool_call import ToolCallTask
     from understudy.orchestration import Agent
     from understudy.orchestration.agent.steps import Step
     from understudy.orchestration.definitions.port import RunOptions
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Record(RunRecord):
+class AgentRunRecord(RunRecord):
     """One run of an agent.
 
     Args:
@@ -72,7 +72,7 @@ class Record(RunRecord):
         input: str | Sequence[Part],
         options: RunOptions,
         scope: Scope,
-        runs: Runs,
+        runs: RunManager,
         cell: ActorCell,
         machine: AgentRun | None = None,
     ) -> None:
@@ -80,7 +80,7 @@ class Record(RunRecord):
         super().__init__(run_id, agent, input, options, scope, runs, cell, account)
         self.agent = agent
         self.machine = machine
-        self.step_order: RunTool | None = None
+        self.step_order: ToolCallTask | None = None
         """The tool call that the driver runs on its own thread."""
         self.step_check: Hashable = None
         """The question of `answered` that the driver looks into, if the time of that is limited."""
@@ -177,7 +177,7 @@ class Record(RunRecord):
         epoch: int,
         doing: str,
         deadline: float = inf,
-        order: RunTool | None = None,
+        order: ToolCallTask | None = None,
         check: Hashable = None,
     ) -> None:
         """Say what the driver is about to do, and until when."""
@@ -284,12 +284,12 @@ class Record(RunRecord):
         if given_up and order is not None:
             order.leave()  # its scope is inside of the run's, which is cancelled next
 
-    def continued(self, scope: Scope, deps: object) -> Record:
+    def continued(self, scope: Scope, deps: object) -> AgentRunRecord:
         """Return the record with which this run, paused here, goes on."""
         given = self.options.session
         session = given if isinstance(given, SessionState) else dict(self.session)
         options = replace(self.options, session=session, deps=deps)
-        record = Record(self.run_id, self.agent, self.input, options, scope, self.runs, self.cell, self.machine)
+        record = AgentRunRecord(self.run_id, self.agent, self.input, options, scope, self.runs, self.cell, self.machine)
         record.revision = self.revision
         record.artifacts = self.artifacts
         record.story.first_seq = next_seq(self.story, is_inner=self.is_inner)

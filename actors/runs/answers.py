@@ -12,9 +12,9 @@ from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.raised_limits import Raising, raised_in
 
-from .agent_record import Record
+from .agent_record import AgentRunRecord
 from .edited_calls import UnfitArguments, check_edits
-from .group_record import GroupRecord
+from .group_record import GroupRunRecord
 from .record import RunRecord
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ def feed_answer(
         raise ValueError(f"run {record.run_id}: {error}") from None
     except (TypeError, ProtocolViolation) as error:
         raise type(error)(f"run {record.run_id}: {error}") from None
-    if isinstance(record, GroupRecord):
+    if isinstance(record, GroupRunRecord):
         _go_on(record, given, options)
         return ()
-    assert isinstance(record, Record)
+    assert isinstance(record, AgentRunRecord)
     machine = record.machine
     assert machine is not None
     _check_goes_on(record.run_id, machine.state, options.max_continues)
@@ -68,7 +68,7 @@ def feed_answer(
     return record.respond(given) if given else ()
 
 
-def _go_on(record: GroupRecord, given: Mapping[str, PauseAnswer], options: ResumeOptions) -> None:
+def _go_on(record: GroupRunRecord, given: Mapping[str, PauseAnswer], options: ResumeOptions) -> None:
     """Feed an orchestrator's machine; one that waits for no answer goes on at its limits, or begins anew what failed."""
     machine, limits = record.machine, {name: getattr(options, name) for name in NUMBERS}
     wanted = Raising(numbers={name: n for name, n in limits.items() if n is not None}, budget=options.budget)
@@ -110,7 +110,7 @@ def _limits(machine: AgentRun | Machine) -> list[str]:
 
 def _sorted(record: RunRecord, runner: Runner[object], answer: Answer) -> dict[str, PauseAnswer]:
     """Return what each pause gets, checked; empty for a run that waits for a higher limit, or to try again."""
-    assert isinstance(record, (Record, GroupRecord))
+    assert isinstance(record, (AgentRunRecord, GroupRunRecord))
     machine = record.machine
     assert machine is not None
     unfinished = isinstance(machine, GraphRun) and machine.is_incomplete()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from understudy.actors.run_view.log import Dropped, Finished
 from understudy.actors.threads.promise import log
-from understudy.actors.threads.run_elsewhere import aside
+from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import UnderstudyError
 from understudy.orchestration.agent.rulings import ENDING, Ruling
 from understudy.orchestration.agent.steps import Verdict
@@ -22,7 +22,7 @@ from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, To
 from understudy.vocabulary.runs.callbacks import AgentCallback, Continue, Moment, RewriteArguments, action_of
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome, stamp
 
-from .agent_record import Record
+from .agent_record import AgentRunRecord
 from .failsafe import safely
 from .record import Stale
 from .turn_checks import must_wait, with_named_calls
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from understudy.orchestration import AgentRun
 
 
-class Moments:
+class CallbackDispatcher:
     """Asks the callbacks of a run, for the driver that holds `epoch`; raises `Stale` to any other."""
 
     __slots__ = ("_epoch", "_record")
 
-    def __init__(self, record: Record, epoch: int) -> None:
+    def __init__(self, record: AgentRunRecord, epoch: int) -> None:
         self._record = record
         self._epoch = epoch
 
@@ -183,14 +183,14 @@ class Moments:
         return None
 
 
-def tell_of_error(record: Record, error: BaseException) -> None:
+def tell_of_error(record: AgentRunRecord, error: BaseException) -> None:
     """Tell callbacks, on a lent thread, of the error of a run that was ended from outside; they change nothing."""
     if record.agent.callbacks and not record.told_error:
         record.told_error = True
-        aside(partial(_tell_of_error, record, error))
+        run_elsewhere(partial(_tell_of_error, record, error))
 
 
-def _tell_of_error(record: Record, error: BaseException) -> None:
+def _tell_of_error(record: AgentRunRecord, error: BaseException) -> None:
     for callback in record.agent.callbacks:
         try:
             answer = callback.on_error(record.context_with(SessionOverlay(record.session)), error)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.agent.state import PausedChild
     from understudy.orchestration.definitions.runner import Runner
 
-    from .group_record import GroupRecord
+    from .group_record import GroupRunRecord
 
 
 def refuse_call(system: ActorSystem, outer: RunRecord, runner: Runner[object]) -> None:
@@ -125,17 +125,17 @@ def unfinished(child: RunRecord, outcome: Incomplete) -> UnfinishedRun:
     return error
 
 
-def told_children(record: GroupRecord) -> tuple[Outcome[object] | BaseException, ...]:
+def told_children(record: GroupRunRecord) -> tuple[Outcome[object] | BaseException, ...]:
     """Return how the runs inside of an orchestrator's run ended or paused, in the order of its children or tasks."""
     return tuple([_told(record, position) for position in _positions(record)])
 
 
-def children_so_far(record: GroupRecord) -> tuple[Outcome[object] | BaseException, ...]:
+def children_so_far(record: GroupRunRecord) -> tuple[Outcome[object] | BaseException, ...]:
     """Return how the runs inside of an orchestrator's run ended that fails; what has not ended is told to be cancelled."""
     return tuple([_told_so_far(record, position) for position in _positions(record)])
 
 
-def _positions(record: GroupRecord) -> Iterable[int]:
+def _positions(record: GroupRunRecord) -> Iterable[int]:
     state = record.machine.state
     positions: Iterable[int] = range(len(state.children))
     if isinstance(record.machine, GraphRun):
@@ -146,7 +146,7 @@ def _positions(record: GroupRecord) -> Iterable[int]:
     return positions
 
 
-def _told_so_far(record: GroupRecord, position: int) -> Outcome[object] | BaseException:
+def _told_so_far(record: GroupRunRecord, position: int) -> Outcome[object] | BaseException:
     if record.machine.state.children[position].phase != "pending":
         return _told(record, position)
     inside = record.children.get(position)
@@ -157,7 +157,7 @@ def _told_so_far(record: GroupRecord, position: int) -> Outcome[object] | BaseEx
     return RunCancelled(f"{named(record.runner_at(position))} {what}: the run of {record.group.id!r} is over")
 
 
-def _told(record: GroupRecord, position: int) -> Outcome[object] | BaseException:
+def _told(record: GroupRunRecord, position: int) -> Outcome[object] | BaseException:
     child, runner = record.machine.state.children[position], record.runner_at(position)
     ending = record.endings.get(position)
     if child.phase == "pending":

@@ -13,8 +13,8 @@ from understudy.vocabulary.context.session import lasting
 from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import Outcome
 
-from .agent_record import Record
-from .group_record import GroupRecord
+from .agent_record import AgentRunRecord
+from .group_record import GroupRunRecord
 
 if TYPE_CHECKING:
     from .record import RunRecord
@@ -38,11 +38,11 @@ def describe(record: RunRecord, error: BaseException) -> None:
 
 def _tell_what_there_was(record: RunRecord, error: UnderstudyError, came_from_inside: bool) -> None:
     error.usage = record.account.spending.usage
-    if isinstance(record, GroupRecord):
+    if isinstance(record, GroupRunRecord):
         error.children = _children(record, error, came_from_inside)
     elif not came_from_inside:
         error.children = ()
-    if isinstance(record, Record):
+    if isinstance(record, AgentRunRecord):
         error.messages = () if record.machine is None else messages_so_far(record.machine.state)
         error.session = lasting(record.session)
     elif not came_from_inside:  # a group says nothing itself
@@ -51,7 +51,7 @@ def _tell_what_there_was(record: RunRecord, error: UnderstudyError, came_from_in
 
 
 def _children(
-    record: GroupRecord, error: UnderstudyError, came_from_inside: bool
+    record: GroupRunRecord, error: UnderstudyError, came_from_inside: bool
 ) -> list[Outcome[object] | BaseException]:
     """Return how the runs inside of a group ended; a copy of the error has those inside of the group that it came from."""
     from .child_runs import children_so_far  # it describes the errors of runs inside
@@ -64,7 +64,7 @@ def _note_place(record: RunRecord, error: BaseException, path: tuple[str, ...], 
     if before is not None:
         error.__notes__.remove(before)
     id = record.runner.id
-    who = f"agent {id!r} ({name_of(record.agent.current_model)})" if isinstance(record, Record) else repr(id)
+    who = f"agent {id!r} ({name_of(record.agent.current_model)})" if isinstance(record, AgentRunRecord) else repr(id)
     if len(path) > 1:
         who = f"{who}, path {' > '.join(path)}"
     elif repr(id) in _message_of(error):

@@ -11,15 +11,15 @@ from understudy.orchestration.definitions.workflow import Workflow
 from understudy.orchestration.saving.machines import begun
 from understudy.vocabulary.messages import Part
 
-from .agent_driver import Driver
-from .agent_record import Record
+from .agent_driver import AgentDriver
+from .agent_record import AgentRunRecord
 from .group_driver import GroupDriver
-from .group_record import GroupRecord
+from .group_record import GroupRunRecord
 from .record import RunDriver, RunRecord
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.actors.system.run_manager import Runs
+    from understudy.actors.system.run_manager import RunManager
     from understudy.orchestration.definitions.port import RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.vocabulary.context.scope import Scope
@@ -31,7 +31,7 @@ def new_record(
     input: str | Sequence[Part],
     options: RunOptions,
     scope: Scope,
-    runs: Runs,
+    runs: RunManager,
     cell: ActorCell,
 ) -> RunRecord:
     """Return the record of a run that begins; what is wrong with the definition is raised here, and not by a driver."""
@@ -39,19 +39,19 @@ def new_record(
         if options.parameters is not None:
             raise ValueError(f"{runner.id!r} takes no parameters; a Workflow does")
         _ = runner.run_spec
-        return Record(run_id, runner, input, options, scope, runs, cell)
+        return AgentRunRecord(run_id, runner, input, options, scope, runs, cell)
     if not isinstance(runner, (Group, Workflow)):
         raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
     if options.history is not None:
         raise ValueError(f"history is for an agent's run; {runner.id!r} only runs others")
     machine = begun(runner, input, options.parameters)
     machine.state.spending.budget = options.budget
-    return GroupRecord(run_id, runner, options, scope, runs, cell, machine)
+    return GroupRunRecord(run_id, runner, options, scope, runs, cell, machine)
 
 
-def driver_of(runs: Runs, record: RunRecord, epoch: int) -> RunDriver:
+def driver_of(runs: RunManager, record: RunRecord, epoch: int) -> RunDriver:
     """Return a driver for a run from `epoch` on."""
-    if isinstance(record, Record):
-        return Driver(runs, record, epoch)
-    assert isinstance(record, GroupRecord)
+    if isinstance(record, AgentRunRecord):
+        return AgentDriver(runs, record, epoch)
+    assert isinstance(record, GroupRunRecord)
     return GroupDriver(runs, record, epoch)

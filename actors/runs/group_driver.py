@@ -30,11 +30,11 @@ from understudy.vocabulary.context.session import SessionOverlay, lasting
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause
 
 from .child_runs import begun, changes_of, continued, refuse_call, saved_inner, told_children, unfinished
-from .group_record import GroupRecord, Inside, Woken
+from .group_record import GroupRunRecord, Inside, Woken
 from .record import RunRecord, Stale
 
 if TYPE_CHECKING:
-    from understudy.actors.system.run_manager import Runs
+    from understudy.actors.system.run_manager import RunManager
 
 ALL = "all"
 NEWS = "news"
@@ -45,7 +45,7 @@ class GroupDriver(Woken):
 
     __slots__ = ("_cell", "_context", "_epoch", "_record", "_runs", "_woken", "returned")
 
-    def __init__(self, runs: Runs, record: GroupRecord, epoch: int) -> None:
+    def __init__(self, runs: RunManager, record: GroupRunRecord, epoch: int) -> None:
         self._runs = runs
         self._record = record
         self._epoch = epoch

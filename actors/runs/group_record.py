@@ -31,7 +31,7 @@ from .record import RunDriver, RunRecord, Stale
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.actors.system.run_manager import Runs
+    from understudy.actors.system.run_manager import RunManager
     from understudy.orchestration.definitions.port import RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.group.children import ChildOrder
@@ -51,7 +51,7 @@ class Inside:
 
     __slots__ = ("_group", "fact", "launched", "record")
 
-    def __init__(self, record: RunRecord, fact: ChildBegan, group: GroupRecord) -> None:
+    def __init__(self, record: RunRecord, fact: ChildBegan, group: GroupRunRecord) -> None:
         self.record = record
         self.fact = fact
         self.launched = False
@@ -62,7 +62,7 @@ class Inside:
         self._group.child_ended(self.fact.position)
 
 
-class GroupRecord(RunRecord):
+class GroupRunRecord(RunRecord):
     """One run of an orchestrator. Its driver holds no thread while children run: each tells it of its end.
 
     Args:
@@ -83,7 +83,7 @@ class GroupRecord(RunRecord):
         group: Orchestrator,
         options: RunOptions,
         scope: Scope,
-        runs: Runs,
+        runs: RunManager,
         cell: ActorCell,
         machine: Machine,
     ) -> None:
@@ -128,11 +128,11 @@ class GroupRecord(RunRecord):
     def is_at_limit(self) -> bool:
         return self.machine.at_limit()
 
-    def continued(self, scope: Scope, deps: object) -> GroupRecord:
+    def continued(self, scope: Scope, deps: object) -> GroupRunRecord:
         given = self.options.session
         session = given if isinstance(given, SessionState) else dict(self.session)
         options = replace(self.options, session=session, deps=deps)
-        record = GroupRecord(self.run_id, self.group, options, scope, self.runs, self.cell, self.machine)
+        record = GroupRunRecord(self.run_id, self.group, options, scope, self.runs, self.cell, self.machine)
         record.revision = self.revision
         record.lease = None if self.lease is None else self.lease.renewed()
         record.session.take_temporary(self.session)

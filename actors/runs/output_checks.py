@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from understudy.vocabulary.answers.output_type import CheckedOutput
     from understudy.vocabulary.messages import ModelTurn
 
-    from .agent_record import Record
+    from .agent_record import AgentRunRecord
     from .turn_checks import AboutTurn
 
 
-def check_answer(record: Record, epoch: int, turn: ModelTurn, about: AboutTurn) -> CheckedOutput[object] | None:
+def check_answer(record: AgentRunRecord, epoch: int, turn: ModelTurn, about: AboutTurn) -> CheckedOutput[object] | None:
     """Read the answer of a turn in the agent's output type; None if there is none that would end the run.
 
     Raises what a validator raises that is no `ValueError`.
@@ -30,7 +30,7 @@ def check_answer(record: Record, epoch: int, turn: ModelTurn, about: AboutTurn) 
 
 
 def with_output(
-    record: Record, outcome: Complete[str] | Incomplete, checked: CheckedOutput[object] | None
+    record: AgentRunRecord, outcome: Complete[str] | Incomplete, checked: CheckedOutput[object] | None
 ) -> Complete[object] | Incomplete:
     """Return an outcome with the answer in the agent's output type, read anew if nobody has it read.
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Protocol, Self
 
-from understudy.actors.run_view.log import Finished, Story
-from understudy.actors.threads.promise import Reply
+from understudy.actors.run_view.log import Finished, RunLog
+from understudy.actors.threads.promise import Promise
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestry
 from understudy.vocabulary.context.artifacts import Artifacts
@@ -30,8 +30,8 @@ from .failsafe import safely
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
     from understudy.actors.memory.conversations import Lease
-    from understudy.actors.system.run_manager import Runs
-    from understudy.actors.tools.caller_thread import Errands
+    from understudy.actors.system.run_manager import RunManager
+    from understudy.actors.tools.caller_thread import CallerThreadCalls
     from understudy.orchestration.definitions.port import RunOptions
     from understudy.orchestration.definitions.runner import Runner
 
@@ -110,7 +110,7 @@ class RunRecord(ABC):
         input: str | Sequence[Part],
         options: RunOptions,
         scope: Scope,
-        runs: Runs,
+        runs: RunManager,
         cell: ActorCell,
         account: Account,
     ) -> None:
@@ -141,7 +141,7 @@ class RunRecord(ABC):
         """Who drives the run now."""
         self.started_in: contextvars.Context = _NO_CONTEXT
         """The context variables of whoever began the run, and the run's own; each driver gets a copy."""
-        self.errands: Errands | None = None
+        self.errands: CallerThreadCalls | None = None
         """What the thread that waits for the run is to do for it; None if nobody waits, or no tool needs it."""
         self.is_inner = False
         """Whether the run is a part of another one, which alone goes on with it when it pauses."""
@@ -155,8 +155,8 @@ class RunRecord(ABC):
         self.session = SessionOverlay({} if given is None else _copied(given))
         self.artifacts = Artifacts()
         """What tools returned that was too long for the model."""
-        self.reply: Reply[Outcome[object]] = Reply()
-        self.story = Story(run_id, runner.id, self.parent_run_id)
+        self.reply: Promise[Outcome[object]] = Promise()
+        self.story = RunLog(run_id, runner.id, self.parent_run_id)
 
     @property
     def parent_run_id(self) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.threads import cancel_hooks
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.graph import callers_here, graph
 from understudy.actors.waiting.waits import Traceable
 from understudy.errors import CircularAgentCall
@@ -42,7 +42,7 @@ class Handle(RunHandle[object], Traceable):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         return self._wait(timeout).error()
 
-    def _wait(self, timeout: float | None) -> Reply[Outcome[object]]:
+    def _wait(self, timeout: float | None) -> Promise[Outcome[object]]:
         reply = self._record.reply
         if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool)):
             raise TypeError(f"result: timeout must be a number of seconds or None, got {timeout!r}")
@@ -51,7 +51,7 @@ class Handle(RunHandle[object], Traceable):
             raise TimeoutError(f"run {self.run_id} is not done after {timeout:g} s and goes on: {status.doing}")
         return reply
 
-    def _wait_in_line(self, reply: Reply[Outcome[object]], timeout: float | None) -> bool:
+    def _wait_in_line(self, reply: Promise[Outcome[object]], timeout: float | None) -> bool:
         callers = callers_here()
         if not callers or (timeout is not None and timeout <= 0):  # to look is not to wait
             return reply.wait(timeout)

@@ -14,13 +14,13 @@ from understudy.orchestration.saving.machines import loaded
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.session import lasting
 
-from .agent_record import Record
-from .group_record import GroupRecord
+from .agent_record import AgentRunRecord
+from .group_record import GroupRunRecord
 from .record import RunRecord
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.actors.system.run_manager import Runs
+    from understudy.actors.system.run_manager import RunManager
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.saving.saved_run import SavedRun
     from understudy.vocabulary.context.scope import Scope
@@ -59,7 +59,7 @@ def load(
     runner: Runner[object],
     deps: object,
     scope: Scope,
-    runs: Runs,
+    runs: RunManager,
     cell: ActorCell,
     *,
     adopt: bool = False,
@@ -81,14 +81,14 @@ def load(
     )
     if isinstance(runner, Agent):
         machine = AgentRun.from_json(saved.machine, runner.run_spec, adopt=adopt)
-        record = Record(saved.run_id, runner, saved.input, options, scope, runs, cell, machine)
+        record = AgentRunRecord(saved.run_id, runner, saved.input, options, scope, runs, cell, machine)
         record.artifacts = Artifacts(saved.artifacts)
         record.story.first_seq = saved.events
         return record
     if not isinstance(runner, (Group, Workflow)):
         raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
     machine_of_group = loaded(runner, saved.machine, adopt=adopt)
-    group = GroupRecord(saved.run_id, runner, options, scope, runs, cell, machine_of_group)
+    group = GroupRunRecord(saved.run_id, runner, options, scope, runs, cell, machine_of_group)
     group.artifacts = Artifacts(saved.artifacts)
     group.story.first_seq = saved.events
     return group

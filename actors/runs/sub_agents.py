@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from understudy.actors.run_view.log import Delegated
 from understudy.actors.system.default_system import current_system
 from understudy.actors.tools.results import rendered, result_of
-from understudy.actors.tools.tool_call import Executed, Paused, RunTool
+from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask
 from understudy.actors.waiting.graph import graph
 from understudy.orchestration import Agent
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.sub_agent import SubAgent
 
 
-def delegate(order: RunTool, sub_agent: SubAgent, task: str) -> Executed:
+def delegate(order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
     """Carry out a call of a sub-agent on this thread, which waits for the run that the call is.
 
     Raises:
@@ -44,14 +44,14 @@ def delegate(order: RunTool, sub_agent: SubAgent, task: str) -> Executed:
     return _executed(order, child, _outcome_of(system, order, child))
 
 
-def _outcome_of(system: ActorSystem, order: RunTool, child: RunRecord) -> Outcome[object]:
+def _outcome_of(system: ActorSystem, order: ToolCallTask, child: RunRecord) -> Outcome[object]:
     with graph.waiting(order.record.ancestry, child.link):
         system.launch(child)  # its scope is inside of the call's: it ends at the latest with that
         child.reply.wait()
     return child.reply.get()
 
 
-def _executed(order: RunTool, child: RunRecord, outcome: Outcome[object]) -> Executed:
+def _executed(order: ToolCallTask, child: RunRecord, outcome: Outcome[object]) -> Executed:
     call = order.call
     match outcome:
         case Complete(output=output):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from understudy.vocabulary.context.session import RunContext
     from understudy.vocabulary.tools.definition import Tool
 
-    from .agent_record import Record
+    from .agent_record import AgentRunRecord
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class AboutTurn(TypedDict, total=False):
 NOTHING: AboutTurn = {}
 
 
-def about_turn(record: Record, epoch: int, turn: ModelTurn) -> AboutTurn:
+def about_turn(record: AgentRunRecord, epoch: int, turn: ModelTurn) -> AboutTurn:
     """Check the turn's arguments, and ask the agent's rules about it. Raises `Stale` to a driver without the run."""
     agent, machine = record.agent, record.machine
     assert machine is not None
@@ -97,7 +97,7 @@ def _check_arguments() -> Callable[[Signature, str, JsonObject], dict[str, objec
     return check_arguments
 
 
-def _problems(record: Record, epoch: int, calls: Sequence[ToolCall]) -> dict[int, str]:
+def _problems(record: AgentRunRecord, epoch: int, calls: Sequence[ToolCall]) -> dict[int, str]:
     """Check the calls' arguments against the tools' parameters; position -> what is wrong."""
     record.checked = {}
     problems: dict[int, str] = {}
@@ -111,7 +111,7 @@ def _problems(record: Record, epoch: int, calls: Sequence[ToolCall]) -> dict[int
     return problems
 
 
-def _problem(record: Record, epoch: int, tool: Tool[..., object], call: ToolCall, position: int) -> str:
+def _problem(record: AgentRunRecord, epoch: int, tool: Tool[..., object], call: ToolCall, position: int) -> str:
     question = ("arguments", position)
     given_up = record.answered.get(question)
     if given_up is not None:
@@ -131,7 +131,7 @@ def _problem(record: Record, epoch: int, tool: Tool[..., object], call: ToolCall
 # --- rules
 
 
-def _resolutions(record: Record, epoch: int, invalid: Sequence[InvalidCall]) -> dict[int, Resolution]:
+def _resolutions(record: AgentRunRecord, epoch: int, invalid: Sequence[InvalidCall]) -> dict[int, Resolution]:
     rule = record.agent.on_invalid_call
     if rule == "result":
         return {}
@@ -144,7 +144,7 @@ def _resolutions(record: Record, epoch: int, invalid: Sequence[InvalidCall]) -> 
     return found
 
 
-def must_wait(record: Record, epoch: int, call: ToolCall) -> Verdict | None:
+def must_wait(record: AgentRunRecord, epoch: int, call: ToolCall) -> Verdict | None:
     """Ask the tool's own rule whether a person must agree; None for a tool that has no function for it.
 
     A rule that raises, or returns anything but True or False, never lets the call run: the verdict is a text then. A
@@ -157,7 +157,7 @@ def must_wait(record: Record, epoch: int, call: ToolCall) -> Verdict | None:
     return _once(record, epoch, question, f"the approval rule of {tool.name}", partial(_verdict, record, rule, call))
 
 
-def _verdict(record: Record, rule: Callable[[ToolCall, RunContext], bool], call: ToolCall) -> Verdict:
+def _verdict(record: AgentRunRecord, rule: Callable[[ToolCall, RunContext], bool], call: ToolCall) -> Verdict:
     try:
         said: object = rule(call, record.context)
     except (RunError, KeyboardInterrupt):  # a run inside of it ends this one, as it does anywhere outside of tools
@@ -173,7 +173,7 @@ def _verdict(record: Record, rule: Callable[[ToolCall, RunContext], bool], call:
     return fault
 
 
-def _met(record: Record, epoch: int, turn: ModelTurn) -> str | None:
+def _met(record: AgentRunRecord, epoch: int, turn: ModelTurn) -> str | None:
     """Return why the turn's text ends the run; None if it meets no criterion."""
     text = turn.text or turn.refusal
     if turn.tool_calls:  # one of them is the answer
@@ -195,7 +195,7 @@ def _name_of(criterion: object) -> str:
     return repr(getattr(criterion, "__name__", None) or criterion)
 
 
-def _once(record: Record, epoch: int, question: Hashable, who: str, ask: Callable[[], T]) -> T:
+def _once(record: AgentRunRecord, epoch: int, question: Hashable, who: str, ask: Callable[[], T]) -> T:
     """Return what was said to a question; asks unless it was asked before."""
     if question not in record.answered:
         record.begin_step(epoch, f"asking {who}")

@@ -9,7 +9,7 @@ from functools import partial
 from math import inf
 
 from understudy.actors.threads.promise import log
-from understudy.actors.threads.run_elsewhere import aside
+from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import AgentDown
 
 from .record import RunRecord
@@ -115,7 +115,7 @@ class Watchdog:
         seen_to = (record.run_id, what)
         if seen_to not in self._seen_to:
             self._seen_to.add(seen_to)
-            aside(partial(self._do, record, what))
+            run_elsewhere(partial(self._do, record, what))
 
     def _do(self, record: RunRecord, what: Callable[[RunRecord], object]) -> None:
         try:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from understudy.actors.actor.actor import Actor
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.ref import ActorRef, SupervisorRef
-from understudy.actors.actor.supervisor import Family, Member
+from understudy.actors.actor.supervisor import Member, SupervisorCell
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.subscriptions import Subscription
 from understudy.actors.pauses.open_store import open_store
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads import cancel_hooks
-from understudy.actors.threads.pool import forget_shells
+from understudy.actors.threads.pool import forget_threads
 from understudy.errors import AgentDown, CircularAgentCall
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import OneForOne
@@ -38,7 +38,7 @@ from .agent_ref import AgentRef
 from .default_system import enter_system
 from .directory import Directory
 from .health import Health, health_of, tree_of
-from .run_manager import Runs
+from .run_manager import RunManager
 
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.port import Answer, ResumeOptions, RunOptions
@@ -97,10 +97,10 @@ class ActorSystem:
         self._directory = Directory(name, partial(Maker, self._runs), self._runs.hung.give_up, self._events)
         _systems.add(self)
 
-    def _new_runs(self) -> Runs:
+    def _new_runs(self) -> RunManager:
         # Ids are unique over processes without a random number per run; over those of all times, if a store has them all.
         unique = secrets.token_hex(4 if self._store is None else 8)
-        return Runs(
+        return RunManager(
             f"{self.name}-{unique}",
             self._start_run,
             self._events,
@@ -380,7 +380,7 @@ _systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
 def _leave_to_parent(unit: Member) -> None:
     if isinstance(unit, ActorCell):
         unit.stay_in_parent()
-    elif isinstance(unit, Family):
+    elif isinstance(unit, SupervisorCell):
         unit.cause = AgentDown(f"{unit.name} belongs to the process that forked this one", actor=unit.name)
         for member in unit.members:
             _leave_to_parent(member)
@@ -388,7 +388,7 @@ def _leave_to_parent(unit: Member) -> None:
 
 def _begin_anew_in_child() -> None:
     """Forget what belongs to the parent: its threads do not exist here, and its runs stay its own."""
-    forget_shells()
+    forget_threads()
     memory.begin_anew_in_child()
     for system in list(_systems):
         system.leave_to_parent()

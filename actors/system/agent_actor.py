@@ -17,7 +17,7 @@ from understudy.orchestration import Agent
 from understudy.vocabulary.actors.messages import Mailbox
 from understudy.vocabulary.models import ModelName, Renewable
 
-from .run_manager import Runs
+from .run_manager import RunManager
 
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
@@ -41,7 +41,7 @@ class AgentActor(Actor[StartRun]):
         runner: whose actor this is; it lives for as long as the runner does, and must not keep it alive.
     """
 
-    def __init__(self, runs: Runs, runner: weakref.ref[Runner[object]]) -> None:
+    def __init__(self, runs: RunManager, runner: weakref.ref[Runner[object]]) -> None:
         self._runs = runs
         self._runner = runner
 
@@ -69,7 +69,7 @@ class Maker:
 
     __slots__ = ("_runner", "_runs")
 
-    def __init__(self, runs: Runs, runner: Runner[object]) -> None:
+    def __init__(self, runs: RunManager, runner: Runner[object]) -> None:
         self._runs = runs
         self._runner = weakref.ref(runner)
 

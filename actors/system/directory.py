@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.commands import nothing
-from understudy.actors.actor.supervisor import Family
+from understudy.actors.actor.supervisor import SupervisorCell
 from understudy.actors.actor.time_limited_cell import LimitedCell
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.runs.abandoned import Work
@@ -24,7 +24,7 @@ from .trees import children_below
 
 ALONE = OneForOne()  # What holds for an actor that nobody gave a strategy.
 Make: TypeAlias = Callable[[], object]
-Unit: TypeAlias = "ActorCell | Family"
+Unit: TypeAlias = "ActorCell | SupervisorCell"
 """What was spawned at once: an actor that stands alone, or a group."""
 
 
@@ -125,7 +125,7 @@ class Directory:
             cell = self._by_definition.get(agent)
             if cell is not None:
                 return cell
-            alone = Family(self._system, ALONE, budget=RunsInARow())
+            alone = SupervisorCell(self._system, ALONE, budget=RunsInARow())
             cell = self._make(Child(agent), agent.id, self._system, alone)
             alone.members.append(cell)
             cell.begin_here()
@@ -157,7 +157,7 @@ class Directory:
         for child in children:
             if self._known(child) is None:
                 budget = RunsInARow() if child.runner is not None and strategy is ALONE else None
-                family = Family(self._system, strategy, budget=budget)
+                family = SupervisorCell(self._system, strategy, budget=budget)
                 begun.append(self._enter(child, self._system, family))
                 family.members.append(begun[-1])
         return begun
@@ -170,7 +170,7 @@ class Directory:
                 raise self._taken(child.name)
         return found
 
-    def add_group(self, supervisor: Supervisor) -> Family:
+    def add_group(self, supervisor: Supervisor) -> SupervisorCell:
         """Add a supervisor and its children; the sub-agents of these stand alone.
 
         Raises:
@@ -217,12 +217,12 @@ class Directory:
         self,
         supervisor: Supervisor,
         path: str,
-        parent: Family | None,
+        parent: SupervisorCell | None,
         claimed: frozenset[str],
-        group: Family | None = None,
-    ) -> Family:
+        group: SupervisorCell | None = None,
+    ) -> SupervisorCell:
         """Make the cells of a supervisor's children, none of which begins yet; under the lock."""
-        family = Family(f"{path}/{supervisor.id}", supervisor.strategy, parent=parent, events=self._events)
+        family = SupervisorCell(f"{path}/{supervisor.id}", supervisor.strategy, parent=parent, events=self._events)
         group = family if group is None else group
         for child in supervisor.children:
             if isinstance(child, Supervisor):
@@ -235,9 +235,9 @@ class Directory:
         self,
         child: Child,
         path: str,
-        family: Family,
+        family: SupervisorCell,
         claimed: frozenset[str] = frozenset(),
-        group: Family | None = None,
+        group: SupervisorCell | None = None,
     ) -> ActorCell:
         name = child.name or self._free_name(getattr(child.actor, "__name__", "actor").lower(), claimed)
         cell = self._make(child, name, path, family)
@@ -250,7 +250,7 @@ class Directory:
         cell.stopped.when_done(lambda: self._forget(name, unit))
         return cell
 
-    def _make(self, child: Child, name: str, path: str, family: Family) -> ActorCell:
+    def _make(self, child: Child, name: str, path: str, family: SupervisorCell) -> ActorCell:
         agent = child.runner
         make = cast(Make, child.actor) if agent is None else self._maker(agent)
         mailbox = child.mailbox if agent is None else ROOM_FOR_RUNS

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, assert_never, cast, overload
 
 from understudy.actors.threads.promise import taken
-from understudy.actors.threads.run_elsewhere import aside
+from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.waiting.children import FirstChild
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.accounts import account_of
@@ -152,7 +152,7 @@ class Answers(Generator[Answered, None, None]):
         # Mostly a loop was left early. But this may also be a garbage collection, on a thread that holds any lock.
         if self._under_way:
             cancelled = threading.Event()
-            aside(partial(_cancel, list(self._under_way.values()), self._waits, cancelled.set))
+            run_elsewhere(partial(_cancel, list(self._under_way.values()), self._waits, cancelled.set))
             cancelled.wait(DROPPED)
 
     # --- one answer

@@ -17,11 +17,11 @@ from understudy.actors.memory.conversations import Conversations
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.errors import LIMITS, cancelled, named, step_timeout, timed_out
-from understudy.actors.runs.abandoned import Hung
+from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.admission import Admission
-from understudy.actors.runs.agent_record import Record
+from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.answers import feed_answer
-from understudy.actors.runs.callbacks import Moments, tell_of_error
+from understudy.actors.runs.callbacks import CallbackDispatcher, tell_of_error
 from understudy.actors.runs.factory import driver_of, new_record
 from understudy.actors.runs.failsafe import safely
 from understudy.actors.runs.record import RunRecord
@@ -29,9 +29,9 @@ from understudy.actors.runs.saving import load
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import log
-from understudy.actors.threads.run_elsewhere import aside
+from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.tools.executor import fails_agent, may_repeat, tell_repeated, timeout_result
-from understudy.actors.tools.tool_call import GRACE, RunTool
+from understudy.actors.tools.tool_call import GRACE, ToolCallTask
 from understudy.actors.tools.tool_slots import SlotsOfTools
 from understudy.errors import (
     AgentCrashed,
@@ -63,7 +63,7 @@ RETRIES = 50  # Of a run and all inside of it: more than one needs that ends wel
 POISON = 3  # Failures of a run's drivers after which the run itself is held to be what they fail of.
 
 
-class Runs:
+class RunManager:
     """Keeps the runs of one system, and carries out what their drivers and the watchdog decide.
 
     Args:
@@ -97,7 +97,7 @@ class Runs:
         self._tokens = Tokens() if store is None else StoredPauses(store)
         self.stores = store is not None
         """Whether paused runs are written down, so that sessions must be JSON."""
-        self.hung = Hung(events)
+        self.hung = AbandonedWork(events)
         self.slots = SlotsOfTools()
 
     # --- beginning and going on
@@ -219,14 +219,14 @@ class Runs:
         if isinstance(outcome, Incomplete):
             self.park(record, outcome, epoch)
         else:
-            commit = remember(record, outcome.messages, epoch) if isinstance(record, Record) else None
+            commit = remember(record, outcome.messages, epoch) if isinstance(record, AgentRunRecord) else None
             if not record.hold(epoch):
                 return
             safely(record, self._tokens.over, record)
             safely(record, record.cell.worked)
             record.end(outcome, "complete", epoch=epoch, commit=commit)
 
-    def pause(self, record: Record, epoch: int) -> None:
+    def pause(self, record: AgentRunRecord, epoch: int) -> None:
         """End the run's stay here: a person is needed, and a token brings it back."""
         machine = record.machine
         assert machine is not None
@@ -244,7 +244,7 @@ class Runs:
             artifacts=record.artifacts.snapshot(),
         )
         if record.agent.callbacks:
-            Moments(record, epoch).tell(told)
+            CallbackDispatcher(record, epoch).tell(told)
             told = replace(told, session=lasting(record.session))
         self.park(record, told, epoch)
 
@@ -364,7 +364,7 @@ class Runs:
         self._abandon(record, timed_out(record), "failed")
 
     def _step_overdue(self, record: RunRecord) -> None:
-        assert isinstance(record, Record), "nothing but an agent's run has steps with a time of their own"
+        assert isinstance(record, AgentRunRecord), "nothing but an agent's run has steps with a time of their own"
         order = record.step_order
         if order is None:
             if not self._gave_check_up(record):
@@ -384,7 +384,7 @@ class Runs:
         else:
             self._take_step_away(record, order, again)
 
-    def _gave_check_up(self, record: Record) -> bool:
+    def _gave_check_up(self, record: AgentRunRecord) -> bool:
         """Leave a driver to a validator that does not return, and have another one hold the arguments to be bad."""
         with record.lock:
             question = record.step_check
@@ -400,7 +400,7 @@ class Runs:
         self._begin(self.drive, record, epoch)
         return True
 
-    def _take_step_away(self, record: Record, order: RunTool, again: bool) -> None:
+    def _take_step_away(self, record: AgentRunRecord, order: ToolCallTask, again: bool) -> None:
         """Leave a driver to the call that it hangs in, and have another one go on, or make the call again."""
         with record.lock:
             if record.step_order is not order or record.machine is None:
@@ -427,7 +427,7 @@ class Runs:
         if not record.end(error, phase, overdue=overdue):
             return False
         if record.revision:  # it is in a store, which nobody who ends a run waits for
-            safely(record, aside, lambda: safely(record, self._tokens.over, record))
+            safely(record, run_elsewhere, lambda: safely(record, self._tokens.over, record))
         safely(record, cancel_hooks.cancel, record.scope, self.hung.give_up)
         safely(record, _tell_of_error, record, error)
         return True
@@ -455,7 +455,7 @@ def _name_run(error: RunError, run_id: str, token: str) -> None:
     error.token = token
 
 
-def _feed_timeout(record: Record, order: RunTool) -> None:
+def _feed_timeout(record: AgentRunRecord, order: ToolCallTask) -> None:
     """Feed the result of a call that did not come back in time; call it under the lock."""
     assert record.machine is not None
     result = timeout_result(order.call, order.tool.timeout)
@@ -476,17 +476,17 @@ def _can_be_raised(record: RunRecord, error: BaseException) -> bool:
 
 def _may_go_on(record: RunRecord, cause: BaseException) -> bool:
     """Whether a run gets another driver after one failed; if so, takes one of its retries."""
-    named = isinstance(record, Record) and fails_agent(record.agent, cause)
+    named = isinstance(record, AgentRunRecord) and fails_agent(record.agent, cause)
     had_enough = len(record.crashes) >= POISON or (had_its_retries(cause) and not named)
     return not had_enough and record.scope.take_retry(cause)
 
 
 def _tell_of_error(record: RunRecord, error: BaseException) -> None:
-    if isinstance(record, Record):
+    if isinstance(record, AgentRunRecord):
         tell_of_error(record, error)
 
 
-def _may_try_again(record: Record, order: RunTool) -> bool:
+def _may_try_again(record: AgentRunRecord, order: ToolCallTask) -> bool:
     """Whether a call that timed out is made again; if so, takes one of the run's retries. Call it under the lock."""
     tried = record.attempts[order.call.id] = record.attempts.get(order.call.id, 0) + 1
     record.before[order.call.id] = (order.since, order.attempts)

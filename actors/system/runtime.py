@@ -8,7 +8,7 @@ from typing import cast
 
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.run_handle import Handle
-from understudy.actors.tools.caller_thread import Errands, needs_caller
+from understudy.actors.tools.caller_thread import CallerThreadCalls, needs_caller
 from understudy.actors.waiting.graph import graph
 from understudy.errors import CircularAgentCall
 from understudy.orchestration.agent.feed_checks import checked_history, checked_input
@@ -122,7 +122,7 @@ def _launch_and_wait(system: ActorSystem, record: RunRecord) -> Outcome[object]:
         system.launch(record)
         record.reply.wait()
     else:
-        with Errands() as errands, inside(system):
+        with CallerThreadCalls() as errands, inside(system):
             record.errands = errands
             system.launch(record)
             errands.run_until_over(record)

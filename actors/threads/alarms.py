@@ -10,7 +10,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from .pool import lend
+from .pool import submit
 
 LINGER = 10.0  # The next alarm is usually near.
 SWEEP_FROM = 64  # So many alarms, called off or not, are never worth a sweep.
@@ -49,7 +49,7 @@ class Alarm:
                 log.exception("an alarm failed")
 
 
-class Clockwork:
+class AlarmClock:
     """Rings alarms at their time, each on a thread of its own, so that none delays another.
 
     Args:
@@ -122,10 +122,10 @@ class Clockwork:
 
 def _ring(alarm: Alarm) -> None:
     if alarm.is_set:
-        lend(alarm)
+        submit(alarm)
 
 
-_clockwork = Clockwork()
+_clockwork = AlarmClock()
 
 
 def ring_at(moment: float, ring: Callable[[], object]) -> Alarm:
@@ -136,7 +136,7 @@ def ring_at(moment: float, ring: Callable[[], object]) -> Alarm:
 def _begin_anew_in_child() -> None:
     """Forget the parent's alarms: what they are for goes on there, and the thread does not exist here."""
     global _clockwork
-    _clockwork = Clockwork()
+    _clockwork = AlarmClock()
 
 
 if hasattr(os, "register_at_fork"):

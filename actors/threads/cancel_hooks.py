@@ -14,8 +14,8 @@ from understudy.actors.runs.abandoned import Work
 from understudy.vocabulary.context.scope import Scope
 
 from .alarms import Alarm, ring_at
-from .pool import lend
-from .promise import Reply
+from .pool import submit
+from .promise import Promise
 
 PATIENCE = 5.0  # Seconds for one function; it should only set a flag or close something.
 AT_HAND = 0.25  # Seconds that the thread which cancels waits for all of them: enough to set flags and close files.
@@ -35,7 +35,7 @@ def cancel(scope: Scope, give_up: Callable[[Work], object]) -> None:
         errand = _Hooks(hooks, give_up)
         if _here.started is not None:
             _here.started.append(errand)
-        lend(errand)
+        submit(errand)
 
     for failure in scope.cancel(call):
         _log(failure)
@@ -88,7 +88,7 @@ class _Hooks:
         self._give_up = give_up
         self._lock = threading.Lock()
         """Guards what becomes of the function at hand: it returns, or is given up."""
-        self.done: Reply[None] = Reply()
+        self.done: Promise[None] = Promise()
 
     def run_turns(self) -> None:
         while self._hooks:

@@ -43,7 +43,7 @@ class _Slot:
     __slots__ = ("gate", "given", "message", "pool", "shell")
     reply_to = None
 
-    def __init__(self, shell: Shell, pool: ShellPool) -> None:
+    def __init__(self, shell: PoolThread, pool: ThreadPool) -> None:
         self.gate = threading.Lock()
         self.gate.acquire()
         self.given: Runnable | None = None
@@ -96,7 +96,7 @@ a later Python has it no more.
 """
 
 
-class Shell(pykka.ThreadingActor):
+class PoolThread(pykka.ThreadingActor):
     """One thread, lent to one cell at a time.
 
     Args:
@@ -111,7 +111,7 @@ class Shell(pykka.ThreadingActor):
 
     use_daemon_thread = True  # A tool that hangs must not keep the process from ending.
 
-    def __init__(self, pool: ShellPool, first: Runnable, name: str) -> None:
+    def __init__(self, pool: ThreadPool, first: Runnable, name: str) -> None:
         # Not by Pykka's constructor: it draws a random name, and at that system call the interpreter goes to whoever
         # waits for it. In a burst of new threads that is most of what a shell would cost beyond its thread.
         self.next: Runnable | None = first
@@ -121,7 +121,7 @@ class Shell(pykka.ThreadingActor):
         self.actor_stopped = _Flag()  # type: ignore[assignment]  # Pykka types an event here, and asks whether it is set
 
     @property
-    def _actor_ref(self) -> pykka.ActorRef[Shell]:  # type: ignore[override]  # Pykka's own is made with the actor
+    def _actor_ref(self) -> pykka.ActorRef[PoolThread]:  # type: ignore[override]  # Pykka's own is made with the actor
         return pykka.ActorRef(self)  # asked for once, at the end
 
     def begin(self) -> None:
@@ -142,13 +142,13 @@ class Shell(pykka.ThreadingActor):
 
 
 class _Here(threading.local):
-    shell: Shell | None = None
+    shell: PoolThread | None = None
 
 
 _here = _Here()
 
 
-class ShellPool:
+class ThreadPool:
     """Shells with nothing to do, last in, first out; grows on demand and shrinks after `IDLE_SECONDS`.
 
     There is no upper limit: where concurrency costs, it is limited there, and a pool that can run out makes nested
@@ -164,14 +164,14 @@ class ShellPool:
         self._lock = threading.RLock()
         """Guards all below: what is put in line just as the last one arrives would never be run. A signal's handler or a
         finalizer may lend while its own thread is inside, for which all holds wherever a call ends."""
-        self._idle: list[Shell] = []
+        self._idle: list[PoolThread] = []
         self._arriving = arriving
         self._places = arriving
         """How many more may be on their way; nothing is in line unless this is 0."""
         self._line: deque[Runnable] = deque()
         """What nobody is on the way for yet."""
 
-    def lend(self, cell: Runnable) -> None:
+    def submit(self, cell: Runnable) -> None:
         """Have some shell run `cell`, now.
 
         A Ctrl-C comes where a call ends. It loses no shell and no place, but at worst lets one more be on its way.
@@ -179,7 +179,7 @@ class ShellPool:
         Raises:
             RuntimeError: no shell is idle and no thread can be started.
         """
-        shell: Shell | None = None
+        shell: PoolThread | None = None
         starts = False
         try:
             with self._lock:
@@ -206,7 +206,7 @@ class ShellPool:
     def arrived(self) -> None:
         """Bring the next shell, on the thread of one that was on its way and has the interpreter lock now."""
         while True:
-            shell: Shell | None = None
+            shell: PoolThread | None = None
             with self._lock:
                 if not self._line:
                     self._places = min(self._places + 1, self._arriving)
@@ -223,9 +223,9 @@ class ShellPool:
                 cell.refused(cause)
 
     def _start(self, cell: Runnable) -> None:
-        Shell(self, cell, f"understudy-{next(self._numbers)}").begin()
+        PoolThread(self, cell, f"understudy-{next(self._numbers)}").begin()
 
-    def park(self, shell: Shell, gate: threading.Lock) -> bool:
+    def park(self, shell: PoolThread, gate: threading.Lock) -> bool:
         """Have the calling shell given what is in line, or wait until it is lent; False if it waited for too long."""
         with self._lock:
             if self._line:
@@ -247,50 +247,50 @@ class ShellPool:
         return len(self._idle)
 
 
-pool = ShellPool()
+pool = ThreadPool()
 
 
-def lend(cell: Runnable) -> None:
+def submit(cell: Runnable) -> None:
     """Have some thread run `cell`, now, or have it hear that there is none."""
     try:
-        pool.lend(cell)
+        pool.submit(cell)
     except RuntimeError as cause:
         cell.refused(cause)
 
 
-def hand_over(cell: Runnable) -> None:
+def run_next_here(cell: Runnable) -> None:
     """Have the calling shell run `cell` when it is done with its own; another one, if it already has a next or is none.
 
     Only for a turn that is about to end: until then the cell waits.
     """
     shell = _here.shell
     if shell is None or shell.next is not None:
-        lend(cell)
+        submit(cell)
     else:
         shell.next = cell
 
 
-def on_a_shell() -> bool:
+def on_a_pool_thread() -> bool:
     """Whether the calling thread belongs to the runtime, and so must not wait for room in a mailbox."""
     return _here.shell is not None
 
 
-def here() -> Shell | None:
+def here() -> PoolThread | None:
     """Return the shell whose thread this is, or None on a thread of somebody else's."""
     return _here.shell
 
 
-def lend_next() -> None:
+def start_next_thread() -> None:
     """Have another shell run what was handed over to the calling one, which has more to do than it thought."""
     shell = _here.shell
     if shell is not None and shell.next is not None:
         with contextlib.suppress(RuntimeError):  # no other thread can be had: it stays this one's
-            pool.lend(shell.next)
+            pool.submit(shell.next)
             shell.next = None
 
 
-def forget_shells() -> None:
+def forget_threads() -> None:
     """Begin anew in a forked child, where the parent's threads do not exist."""
     global pool
-    pool = ShellPool()
+    pool = ThreadPool()
     _here.shell = None

@@ -1,4 +1,4 @@
-"""`Reply`: one answer, given once, that any number of threads can wait for."""
+"""`Promise`: one answer, given once, that any number of threads can wait for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from .pool import lend_next
+from .pool import start_next_thread
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ log = logging.getLogger("understudy")
 log.addHandler(logging.NullHandler())  # silent until the host configures logging
 
 
-class Reply(Generic[T]):
+class Promise(Generic[T]):
     """A value or an error that comes once; the first writer wins."""
 
     __slots__ = ("_callbacks", "_done", "_error", "_gate", "_lock", "_value")
@@ -56,7 +56,7 @@ class Reply(Generic[T]):
         if gate is not None:
             gate.release()
         if callbacks is not None:
-            _call(lend_next)  # what was handed over to this thread must not wait for them
+            _call(start_next_thread)  # what was handed over to this thread must not wait for them
             for callback in callbacks:
                 _call(callback)
         return True

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .pool import lend
+from .pool import submit
 
 
-def aside(do: Callable[[], object]) -> None:
+def run_elsewhere(do: Callable[[], object]) -> None:
     """Have a lent thread call `do`, which must not raise; this one does when no other can be had."""
-    lend(_Errand(do))
+    submit(_Errand(do))
 
 
 class _Errand:

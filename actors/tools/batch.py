@@ -15,11 +15,11 @@ from math import inf
 from typing import TYPE_CHECKING, cast
 
 from understudy.actors.run_view.errors import cancelled
-from understudy.actors.run_view.log import Finished, Story
-from understudy.actors.runs.agent_record import Record
+from understudy.actors.run_view.log import Finished, RunLog
+from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.threads.alarms import ring_at
-from understudy.actors.threads.promise import Reply
-from understudy.actors.threads.run_elsewhere import aside
+from understudy.actors.threads.promise import Promise
+from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.threads.slots import Taken
 from understudy.actors.waiting.graph import graph
 from understudy.actors.waiting.waits import Place, Wait
@@ -30,22 +30,22 @@ from understudy.vocabulary.tools.definition import Tool
 
 from .caller_thread import Deadlines, refuse
 from .executor import ToolExecutor, error_result, may_repeat, tell_repeated, timeout_result
-from .tool_call import GRACE, Attempt, Executed, RunTool
+from .tool_call import GRACE, Attempt, Executed, ToolCallTask
 
 if TYPE_CHECKING:
-    from understudy.actors.system.run_manager import Runs
+    from understudy.actors.system.run_manager import RunManager
 
 
-class Round:
+class ToolBatch:
     """Several calls of one run. Made and waited for by the run's driver."""
 
-    def __init__(self, runs: Runs, record: Record, calls: Sequence[ToolCall]) -> None:
+    def __init__(self, runs: RunManager, record: AgentRunRecord, calls: Sequence[ToolCall]) -> None:
         tools = [record.agent.tools_by_name[call.name] for call in calls]
         limit = record.agent.max_parallel_calls
         self._record = record
         self._tell = _Teller(record.story)
         self._calls = [
-            Call(runs, RunTool(record, tool, call, None, runs.slots.of(tool, record)))
+            Call(runs, ToolCallTask(record, tool, call, None, runs.slots.of(tool, record)))
             for call, tool in zip(calls, tools, strict=True)
         ]
         self._due = Deadlines()
@@ -122,7 +122,7 @@ class Round:
             self._under_way.pop(call, None)
             more = bool(self._line)
         if more and call.order.tool.isolation == "caller":  # this is the caller's thread, which an interrupt may end
-            aside(self._fill)
+            run_elsewhere(self._fill)
         elif more:
             self._fill()
 
@@ -174,9 +174,9 @@ class Round:
 class Call:
     """One call of a round, over all its attempts. Its driver looks at the time; an alarm does for one that stood in line."""
 
-    def __init__(self, runs: Runs, order: RunTool) -> None:
+    def __init__(self, runs: RunManager, order: ToolCallTask) -> None:
         self.order = order
-        self.reply: Reply[object] = Reply()
+        self.reply: Promise[object] = Promise()
         self._runs = runs
         self._context = copy_context()
         self._lock = threading.Lock()
@@ -212,7 +212,7 @@ class Call:
                     self._out_of_line()
                     order.returned = True
 
-    def _wait_in_line(self, order: RunTool, place: Place[RunTool]) -> None:
+    def _wait_in_line(self, order: ToolCallTask, place: Place[ToolCallTask]) -> None:
         """Have the graph know what the call waits for; one whose slots are held by calls that wait for its run is refused."""
         try:
             wait = graph.begin(order.record.link, place, order.record.scope)
@@ -233,7 +233,7 @@ class Call:
         if wait is not None:
             graph.end(wait)
 
-    def _granted(self, order: RunTool) -> None:
+    def _granted(self, order: ToolCallTask) -> None:
         """Start a call that stood in line; its time begins now. On the thread that gave the slot back."""
         order.set_out(deadline_of(order.tool))
         self._out_of_line()
@@ -293,7 +293,9 @@ class Call:
                 again = may_repeat(order.tool, self._timed_out, order.scope)
                 if again:
                     order.superseded = True
-                    self.order = RunTool(order.record, order.tool, order.call, deadline_of(order.tool), order.slots)
+                    self.order = ToolCallTask(
+                        order.record, order.tool, order.call, deadline_of(order.tool), order.slots
+                    )
                     self.order.follow(order.since, order.attempts)
                 else:
                     order.overdue = True
@@ -308,7 +310,7 @@ class Call:
             # An error, and not the result it will be: the tool may still bring its own, and the first one counts.
             self.give_up(ToolTimeout(f"{order.call.name} timed out", tool=order.call.name, call_id=order.call.id))
 
-    def _repeat(self, order: RunTool) -> None:
+    def _repeat(self, order: ToolCallTask) -> None:
         """Make another attempt. Whichever succeeds first is taken: the tool is one that may run twice."""
         tell_repeated(order)
         self._runs.hung.abandon(order, order.record, order.doing, order.begun)
@@ -347,7 +349,7 @@ class Call:
 class _Teller:
     """Notes the result of each call of a round once: when it is there, and before the run goes on."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: RunLog) -> None:
         self._story = story
         self._told: set[str] = set()
         self._lock = threading.Lock()

@@ -6,7 +6,7 @@ import threading
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.promise import Promise
 from understudy.errors import ToolUnavailable
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import below
@@ -14,25 +14,25 @@ from understudy.vocabulary.context.ancestry import enter_ancestry, leave_ancestr
 from understudy.vocabulary.tools.definition import Tool
 
 from .executor import execute
-from .tool_call import RunTool
+from .tool_call import ToolCallTask
 
 if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
     from understudy.orchestration.definitions.runner import Runner
 
 
-class Errands:
+class CallerThreadCalls:
     """A line of calls for one thread, which goes through it until the run is over. Use it in a `with` block."""
 
     __slots__ = ("_closed", "_line", "_lock")
 
     def __init__(self) -> None:
-        self._line: SimpleQueue[tuple[RunTool, Reply[object]] | None] = SimpleQueue()
+        self._line: SimpleQueue[tuple[ToolCallTask, Promise[object]] | None] = SimpleQueue()
         self._lock = threading.Lock()
         """Guards the end: what is put later is refused, and what was put before is seen."""
         self._closed = False
 
-    def put(self, order: RunTool, reply: Reply[object]) -> None:
+    def put(self, order: ToolCallTask, reply: Promise[object]) -> None:
         """Have the thread make a call, after those that were put before; does not wait."""
         with self._lock:
             if not self._closed:
@@ -70,13 +70,13 @@ class Errands:
                 refuse(*errand)
 
 
-def refuse(order: RunTool, reply: Reply[object]) -> None:
+def refuse(order: ToolCallTask, reply: Promise[object]) -> None:
     """Answer a call that no thread is there for."""
     order.came_back()
     reply.fail(_nobody(order))
 
 
-def _nobody(order: RunTool) -> ToolUnavailable:
+def _nobody(order: ToolCallTask) -> ToolUnavailable:
     return ToolUnavailable("no thread waits in run() to make the call", tool=order.call.name, call_id=order.call.id)
 
 

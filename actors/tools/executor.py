@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from understudy.actors.run_view.progress import Reporter
 from understudy.actors.run_view.tracebacks import let_go, where
-from understudy.actors.threads.pool import lend
-from understudy.actors.threads.promise import Reply, log
+from understudy.actors.threads.pool import submit
+from understudy.actors.threads.promise import Promise, log
 from understudy.errors import (
     ActorError,
     AgentCrashed,
@@ -38,11 +38,11 @@ from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.signature import BadArguments
 
 from .results import TooLarge, rendered, result_of
-from .tool_call import Executed, RunTool
+from .tool_call import Executed, ToolCallTask
 from .tool_slots import call_tool
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import Record
+    from understudy.actors.runs.agent_record import AgentRunRecord
     from understudy.orchestration import Agent
 
 MAX_WORDS = 20_000  # Characters of an error that the model reads; more says no more.
@@ -72,14 +72,14 @@ class ToolExecutor:
 
     __slots__ = ("_context", "_order", "_reply")
 
-    def __init__(self, order: RunTool, reply: Reply[object], context: Context) -> None:
+    def __init__(self, order: ToolCallTask, reply: Promise[object], context: Context) -> None:
         self._order = order
         self._reply = reply
         self._context = context
 
     def begin(self) -> None:
         """Begin on a lent thread."""
-        lend(self)
+        submit(self)
 
     def refused(self, cause: RuntimeError) -> None:
         """Fail the call: no thread can be started."""
@@ -105,7 +105,7 @@ class ToolExecutor:
         return f"{self._order.record.run_id}/{self._order.call.id}"
 
 
-def execute(order: RunTool) -> Executed:
+def execute(order: ToolCallTask) -> Executed:
     """Run a call on this thread. What the tool raises, `SystemExit` included, becomes an error result.
 
     Raises nothing, but on the caller's own thread what is not the tool's: Ctrl-C, an exit, a greenlet's end.
@@ -132,7 +132,7 @@ def execute(order: RunTool) -> Executed:
         order.came_back()
 
 
-def _failed(order: RunTool, error: BaseException) -> ToolResult:
+def _failed(order: ToolCallTask, error: BaseException) -> ToolResult:
     """Make the result of a call whose tool raised, and tell people of the error."""
     call, words = order.call, ""
     kind: ToolErrorKind = "raised"
@@ -152,13 +152,13 @@ def _failed(order: RunTool, error: BaseException) -> ToolResult:
     return error_result(call, kind, f"{call.name} failed: {words}")
 
 
-def _without_deps(order: RunTool) -> str:
+def _without_deps(order: ToolCallTask) -> str:
     """Say that the run has no deps, after an error of a tool that takes some: the likely reason."""
     missing = order.tool.signature.wants_deps and order.record.options.deps is None
     return " (the run was given no deps=)" if missing else ""
 
 
-def _taken(order: RunTool, error: BaseException) -> ToolErrorKind:
+def _taken(order: ToolCallTask, error: BaseException) -> ToolErrorKind:
     """Take note of an error: for the log and the call's event, for the agent, and where it ends the run."""
     record, name = order.record, order.call.name
     kind = _kind_of(error, record)
@@ -174,7 +174,7 @@ def _taken(order: RunTool, error: BaseException) -> ToolErrorKind:
     return kind
 
 
-def _log(order: RunTool, error: BaseException) -> None:
+def _log(order: ToolCallTask, error: BaseException) -> None:
     """Log where a tool raised, unless it only heard of a cancellation."""
     trace = error.trace if isinstance(error, CallFailed) else where(error)
     if trace and not order.scope.cancelled:
@@ -183,13 +183,13 @@ def _log(order: RunTool, error: BaseException) -> None:
         log.warning("tool %s failed%s (run %s%s):\n%s", order.call.name, place, run_id, times, trace)
 
 
-def _kind_of(error: BaseException, record: Record) -> ToolErrorKind:
+def _kind_of(error: BaseException, record: AgentRunRecord) -> ToolErrorKind:
     # A run inside met a limit that this one stands before too: it stops there itself, where it can be resumed.
     same_limit = isinstance(error, BudgetExceeded) and error.inherited and record.account.refusal() is not None
     return "not_run" if same_limit else "raised"
 
 
-def _attempt_of(order: RunTool) -> Callable[[], Executed]:
+def _attempt_of(order: ToolCallTask) -> Callable[[], Executed]:
     """Return what makes one attempt, where the tool is to run."""
     tool = order.tool
     if tool.isolation == "process":
@@ -204,7 +204,7 @@ def _attempt_of(order: RunTool) -> Callable[[], Executed]:
     return partial(_attempt, order, arguments, order.scope)
 
 
-def _checked_arguments(order: RunTool) -> dict[str, object]:
+def _checked_arguments(order: ToolCallTask) -> dict[str, object]:
     """Return the arguments as the tool takes them: as its driver has checked them, unless others took their place."""
     tool, given = order.tool, order.call.arguments
     # Taken out: an attempt that hangs may still hold what is in them, and another one begins with its own.
@@ -216,7 +216,7 @@ def _checked_arguments(order: RunTool) -> dict[str, object]:
     return check_arguments(tool.signature, tool.name, given)
 
 
-def _attempts(order: RunTool, attempt: Callable[[], Executed]) -> Executed:
+def _attempts(order: ToolCallTask, attempt: Callable[[], Executed]) -> Executed:
     tool, scope = order.tool, order.scope
     for made in range(tool.retries + 1):
         order.attempts += 1
@@ -241,7 +241,7 @@ def _is_final(error: Exception) -> bool:
     return not error.again if isinstance(error, CallFailed) else had_its_retries(error)
 
 
-def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Executed:
+def _attempt(order: ToolCallTask, arguments: dict[str, object], scope: Scope) -> Executed:
     tool, call, record = order.tool, order.call, order.record
     overlay: SessionOverlay | None = None
     named = tool.signature.context_parameter
@@ -254,7 +254,7 @@ def _attempt(order: RunTool, arguments: dict[str, object], scope: Scope) -> Exec
     return result_of(call, tool, rendered(value), record), overlay
 
 
-def _called(order: RunTool, arguments: dict[str, object], scope: Scope) -> object:
+def _called(order: ToolCallTask, arguments: dict[str, object], scope: Scope) -> object:
     """Call the tool. A child that it forked and lets come back here ends: the run is not the child's to go on with."""
     forks = _forks
     try:
@@ -293,7 +293,7 @@ def awaited(value: object, scope: Scope) -> object:
     return value
 
 
-def _context(order: RunTool, overlay: SessionOverlay, scope: Scope) -> ToolContext[object]:
+def _context(order: ToolCallTask, overlay: SessionOverlay, scope: Scope) -> ToolContext[object]:
     record = order.record
     return ToolContext(
         deps=record.options.deps,
@@ -355,7 +355,7 @@ def timeout_result(call: ToolCall, timeout: float | None) -> ToolResult:
     return error_result(call, "timed_out", _timed_out(call, timeout))
 
 
-def tell_repeated(order: RunTool) -> None:
+def tell_repeated(order: ToolCallTask) -> None:
     """Tell those who watch the run that a call which timed out is made again at once."""
     call = order.call
     order.tell_retry(0.0, ToolTimeout(_timed_out(call, order.tool.timeout), tool=call.name, call_id=call.id))

@@ -25,7 +25,7 @@ from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.options import MAX_RESULT
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import Record
+    from understudy.actors.runs.agent_record import AgentRunRecord
 
 MAX_MEDIA = (
     10 * 2**20
@@ -105,7 +105,7 @@ def _check(parts: Sequence[Media]) -> None:
         check_media(part)
 
 
-def result_of(call: ToolCall, tool: Tool[..., object], made: Rendered, record: Record) -> ToolResult:
+def result_of(call: ToolCall, tool: Tool[..., object], made: Rendered, record: AgentRunRecord) -> ToolResult:
     """Return the result of a call; of a text that is too long for the model the run keeps the whole.
 
     Raises:

@@ -12,8 +12,8 @@ from understudy.actors.run_view.log import Finished, Retried
 from understudy.actors.run_view.progress import Report
 from understudy.actors.run_view.tracebacks import let_go
 from understudy.actors.threads import cancel_hooks
-from understudy.actors.threads.promise import Reply
-from understudy.actors.threads.run_elsewhere import aside
+from understudy.actors.threads.promise import Promise
+from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.threads.slots import Slots
 from understudy.actors.waiting.waits import CallLink, CallScope
 from understudy.vocabulary.context.scope import Scope
@@ -23,7 +23,7 @@ from understudy.vocabulary.runs.outcomes import Pause
 from understudy.vocabulary.tools.definition import Tool
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import Record
+    from understudy.actors.runs.agent_record import AgentRunRecord
 
 GRACE = 0.25  # Seconds between the word that the time is over and giving up: enough for who listens, and no more.
 
@@ -43,7 +43,7 @@ Executed: TypeAlias = tuple[ToolResult | Paused, SessionOverlay | None]
 """The result, and what the call changed in the session; None when the call failed, or is not over."""
 
 
-class RunTool:
+class ToolCallTask:
     """One call to be run: by an executor, which replies with `Executed`, by the run's driver, or by the caller's thread.
 
     Attributes:
@@ -79,7 +79,7 @@ class RunTool:
 
     def __init__(
         self,
-        record: Record,
+        record: AgentRunRecord,
         tool: Tool[..., object],
         call: ToolCall,
         deadline: float | None,
@@ -137,12 +137,12 @@ class RunTool:
     def warn(self) -> None:
         """Tell the tool that its time is over, before it is given up; what it fails of from now on is that."""
         self.overdue = True
-        aside(self.cancel)  # it may end runs inside, whose callbacks may block, and the time of grace goes on
+        run_elsewhere(self.cancel)  # it may end runs inside, whose callbacks may block, and the time of grace goes on
 
     def abandon(self) -> None:
         """Tell the tool that nobody waits for it any more. It keeps its slot for as long as it runs."""
         self.leave()
-        aside(self.cancel)
+        run_elsewhere(self.cancel)
 
     def leave(self) -> None:
         """Wait for the tool no more; it is told with its run."""
@@ -161,10 +161,10 @@ class RunTool:
         return "" if frame is None else "".join(traceback.format_stack(frame))
 
 
-ToolSlots: TypeAlias = Slots[RunTool]
+ToolSlots: TypeAlias = Slots[ToolCallTask]
 
 
-class Attempt(Reply[object]):
+class Attempt(Promise[object]):
     """The reply of one attempt at a call that may have several; what it says is passed on to the reply of the call.
 
     Not so the failure of an attempt that was given up: mostly it fails of that, and another one is on its way.
@@ -172,7 +172,7 @@ class Attempt(Reply[object]):
 
     __slots__ = ("_call", "_order")
 
-    def __init__(self, order: RunTool, call: Reply[object]) -> None:
+    def __init__(self, order: ToolCallTask, call: Promise[object]) -> None:
         super().__init__()
         self._order = order
         self._call = call

@@ -15,13 +15,13 @@ from understudy.actors.threads.slots import Slots
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.toolset import Key, Origin, Toolset
 
-from .tool_call import RunTool, ToolSlots
+from .tool_call import ToolCallTask, ToolSlots
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import Record
+    from understudy.actors.runs.agent_record import AgentRunRecord
 
 
-class Home(Slots[RunTool]):
+class ToolsetInstance(Slots[ToolCallTask]):
     """One toolset's slot, and the object behind it."""
 
     def __init__(self) -> None:
@@ -37,17 +37,19 @@ class Home(Slots[RunTool]):
         return self._made
 
 
-class Homes:
+class ToolsetInstances:
     """Finds the home of a call's toolset. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         """Guards the tables, so that each object has one home."""
-        self._given: weakref.WeakKeyDictionary[Key, Home] = weakref.WeakKeyDictionary()
-        self._made: weakref.WeakKeyDictionary[ActorCell, tuple[int, dict[Origin, Home]]] = weakref.WeakKeyDictionary()
+        self._given: weakref.WeakKeyDictionary[Key, ToolsetInstance] = weakref.WeakKeyDictionary()
+        self._made: weakref.WeakKeyDictionary[ActorCell, tuple[int, dict[Origin, ToolsetInstance]]] = (
+            weakref.WeakKeyDictionary()
+        )
         """Agent's actor -> how often it had been restarted, and what was made for it since."""
 
-    def of(self, cell: ActorCell, origin: Origin) -> Home:
+    def of(self, cell: ActorCell, origin: Origin) -> ToolsetInstance:
         """Return where a toolset is now: for an object that was given the same for all, else one of the agent's actor.
 
         After a restart of the actor it is a new one; calls that are under way go on in the one before.
@@ -55,12 +57,12 @@ class Homes:
         with self._lock:
             key = origin.key
             if key is not None:
-                return self._given.setdefault(key, Home())
+                return self._given.setdefault(key, ToolsetInstance())
             restarts = cell.restarts
             made = self._made.get(cell)
             if made is None or made[0] != restarts:
                 made = self._made[cell] = (restarts, {})
-            return made[1].setdefault(origin, Home())
+            return made[1].setdefault(origin, ToolsetInstance())
 
 
 class SlotsOfTools:
@@ -70,9 +72,9 @@ class SlotsOfTools:
         self._lock = threading.Lock()
         """Guards the table, so that each tool has one set of slots."""
         self._slots: weakref.WeakKeyDictionary[Tool[..., object], ToolSlots] = weakref.WeakKeyDictionary()
-        self._homes = Homes()
+        self._homes = ToolsetInstances()
 
-    def of(self, tool: Tool[..., object], record: Record) -> ToolSlots | None:
+    def of(self, tool: Tool[..., object], record: AgentRunRecord) -> ToolSlots | None:
         """Return the slots of a tool; None for one that does not say `max_parallel` and is of no toolset."""
         if tool.toolset is not None:
             return self._homes.of(record.cell, tool.toolset)
@@ -85,10 +87,10 @@ class SlotsOfTools:
             return slots
 
 
-def call_tool(order: RunTool, arguments: Mapping[str, object]) -> object:
+def call_tool(order: ToolCallTask, arguments: Mapping[str, object]) -> object:
     """Call the tool's function, with its toolset if it is of one, and return what that returns."""
     origin = order.tool.toolset
     if origin is None:
         return order.tool(**arguments)
-    assert isinstance(order.slots, Home)
+    assert isinstance(order.slots, ToolsetInstance)
     return order.tool(order.slots.toolset(origin), **arguments)

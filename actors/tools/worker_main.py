@@ -33,7 +33,7 @@ from understudy.vocabulary.tools.signature import BadArguments
 from .executor import awaited
 from .results import TooLarge, rendered
 from .worker_channel import PROGRESS, Channel, Garbled, NotSendable, encode
-from .worker_state import Condition
+from .worker_state import ProcessBaseline
 
 
 def main() -> None:
@@ -104,7 +104,7 @@ def _listen(channel: Channel, calls: SimpleQueue[dict[str, Any]]) -> None:
     os._exit(1)
 
 
-def _settle_in(hello: dict[str, Any]) -> Condition:
+def _settle_in(hello: dict[str, Any]) -> ProcessBaseline:
     """Take over what the parent imports from, and the limit; return what the process is like then."""
     sys.path[:] = hello["path"]
     os.environ.pop("PYTHONPATH", None)
@@ -116,13 +116,13 @@ def _settle_in(hello: dict[str, Any]) -> Condition:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         limit = hello["memory_limit"] if hard == resource.RLIM_INFINITY else min(hello["memory_limit"], hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    return Condition(memory_limit=hello["memory_limit"])
+    return ProcessBaseline(memory_limit=hello["memory_limit"])
 
 
 # --- one call
 
 
-def _answer(call: dict[str, Any], line: Line, condition: Condition) -> bytes:
+def _answer(call: dict[str, Any], line: Line, condition: ProcessBaseline) -> bytes:
     """Make a call and return the reply's bytes; whatever the tool raises is in it."""
     try:
         return encode({**_carry_out(call, line), "id": call["id"], "spent": not condition.is_kept()})
@@ -149,7 +149,7 @@ def _answer(call: dict[str, Any], line: Line, condition: Condition) -> bytes:
 
 def _failure(
     words: str,
-    condition: Condition,
+    condition: ProcessBaseline,
     call: dict[str, Any],
     *,
     kind: str,

@@ -31,7 +31,7 @@ from .tool_call import Executed
 from .worker_channel import PROGRESS, Channel, Garbled, NotSendable, encode
 
 if TYPE_CHECKING:
-    from .tool_call import RunTool
+    from .tool_call import ToolCallTask
 
 IDLE_SECONDS = 30.0  # Starting one costs a fifth of a second and more, by what the tool's module imports.
 MAX_PARKED = 8  # Each may hold a hundred megabytes for nothing.
@@ -263,7 +263,7 @@ _making = threading.RLock()
 pool = WorkerPool()
 
 
-def run_in_process(order: RunTool) -> Executed:
+def run_in_process(order: ToolCallTask) -> Executed:
     """Make one attempt of a call in a worker. Blocks until it is there, or until `order` is cancelled.
 
     Raises:
@@ -299,7 +299,7 @@ def run_in_process(order: RunTool) -> Executed:
     return _executed(order, reply)
 
 
-def _ask(worker: Worker, order: RunTool, request: bytes, call_id: str) -> dict[str, Any] | None:
+def _ask(worker: Worker, order: ToolCallTask, request: bytes, call_id: str) -> dict[str, Any] | None:
     worker.lend_to(order)
     forget = order.scope.on_cancel_at_once(partial(worker.abort, order))
     try:
@@ -313,7 +313,7 @@ def _as_json(permit: Permit) -> JsonObject:
     return {"by": permit.by, "allow": permit.allow, "deny": permit.deny}
 
 
-def _hear(order: RunTool, report: object) -> None:
+def _hear(order: ToolCallTask, report: object) -> None:
     match report:
         case [str(text), int() | float() | None as done, int() | float() | None as total]:
             order.report(text, done, total)
@@ -321,7 +321,7 @@ def _hear(order: RunTool, report: object) -> None:
             raise Garbled("what came is no report of progress")
 
 
-def _request(order: RunTool) -> JsonObject:
+def _request(order: ToolCallTask) -> JsonObject:
     record, place = order.record, order.tool.place
     sees_session = order.tool.signature.context_parameter is not None
     callers: list[JsonValue] = [[link.runner.id, link.run_id] for link in record.ancestry]
@@ -343,7 +343,7 @@ def _request(order: RunTool) -> JsonObject:
     }
 
 
-def _executed(order: RunTool, reply: dict[str, Any]) -> Executed:
+def _executed(order: ToolCallTask, reply: dict[str, Any]) -> Executed:
     call = order.call
     if reply.get("error") == "bad_arguments":
         raise BadArguments(reply["words"])

@@ -15,7 +15,7 @@ MANY_THREADS = 100  # Left behind: more than any library keeps, and what starts 
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ProcessBaseline:
     """What calls share besides the modules that they import, as it was before the first one.
 
     A call that changed any of it has had its way; its process is used no more. Variables that were added to the environment

@@ -13,7 +13,7 @@ from typing import Generic, Self, TypeVar, cast
 
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.alarms import Alarm, ring_at
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.promise import Promise
 from understudy.vocabulary.checks import checked_plain
 from understudy.vocabulary.context.ancestry import Ancestry
 from understudy.vocabulary.runs.handles import Future
@@ -67,7 +67,7 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         self._any_will_do = rule.any_will_do
         self._heard = 0
         self._cancelled = False
-        self._reply: Reply[R] = Reply()
+        self._reply: Promise[R] = Promise()
         self._reply.when_done(self._dismiss)  # before any callback of the user's
         self._end(lambda rule: rule.verdict())  # there may be nothing to hear
         for place, member in enumerate(members):
@@ -158,7 +158,7 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         return self._wait(timeout).error()
 
-    def _wait(self, timeout: float | None) -> Reply[R]:
+    def _wait(self, timeout: float | None) -> Promise[R]:
         callers = callers_here()
         look = self._reply.done or (timeout is not None and timeout <= 0)
         if not (self._reply.wait(timeout) if look or not callers else self._wait_in_line(callers, timeout)):
@@ -168,7 +168,7 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
 
     def _wait_in_line(self, callers: Ancestry, timeout: float | None) -> bool:
         """Wait inside of a run or an actor; woken also when the wait has come to close a circle."""
-        woken: Reply[None] = Reply()
+        woken: Promise[None] = Promise()
         wake = partial(woken.set, None)
         with graph.waiting(callers, self.awaited(), woken.fail):
             self._reply.when_done(wake, first=True)  # a loser may be slow to cancel

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar, Union
 
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.slots import Holder, Slots
 from understudy.errors import CircularAgentCall
 from understudy.vocabulary.context.ancestry import Link
@@ -108,7 +108,7 @@ class Asked:
 
     __slots__ = ("actor", "reply")
 
-    def __init__(self, actor: Link, reply: Reply[object]) -> None:
+    def __init__(self, actor: Link, reply: Promise[object]) -> None:
         self.actor = actor
         self.reply = reply
 

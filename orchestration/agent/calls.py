@@ -11,7 +11,7 @@ from understudy.vocabulary.messages import ModelTurn, Part, ToolCall, ToolErrorK
 from understudy.vocabulary.tools.questions import QUESTION
 
 from .spec import RunSpec
-from .state import Round
+from .state import ToolRound
 from .steps import InvalidCall, InvalidKind, RepairCall, Resolution, SkipCall, Verdict
 
 PEER_NOT_RUN = "Not run: another tool call of the same turn was invalid."
@@ -116,7 +116,7 @@ def open_round(
     invalid: Iterable[InvalidCall],
     resolutions: Mapping[int, Resolution],
     approvals: Mapping[int, Verdict],
-) -> Round:
+) -> ToolRound:
     """Sort the calls of a turn, repaired ones as they are now, into those with a result already, those that wait for a person, and those to run."""
     results: dict[str, ToolResult] = {}
     for bad in invalid:
@@ -149,7 +149,7 @@ def open_round(
             results[call.id] = error_result(call, "blocked", verdict)
         elif verdict:
             waiting.append(call.id)
-    return Round(calls, tuple(waiting), results, questions)
+    return ToolRound(calls, tuple(waiting), results, questions)
 
 
 def question_of(call: ToolCall) -> str:

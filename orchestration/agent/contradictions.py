@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from math import isfinite
 
-from understudy.orchestration.group.children import Child
+from understudy.orchestration.group.children import ChildState
 from understudy.orchestration.group.state import GraphState, GroupState
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import Message, Usage
 
-from .state import PausedChild, Round, RunState
+from .state import PausedChild, RunState, ToolRound
 
 _MAY_BE_INFINITE = re.compile(r"NaN|Infinity|\d[eE]\+?\d{3}|\d{200}")
 """In a text without this no number can be infinite; with it, one that stands in a string is no fault."""
@@ -69,7 +69,7 @@ def _beyond_limit(state: RunState) -> str:
     return ""
 
 
-def _in_round(round_: Round) -> str:
+def _in_round(round_: ToolRound) -> str:
     ids = [call.id for call in round_.calls]
     if not ids or len(set(ids)) < len(ids):
         return f"a round of calls {ids}"
@@ -92,7 +92,7 @@ def _in_pauses(child: PausedChild) -> str:
     return "a run that is paused and waits for nothing"
 
 
-def _unpaired(messages: Sequence[Message], round_: Round | None) -> str:
+def _unpaired(messages: Sequence[Message], round_: ToolRound | None) -> str:
     """Say which calls of the run's own messages have not their results behind them; its input comes first."""
     open_: list[str] = []
     for message in messages[1:]:
@@ -153,7 +153,7 @@ def contradiction_of_group(state: GroupState) -> str:
     return _in_spending(state.spending)
 
 
-def _in_child(child: Child) -> str:
+def _in_child(child: ChildState) -> str:
     if (child.phase == "done") != (child.result is not None):
         return f"phase {child.phase!r} {'without' if child.result is None else 'with'} a result"
     if child.phase in ("paused", "limit") and child.paused is None:

@@ -9,7 +9,7 @@ from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Budget
 
 from .spec import RunSpec
-from .state import Round, RunState
+from .state import RunState, ToolRound
 from .turn_checks import MOST
 from .turns import ask_to_continue
 
@@ -41,7 +41,7 @@ def check_model_call(spec: RunSpec, state: RunState, account: Account) -> None:
         raise refusal
 
 
-def admit(spec: RunSpec, state: RunState, account: Account, round_: Round) -> None:
+def admit(spec: RunSpec, state: RunState, account: Account, round_: ToolRound) -> None:
     """Count a round of tool calls, so that it may run; a round that is counted already is left as it is.
 
     Raises:

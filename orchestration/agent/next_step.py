@@ -11,7 +11,7 @@ from .outcome import outcome_of
 from .pauses import pauses_of
 from .rounds import close_if_complete
 from .spec import RunSpec
-from .state import Phase, Round, RunState
+from .state import Phase, RunState, ToolRound
 from .steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done, Step
 from .tool_failures import end_if_failed
 from .transcript import Transcript
@@ -43,7 +43,7 @@ def _call_model(spec: RunSpec, state: RunState, account: Account) -> CallModel:
 
 
 def _work_round(
-    spec: RunSpec, state: RunState, account: Account, round_: Round
+    spec: RunSpec, state: RunState, account: Account, round_: ToolRound
 ) -> CallTools | AwaitApproval | AwaitInput | None:
     admit(spec, state, account, round_)
     if spec.watched and round_.is_complete():
@@ -69,14 +69,14 @@ def check_turn_is_due(spec: RunSpec, state: RunState) -> None:
         raise ProtocolViolation(f"a model response beyond the run's {state.max_turns} model turns (max_turns)")
 
 
-def current_round(spec: RunSpec, state: RunState, what: str) -> Round:
+def current_round(spec: RunSpec, state: RunState, what: str) -> ToolRound:
     """Return the round of calls that `what` is about. Raises `ProtocolViolation` if there is none."""
     if state.round is None:
         raise out_of_order(spec, state, what, "tools")
     return state.round
 
 
-def admitted_round(spec: RunSpec, state: RunState, what: str) -> Round:
+def admitted_round(spec: RunSpec, state: RunState, what: str) -> ToolRound:
     """Return the round of calls that `what` is about. Raises `ProtocolViolation` if nothing of it may run yet."""
     round_ = current_round(spec, state, what)
     if not round_.admitted:

@@ -11,7 +11,7 @@ from understudy.vocabulary.messages import ToolResult, user_message
 from understudy.vocabulary.runs.outcomes import Approve, Decision, NeedsApproval, NeedsInput, Pause, PauseAnswer, Reject
 
 from .rounds import check_decisions, take_decisions
-from .state import PausedChild, Round, RunState
+from .state import PausedChild, RunState, ToolRound
 
 APPROVAL = "approval"
 QUESTION = "question"
@@ -29,7 +29,7 @@ def pauses_of(runner_id: str, state: RunState) -> tuple[Pause, ...]:
     return tuple(_pauses_in(state.round, path))
 
 
-def _pauses_in(round_: Round, path: tuple[str, ...]) -> Iterator[Pause]:
+def _pauses_in(round_: ToolRound, path: tuple[str, ...]) -> Iterator[Pause]:
     if round_.waiting:
         reasons = {call_id: why for call_id, why in round_.reasons.items() if call_id in round_.waiting}
         yield Pause(id=APPROVAL, path=path, calls=round_.waiting_calls(), reasons=reasons)
@@ -170,7 +170,7 @@ def answer_child(key: str | int, child: PausedChild, answers: Mapping[str, Pause
     return answered
 
 
-def note_child(round_: Round, call_id: str, child: PausedChild) -> None:
+def note_child(round_: ToolRound, call_id: str, child: PausedChild) -> None:
     """Note that the run which a pending call began waits for a person.
 
     Raises:

@@ -10,11 +10,11 @@ from understudy.vocabulary.messages import ToolResult
 from understudy.vocabulary.runs.outcomes import Approve, Decision, Reject
 
 from .calls import error_result, repair
-from .state import Round, RunState
+from .state import RunState, ToolRound
 from .steps import RepairCall
 
 
-def take_results(round_: Round, results: Sequence[ToolResult]) -> None:
+def take_results(round_: ToolRound, results: Sequence[ToolResult]) -> None:
     """Note the results of pending calls.
 
     Raises:
@@ -51,7 +51,7 @@ def check_decisions(waiting: Sequence[str], decisions: Mapping[str, Decision]) -
             raise TypeError(f"call {call_id!r}: expected Approve or Reject, got {decision!r}")
 
 
-def take_decisions(round_: Round, decisions: Mapping[str, Decision]) -> None:
+def take_decisions(round_: ToolRound, decisions: Mapping[str, Decision]) -> None:
     """Let approved calls run and answer rejected ones; raises what `check_decisions` raises."""
     check_decisions(round_.waiting, decisions)
     round_.waiting = tuple([i for i in round_.waiting if i not in decisions])

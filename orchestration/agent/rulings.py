@@ -22,7 +22,7 @@ from understudy.vocabulary.runs.callbacks import (
 from .calls import check_verdicts, error_result, question_of, repair, verdict_on
 from .rounds import cut_short
 from .spec import RunSpec
-from .state import Failure, Round, RunState
+from .state import Failure, RunState, ToolRound
 from .steps import RepairCall, Verdict
 
 ENDING = (OverrideResponse, Abort)
@@ -107,13 +107,13 @@ def _unfit(ruling: Ruling, what: str) -> ProtocolViolation:
 # --- about calls
 
 
-def unguarded(round_: Round) -> tuple[ToolCall, ...]:
+def unguarded(round_: ToolRound) -> tuple[ToolCall, ...]:
     """Return the calls without a result that callbacks have to be asked about, in call order."""
     return tuple([c for c in round_.calls if c.id not in round_.results and c.id not in round_.guarded])
 
 
 def guard_calls(
-    spec: RunSpec, state: RunState, round_: Round, rulings: Mapping[str, Ruling], approvals: Mapping[str, Verdict]
+    spec: RunSpec, state: RunState, round_: ToolRound, rulings: Mapping[str, Ruling], approvals: Mapping[str, Verdict]
 ) -> None:
     """Do what callbacks decided about the unguarded calls.
 
@@ -136,7 +136,7 @@ def guard_calls(
 
 
 def _guarded(
-    spec: RunSpec, round_: Round, call: ToolCall, ruling: Ruling | None, approvals: Mapping[str, Verdict]
+    spec: RunSpec, round_: ToolRound, call: ToolCall, ruling: Ruling | None, approvals: Mapping[str, Verdict]
 ) -> ToolCall:
     """Return the call as it is to run, and note whether it runs, waits, or has a result."""
     match None if ruling is None else ruling.action:
@@ -167,14 +167,14 @@ def _guarded(
     return call
 
 
-def _wait(round_: Round, call_id: str, must_wait: bool) -> None:
+def _wait(round_: ToolRound, call_id: str, must_wait: bool) -> None:
     others = [waiting for waiting in round_.waiting if waiting != call_id]
     # A person who has agreed, or is asked by the call itself, is not asked once more.
     asked_anyway = call_id in round_.approved or call_id in round_.questions
     round_.waiting = (*others, call_id) if must_wait and not asked_anyway else tuple(others)
 
 
-def _answer(round_: Round, result: ToolResult) -> None:
+def _answer(round_: ToolRound, result: ToolResult) -> None:
     round_.results[result.call_id] = result
     _wait(round_, result.call_id, False)
     round_.questions.pop(result.call_id, None)
@@ -183,7 +183,7 @@ def _answer(round_: Round, result: ToolResult) -> None:
 # --- about results
 
 
-def unreviewed(round_: Round) -> tuple[tuple[ToolCall, ToolResult], ...]:
+def unreviewed(round_: ToolRound) -> tuple[tuple[ToolCall, ToolResult], ...]:
     """Return the results that no callback has seen, in call order; none while calls are still to run."""
     if round_.pending():
         return ()
@@ -191,7 +191,7 @@ def unreviewed(round_: Round) -> tuple[tuple[ToolCall, ToolResult], ...]:
     return tuple([(call, result) for call, result in found if result is not None])
 
 
-def review_results(state: RunState, round_: Round, rulings: Mapping[str, Ruling]) -> None:
+def review_results(state: RunState, round_: ToolRound, rulings: Mapping[str, Ruling]) -> None:
     """Note that callbacks have seen the unreviewed results, and what they decided about them by call id.
 
     Raises:

@@ -38,7 +38,7 @@ class PausedChild:
 
 
 @dataclass(slots=True)
-class Round:
+class ToolRound:
     """The tool calls of one turn, on their way to one message of results."""
 
     calls: tuple[ToolCall, ...]
@@ -129,7 +129,7 @@ class RunState(Spending):
     invalid_retries: int = 0
     rejections: int = 0
     """How many turns in a row a callback has rejected with feedback, up to now."""
-    round: Round | None = None
+    round: ToolRound | None = None
     question: str = ""
     text: str = ""
     completion_reason: str = ""

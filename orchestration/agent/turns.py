@@ -11,7 +11,7 @@ from understudy.vocabulary.tools.questions import is_question, question_in
 from .calls import calls_of, check_verdicts, find_invalid, open_round, repair, repaired, unrun_results, with_ids
 from .rulings import count_turn
 from .spec import RunSpec
-from .state import Failure, Round, RunState
+from .state import Failure, RunState, ToolRound
 from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun, Verdict
 from .tool_failures import resolutions_for
 from .typed_answers import UNENDED, answer_in, final_call, no_criterion_met, refuse_text, take_final_call, why_not
@@ -123,7 +123,7 @@ def _take_calls(
     # Every call is answered, also at the end of a run, so that the history stays one a provider accepts.
     results = unrun_results(calls, invalid, feedback)
     if failure is None and spec.watched:  # callbacks see the results first
-        state.round = Round(calls, (), {result.call_id: result for result in results}, admitted=True)
+        state.round = ToolRound(calls, (), {result.call_id: result for result in results}, admitted=True)
         state.phase = "tools"
     else:
         state.messages.append(Message("user", results))

@@ -8,7 +8,7 @@ from typing import Literal
 
 from understudy.errors import ProtocolViolation
 from understudy.orchestration.agent.feed_checks import check_texts
-from understudy.orchestration.group.children import Child, ChildFailure, ChildOrder, ChildResult
+from understudy.orchestration.group.children import ChildFailure, ChildOrder, ChildResult, ChildState
 from understudy.orchestration.group.group_run import GroupRun
 from understudy.orchestration.group.outcome import completed, incomplete, task_results
 from understudy.orchestration.group.state import DECIDED, GraphState, TaskState
@@ -97,7 +97,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     def _begin(self, number: int, task: TaskState) -> None:
         first = len(self._state.children)
         task.children = list(range(first, first + len(task.prompts)))
-        self._state.children += [Child() for _ in task.prompts]
+        self._state.children += [ChildState() for _ in task.prompts]
         self._index.begin(number, task.children)
         for position in task.children:
             self._line.join(position)
@@ -170,9 +170,9 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     def _repeat(self, spec: TaskSpec, task: TaskState, position: int) -> None:
         task.repeats += 1
         task.prompts = [self._values.prompt(spec, task)]
-        self._again(position, Child())
+        self._again(position, ChildState())
 
-    def _again(self, position: int, child: Child) -> None:
+    def _again(self, position: int, child: ChildState) -> None:
         """Have a child run anew that ended just now."""
         self._state.children[position] = child
         self._state.order.pop()
@@ -196,7 +196,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         if may_retry and self.wants_retry(position):
             self._failed.pop()
             self._errors.pop(position, None)
-            self._again(position, Child(attempts=self._state.children[position].attempts + 1))
+            self._again(position, ChildState(attempts=self._state.children[position].attempts + 1))
         else:
             self._close(position, "failed", str(failure))
 

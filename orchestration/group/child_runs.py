@@ -17,8 +17,8 @@ from understudy.orchestration.agent.pauses import answer_child, check_answers, p
 from understudy.orchestration.agent.state import PausedChild
 from understudy.vocabulary.runs.outcomes import Pause, PauseAnswer
 
-from .children import Child, ChildFailure, ChildResult
-from .queue import Line
+from .children import ChildFailure, ChildResult, ChildState
+from .queue import ChildQueue
 from .spec import GroupSpec
 from .state import GroupState
 
@@ -35,7 +35,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
     _state: State
     _errors: dict[int, Exception]
     """Position -> what the child failed of, while this object lives; the text has only what that was in words."""
-    _line: Line
+    _line: ChildQueue
     """Who runs, and who is next."""
     _failed: list[int]
     """Positions of the children that failed, in the order in which they did."""
@@ -53,7 +53,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
         children, able = self._state.children, list(self._able())
         running = [position for position in able if children[position].begun]
         waiting = [position for position in able if not children[position].begun]
-        self._line = Line(self._spec.max_parallel, running, waiting)
+        self._line = ChildQueue(self._spec.max_parallel, running, waiting)
         self._failed = [position for position in self._state.order if children[position].failure is not None]
         self._limited = [position for position, child in enumerate(children) if child.phase == "limit"]
 
@@ -146,7 +146,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
         """Whether what comes of a child still counts; not so if the others have decided meanwhile."""
         return position in self._line.running or position in self._due()
 
-    def _running(self, position: int, what: str) -> Child:
+    def _running(self, position: int, what: str) -> ChildState:
         if not self.expects(position):
             due = self._due() or "none"
             raise ProtocolViolation(
@@ -180,7 +180,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
         path = (self._spec.runner_id,)
         return tuple([pause for at, _, paused in self._paused() for pause in pauses_of_child(at, paused, path)])
 
-    def _paused(self) -> Iterator[tuple[int, Child, PausedChild]]:
+    def _paused(self) -> Iterator[tuple[int, ChildState, PausedChild]]:
         for position, child in enumerate(self._state.children):
             if child.phase == "paused" and child.paused is not None:
                 yield position, child, child.paused

@@ -71,7 +71,7 @@ class ChildFailure:
 
 
 @dataclass(slots=True)
-class Child:
+class ChildState:
     """Where one child stands."""
 
     phase: ChildPhase = "pending"

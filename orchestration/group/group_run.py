@@ -12,7 +12,7 @@ from understudy.vocabulary.messages import JsonValue, Part, Usage
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete
 
 from .child_runs import ChildRuns, Spec, State
-from .children import AwaitChildren, Child, ChildOrder, ChildResult, RunChildren, merged
+from .children import AwaitChildren, ChildOrder, ChildResult, ChildState, RunChildren, merged
 from .outcome import results_of, usage_of
 from .spec import GroupSpec
 from .state import GroupState
@@ -159,7 +159,7 @@ class PlainRun(GroupRun[GroupSpec, GroupState]):
 
     @classmethod
     def _begun(cls, spec: GroupSpec, input: str | tuple[Part, ...]) -> GroupState:
-        return GroupState(input=input, children=[Child() for _ in spec.children])
+        return GroupState(input=input, children=[ChildState() for _ in spec.children])
 
     @classmethod
     def _state_type(cls) -> type[GroupState]:

@@ -1,4 +1,4 @@
-"""`Line`: which children run, and which stand in line to."""
+"""`ChildQueue`: which children run, and which stand in line to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 
 
-class Line:
+class ChildQueue:
     """The children that may run, by position; each step costs what it changes, however many there are.
 
     Args:

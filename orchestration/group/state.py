@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import JsonValue, Part
 
-from .children import Child
+from .children import ChildState
 
 Standing: TypeAlias = Literal["pending", "running", "done", "failed", "skipped"]
 """A task's status but for `paused`, which follows from how its runs stand."""
@@ -24,7 +24,7 @@ class GroupState:
     spending: Spending = field(default_factory=Spending)
     """What all inside of it has spent; whoever drives the run keeps it."""
     input: str | tuple[Part, ...]
-    children: list[Child]
+    children: list[ChildState]
     order: list[int] = field(default_factory=list[int])
     """Positions of the children that are done or failed, in the order in which they ended."""
 
@@ -68,6 +68,6 @@ class GraphState(GroupState):
             if position in raised:
                 child.release(raised[position])
             elif child.phase in ("failed", "limit"):
-                self.children[position] = Child()
+                self.children[position] = ChildState()
                 if position in self.order:
                     self.order.remove(position)

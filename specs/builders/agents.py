@@ -48,7 +48,7 @@ from understudy.specs.grammar.named import (
     PromptFile,
 )
 from understudy.specs.reading.files import Sources
-from understudy.specs.reading.located import Spot
+from understudy.specs.reading.located import LocatedValue
 from understudy.vocabulary.answers.output_type import JsonSchema
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.context.prices import Price
@@ -105,7 +105,9 @@ class AgentBuilder:
         self._memories = {name: self._new_memory(described) for name, described in memories.items()}
         self._clients: dict[Client, Model] = {}
 
-    def agent(self, described: AgentGrammar, spot: Spot, runners: Mapping[str, Runner[object]]) -> Agent[object]:
+    def agent(
+        self, described: AgentGrammar, spot: LocatedValue, runners: Mapping[str, Runner[object]]
+    ) -> Agent[object]:
         """Make an agent; `runners` has those that are made already.
 
         Raises:
@@ -151,7 +153,7 @@ class AgentBuilder:
             self._clients[key] = client(name, options)
         return self._clients[key]
 
-    def _prompt(self, described: AgentGrammar, spot: Spot) -> SystemPrompt:
+    def _prompt(self, described: AgentGrammar, spot: LocatedValue) -> SystemPrompt:
         if not isinstance(described.system_prompt, PromptFile):
             return cast(SystemPrompt, value_of(described.system_prompt, PROMPT, self._registered))
         found = self._sources.prompt(spot.at("system_prompt").at("file"))

@@ -29,7 +29,7 @@ from understudy.specs.grammar.groups import (
     TaskGrammar,
 )
 from understudy.specs.grammar.spec import SpecGrammar
-from understudy.specs.reading.located import Spot
+from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import Problem
 
 from .agents import AgentBuilder, given, value_of, with_parameters
@@ -69,7 +69,7 @@ class Builder:
             except _Stopped:
                 pass  # why is among the problems
 
-    def _make(self, described: object, spot: Spot) -> None:
+    def _make(self, described: object, spot: LocatedValue) -> None:
         match described:
             case AgentGrammar():
                 self.runners[described.id] = self._try(spot, lambda: self._agents.agent(described, spot, self.runners))
@@ -93,7 +93,7 @@ class Builder:
             case _:
                 raise AssertionError(f"no definition: {described!r}")
 
-    def _try(self, spot: Spot, make: Callable[[], T]) -> T:
+    def _try(self, spot: LocatedValue, make: Callable[[], T]) -> T:
         """Return what `make` makes; what it refuses becomes a problem of the spot."""
         try:
             return make()
@@ -103,10 +103,10 @@ class Builder:
             self.problems += [spot.problem(line) for line in str(error).splitlines()]
             raise _Stopped from None
 
-    def _steps(self, steps: Iterable[Step], spot: Spot) -> list[Runner[object]]:
+    def _steps(self, steps: Iterable[Step], spot: LocatedValue) -> list[Runner[object]]:
         return [self._step(step, at) for step, at in zip(steps, spot.at("steps").items(), strict=True)]
 
-    def _step(self, step: Step, at: Spot) -> Runner[object]:
+    def _step(self, step: Step, at: LocatedValue) -> Runner[object]:
         if not isinstance(step, RefGrammar):
             return self._try(at, lambda: self.runners[step.id])
         return self._try(at.at("parameters"), lambda: with_parameters(self.runners[step.ref], step.parameters))
@@ -141,7 +141,7 @@ class _Stopped(Exception):
     """A definition could not be made; why is told."""
 
 
-def _described(grammar: Grammar, spot: Spot) -> object:
+def _described(grammar: Grammar, spot: LocatedValue) -> object:
     """Return what the grammar read at a spot."""
     found: object = grammar
     for step in spot.path:

@@ -12,7 +12,7 @@ from understudy.orchestration.definitions.checks import ID
 from understudy.specs.grammar.agent import AgentGrammar
 from understudy.specs.grammar.grammar import is_meant
 from understudy.specs.reading.files import Sources
-from understudy.specs.reading.located import Spot
+from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import Problem, did_you_mean, listed
 from understudy.vocabulary.answers.json_schema import BadSchema, fits
 from understudy.vocabulary.context.prices import Price
@@ -56,7 +56,7 @@ def model_string(provider: str | None, model: str | None) -> str:
     return provider if model is None else f"{provider}:{model}"
 
 
-def _check_model(agent: Spot) -> Iterator[Problem]:
+def _check_model(agent: LocatedValue) -> Iterator[Problem]:
     at_provider, at_model = agent.at("provider"), agent.at("model")
     if at_model.is_mapping:
         given = [at for key in ("provider", *OPTIONS) if (at := agent.at(key)).value is not None]
@@ -97,7 +97,7 @@ def _check_model(agent: Spot) -> Iterator[Problem]:
             yield at.problem(problem)
 
 
-def _check_prompt(agent: Spot, sources: Sources) -> Iterator[Problem]:
+def _check_prompt(agent: LocatedValue, sources: Sources) -> Iterator[Problem]:
     file = agent.at("system_prompt").at("file")
     if file.text is not None:
         found = sources.prompt(file)
@@ -105,7 +105,7 @@ def _check_prompt(agent: Spot, sources: Sources) -> Iterator[Problem]:
             yield found
 
 
-def _check_memory(agent: Spot, memories: Mapping[str, object], registered: Registered) -> Iterator[Problem]:
+def _check_memory(agent: LocatedValue, memories: Mapping[str, object], registered: Registered) -> Iterator[Problem]:
     memory = agent.at("memory")
     if memory.text is not None and memory.text not in memories:
         there = listed(memories, "no 'memories'")
@@ -115,13 +115,13 @@ def _check_memory(agent: Spot, memories: Mapping[str, object], registered: Regis
         yield memory.problem(f"no memory {memory.text!r}; there are {there}{hint}")
 
 
-def _check_output(agent: Spot) -> Iterator[Problem]:
+def _check_output(agent: LocatedValue) -> Iterator[Problem]:
     if agent.at("output_type").value is not None and agent.at("output_schema").value is not None:
         both = "'output_type' and 'output_schema' both say what the answer must be; leave one of them out"
         yield agent.at("output_type").key_problem(both)
 
 
-def _check_schemas(agent: Spot) -> Iterator[Problem]:
+def _check_schemas(agent: LocatedValue) -> Iterator[Problem]:
     criteria = [criterion.at("schema") for criterion in agent.at("criteria").items()]
     for schema in (agent.at("output_schema"), *criteria):
         if schema.is_mapping:
@@ -133,7 +133,7 @@ def _check_schemas(agent: Spot) -> Iterator[Problem]:
                 yield schema.problem(f"{schema.path[-1]!r}: {error}")
 
 
-def _check_budget(agent: Spot, registered: Registered) -> Iterator[Problem]:
+def _check_budget(agent: LocatedValue, registered: Registered) -> Iterator[Problem]:
     cost = agent.at("budget").at("cost_usd")
     name = _priced_as(agent, registered)
     if (
@@ -147,7 +147,7 @@ def _check_budget(agent: Spot, registered: Registered) -> Iterator[Problem]:
         )
 
 
-def _priced_as(agent: Spot, registered: Registered) -> str:
+def _priced_as(agent: LocatedValue, registered: Registered) -> str:
     """Return the name by which price lists know the agent's model; empty if that is not known."""
     model = agent.at("model")
     named = model.at("name").text
@@ -159,9 +159,9 @@ def _priced_as(agent: Spot, registered: Registered) -> str:
         return ""
 
 
-def check_memories(spots: list[Spot]) -> tuple[dict[str, Spot], list[Problem]]:
+def check_memories(spots: list[LocatedValue]) -> tuple[dict[str, LocatedValue], list[Problem]]:
     """Return the shared memories of all files by name, and a problem for each name that stands twice."""
-    found: dict[str, Spot] = {}
+    found: dict[str, LocatedValue] = {}
     problems: list[Problem] = []
     for spot in spots:
         for name, at in spot.at("memories").entries():

@@ -9,7 +9,7 @@ from typing import Literal
 
 from understudy.specs.grammar.groups import DEFINES, WORKFLOW_TYPES
 from understudy.specs.reading.document import Document
-from understudy.specs.reading.located import Spot
+from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import Problem, did_you_mean, listed
 
 MAX_SHOWN = 20  # A circle of more is not read to its end.
@@ -22,7 +22,7 @@ class Definition:
     """An agent, a workflow or a supervisor, and where it stands."""
 
     kind: Kind
-    spot: Spot
+    spot: LocatedValue
     inline: tuple[Definition, ...] = ()
     """Those that are defined inside of it."""
 
@@ -31,7 +31,7 @@ class Definition:
         """Its id; empty if it has none."""
         return self.spot.at("id").text or ""
 
-    def references(self) -> Iterator[Spot]:
+    def references(self) -> Iterator[LocatedValue]:
         """Iterate over the places where it names others."""
         for part in ("sub_agents", "children", "steps", "tasks"):
             for entry in self.spot.at(part).items():
@@ -39,7 +39,7 @@ class Definition:
                     yield entry
                 yield from [named for key in ("ref", "agent") if (named := entry.at(key)).text is not None]
 
-    def needs(self) -> Iterator[tuple[str, Spot]]:
+    def needs(self) -> Iterator[tuple[str, LocatedValue]]:
         """Iterate over the ids that it is made of, with the places where it says so."""
         for place in self.references():
             yield place.text or "", place
@@ -51,7 +51,7 @@ def definitions_in(documents: Iterable[Document]) -> list[Definition]:
     """Return all definitions, in the order of the text; those inside of others come after these."""
     found: list[Definition] = []
     for document in documents:
-        top = Spot.top(document)
+        top = LocatedValue.top(document)
         made = [Definition("agent", spot) for spot in top.at("agents").items() if spot.is_mapping]
         made += [one for spot in top.at("workflows").items() if (one := _workflow(spot)) is not None]
         made += [Definition("supervisor", spot) for spot in top.at("supervisors").items() if spot.is_mapping]
@@ -59,7 +59,7 @@ def definitions_in(documents: Iterable[Document]) -> list[Definition]:
     return found
 
 
-def _workflow(spot: Spot) -> Definition | None:
+def _workflow(spot: LocatedValue) -> Definition | None:
     kind = next((kind for kind in WORKFLOW_TYPES if spot.at("type").value == kind), None)
     if kind is None:
         return None
@@ -68,7 +68,7 @@ def _workflow(spot: Spot) -> Definition | None:
     return Definition(kind, spot, tuple([each for each in made if each is not None]))  # type: ignore[arg-type]  # checked
 
 
-def _is_definition(step: Spot) -> bool:
+def _is_definition(step: LocatedValue) -> bool:
     keys = [key for key, _ in step.entries()]
     return "ref" not in keys and any(key in keys for key in DEFINES)
 
@@ -81,7 +81,7 @@ def _with_inline(definition: Definition) -> Iterator[Definition]:
 
 def check_ids(definitions: Iterable[Definition]) -> Iterator[Problem]:
     """Yield a problem for each id that stands twice."""
-    first: dict[str, Spot] = {}
+    first: dict[str, LocatedValue] = {}
     for definition in definitions:
         at = definition.spot.at("id")
         if at.text is None:
@@ -113,7 +113,7 @@ def check_references(definitions: Collection[Definition]) -> Iterator[Problem]:
 
 def in_order_of_need(definitions: Iterable[Definition]) -> tuple[list[str], list[Problem]]:
     """Return all ids, each after those that it is made of; and a problem for each circle."""
-    needs: dict[str, list[tuple[str, Spot]]] = {}
+    needs: dict[str, list[tuple[str, LocatedValue]]] = {}
     for definition in definitions:
         needs.setdefault(definition.id, list(definition.needs()))
     order: dict[str, None] = {}
@@ -124,9 +124,11 @@ def in_order_of_need(definitions: Iterable[Definition]) -> tuple[list[str], list
     return list(order), problems
 
 
-def _visit(start: str, needs: Mapping[str, list[tuple[str, Spot]]], order: dict[str, None]) -> Iterator[Problem]:
+def _visit(
+    start: str, needs: Mapping[str, list[tuple[str, LocatedValue]]], order: dict[str, None]
+) -> Iterator[Problem]:
     """Go through what `start` needs, deepest first, without recursion: a chain may be longer than the stack."""
-    way: dict[str, Iterator[tuple[str, Spot]]] = {start: iter(needs[start])}
+    way: dict[str, Iterator[tuple[str, LocatedValue]]] = {start: iter(needs[start])}
     while way:
         current = next(reversed(way))
         id, place = next(way[current], ("", None))

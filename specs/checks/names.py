@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from understudy.specs.reading.located import Spot
+from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import Problem
 
 from .definitions import Definition
@@ -61,19 +61,19 @@ def check_named(definition: Definition, registered: Registered) -> Iterator[Prob
             yield from _check(spot, kind, registered)
 
 
-def check_shared_memories(memories: Mapping[str, Spot], registered: Registered) -> Iterator[Problem]:
+def check_shared_memories(memories: Mapping[str, LocatedValue], registered: Registered) -> Iterator[Problem]:
     """Yield a problem for each of a spec's memories whose name stands for none."""
     for memory in memories.values():
         yield from _check(memory.at("name"), MEMORY, registered)
 
 
-def _check(spot: Spot, kind: Kind, registered: Registered) -> Iterator[Problem]:
+def _check(spot: LocatedValue, kind: Kind, registered: Registered) -> Iterator[Problem]:
     found = "" if spot.text is None else registered.problem(kind, spot.text)
     if found:
         yield spot.problem(found)
 
 
-def _along(spot: Spot, way: tuple[str, ...]) -> Iterator[Spot]:
+def _along(spot: LocatedValue, way: tuple[str, ...]) -> Iterator[LocatedValue]:
     if not way:
         yield spot
         return

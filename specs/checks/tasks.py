@@ -9,7 +9,7 @@ from understudy.orchestration import Workflow
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.graph.spec import TaskSpec, problems_of
 from understudy.specs.grammar.groups import TaskGrammar
-from understudy.specs.reading.located import Spot
+from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import Problem
 
 from .definitions import Definition
@@ -48,7 +48,7 @@ def check_children(definition: Definition) -> Iterator[Problem]:
         seen.add(id)
 
 
-def _as_told(task: Spot) -> TaskSpec:
+def _as_told(task: LocatedValue) -> TaskSpec:
     """Return a task as a workflow knows it; what is no text is left out, and told by the grammar."""
     prompt = task.at("prompt").text
     return TaskSpec(
@@ -79,7 +79,7 @@ def check_reach(definitions: Iterable[Definition], runners: Mapping[str, Runner[
                 )
 
 
-def _given_at(place: Spot) -> Collection[str]:
+def _given_at(place: LocatedValue) -> Collection[str]:
     """Return the names of the parameters that stand beside a reference."""
     around: object = place.document.value
     for step in place.path[:-1]:

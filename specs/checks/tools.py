@@ -8,7 +8,7 @@ from typing import cast
 from understudy.orchestration.definitions.sub_agent import SubAgent, tool_name
 from understudy.specs.grammar.agent import SubAgentGrammar
 from understudy.specs.grammar.grammar import Grammar, is_meant
-from understudy.specs.reading.located import Spot
+from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import Problem, did_you_mean, listed
 from understudy.vocabulary.tools.definition import NAME, Tool
 from understudy.vocabulary.tools.questions import asks_user
@@ -17,7 +17,7 @@ from understudy.vocabulary.tools.toolset import ToolSource
 from .tool_names import Toolbox, tool_names
 
 
-def check_tools(agent: Spot, toolbox: Toolbox) -> Iterator[Problem]:
+def check_tools(agent: LocatedValue, toolbox: Toolbox) -> Iterator[Problem]:
     """Yield what is wrong with an agent's tools and sub-agents, and with its choice among them."""
     names: list[str] = []
     listed_tools = agent.at("tools").items()
@@ -36,8 +36,8 @@ def check_tools(agent: Spot, toolbox: Toolbox) -> Iterator[Problem]:
         yield choice.problem("tool_choice is 'required', but the agent has no tools")
 
 
-def _check_listed(entries: list[Spot], toolbox: Toolbox, names: list[str]) -> Iterator[Problem]:
-    seen: dict[str, Spot] = {}
+def _check_listed(entries: list[LocatedValue], toolbox: Toolbox, names: list[str]) -> Iterator[Problem]:
+    seen: dict[str, LocatedValue] = {}
     for entry in entries:
         reference = _reference(entry)
         if reference is None:
@@ -55,7 +55,7 @@ def _check_listed(entries: list[Spot], toolbox: Toolbox, names: list[str]) -> It
         yield from _check_names(entry, tool_names(found), names)
 
 
-def _check_sub_agents(entries: list[Spot], names: list[str]) -> Iterator[Problem]:
+def _check_sub_agents(entries: list[LocatedValue], names: list[str]) -> Iterator[Problem]:
     for entry in entries:
         id = entry.text or entry.at("agent").text or entry.at("ref").text
         if entry.is_mapping:
@@ -68,7 +68,7 @@ def _check_sub_agents(entries: list[Spot], names: list[str]) -> Iterator[Problem
             yield from _check_names(entry, [given.text or tool_name(id)], names)
 
 
-def check_one_of_two(entry: Spot, grammar: type[Grammar]) -> Iterator[Problem]:
+def check_one_of_two(entry: LocatedValue, grammar: type[Grammar]) -> Iterator[Problem]:
     """Yield a problem if not exactly one of `agent` and `ref` is there."""
     given = [key for key in ("agent", "ref") if entry.at(key).value is not None]
     if len(given) == 2:
@@ -77,14 +77,14 @@ def check_one_of_two(entry: Spot, grammar: type[Grammar]) -> Iterator[Problem]:
         yield entry.problem("'agent' is missing; expected the id of an agent, a workflow, or another runner")
 
 
-def _check_permits(entry: Spot) -> Iterator[Problem]:
+def _check_permits(entry: LocatedValue) -> Iterator[Problem]:
     allowed = [each.text for each in entry.at("allow").items()]
     for each in entry.at("deny").items():
         if each.text is not None and each.text in allowed:
             yield each.problem(f"{each.text!r} cannot be both allowed and denied")
 
 
-def _check_changes(entry: Spot, found: ToolSource) -> Iterator[Problem]:
+def _check_changes(entry: LocatedValue, found: ToolSource) -> Iterator[Problem]:
     changes = [key for key, _ in entry.entries() if key != "name"]
     if not changes:
         return
@@ -94,7 +94,7 @@ def _check_changes(entry: Spot, found: ToolSource) -> Iterator[Problem]:
         yield entry.problem("this takes no options: no call of it runs as a tool's do")
 
 
-def _check_names(entry: Spot, new: list[str], names: list[str]) -> Iterator[Problem]:
+def _check_names(entry: LocatedValue, new: list[str], names: list[str]) -> Iterator[Problem]:
     for name in new:
         if name in names:
             yield entry.problem(
@@ -104,5 +104,5 @@ def _check_names(entry: Spot, new: list[str], names: list[str]) -> Iterator[Prob
     names += new
 
 
-def _reference(entry: Spot) -> str | None:
+def _reference(entry: LocatedValue) -> str | None:
     return entry.text if entry.text is not None else entry.at("name").text

@@ -10,7 +10,7 @@ from pathlib import Path
 from understudy.errors import SpecError
 
 from .document import MAX_BYTES, MAX_VALUES, Document, NotUtf8, decode, read_document
-from .located import Spot
+from .located import LocatedValue
 from .problems import Problem, did_you_mean, spec_error
 
 TEXT = "<text>"
@@ -30,7 +30,7 @@ class Sources:
         self._root = root
         self._prompts: dict[Path, str] = {}
 
-    def prompt(self, spot: Spot) -> str | Problem:
+    def prompt(self, spot: LocatedValue) -> str | Problem:
         """Return the text of the prompt file that `spot` names, or why there is none."""
         name = spot.text or ""
         if self._root is None:
@@ -55,7 +55,7 @@ class _Read:
 def read_spec_text(text: str, environment: Mapping[str, str]) -> Sources:
     """Read a spec from a string; it includes nothing."""
     document = read_document(text, TEXT, environment)
-    for entry in Spot.top(document).at("include").items():
+    for entry in LocatedValue.top(document).at("include").items():
         document.problems.append(entry.problem("a spec that is no file has no folder to include files from"))
     return Sources([document], None)
 
@@ -87,7 +87,7 @@ def _with_included(top: Document, file: Path, root: Path, environment: Mapping[s
         document, chain = waiting.pop()
         documents.append(document)
         included: list[tuple[Document, tuple[Path, ...]]] = []
-        for entry in Spot.top(document).at("include").items():
+        for entry in LocatedValue.top(document).at("include").items():
             if entry.text is None:
                 continue
             found = inside(root, document.source, entry.text)

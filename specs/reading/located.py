@@ -1,4 +1,4 @@
-"""`Spot`: a value of a document and where it stands. Reads what is there, whatever it is, so that nothing must be checked before."""
+"""`LocatedValue`: a value of a document and where it stands. Reads what is there, whatever it is, so that nothing must be checked before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .problems import Place, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class LocatedValue:
     """A value of a document and where it stands; None where nothing stands."""
 
     document: Document
@@ -20,26 +20,26 @@ class Spot:
     value: JsonValue
 
     @classmethod
-    def top(cls, document: Document) -> Spot:
+    def top(cls, document: Document) -> LocatedValue:
         """Return the spot of the whole document."""
         return cls(document, (), document.value)
 
-    def at(self, key: str) -> Spot:
+    def at(self, key: str) -> LocatedValue:
         """Return the spot of an entry, which may be missing."""
         value = self.value.get(key) if isinstance(self.value, Mapping) else None
-        return Spot(self.document, (*self.path, key), value)
+        return LocatedValue(self.document, (*self.path, key), value)
 
-    def below(self, way: Path) -> Spot:
+    def below(self, way: Path) -> LocatedValue:
         """Return the spot that keys and positions lead to from here, whatever stands there."""
-        return Spot(self.document, (*self.path, *way), None)
+        return LocatedValue(self.document, (*self.path, *way), None)
 
-    def items(self) -> list[Spot]:
+    def items(self) -> list[LocatedValue]:
         """Return the spots of a list's values; none if it is no list."""
         if not isinstance(self.value, list):
             return []
-        return [Spot(self.document, (*self.path, position), value) for position, value in enumerate(self.value)]
+        return [LocatedValue(self.document, (*self.path, position), value) for position, value in enumerate(self.value)]
 
-    def entries(self) -> list[tuple[str, Spot]]:
+    def entries(self) -> list[tuple[str, LocatedValue]]:
         """Return the keys of a mapping with their spots; none if it is no mapping."""
         return [(key, self.at(key)) for key in self.value] if isinstance(self.value, Mapping) else []
 

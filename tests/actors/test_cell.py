@@ -218,7 +218,7 @@ def test_a_cell_handed_over_does_not_wait_for_messages_that_came_later() -> None
         def on_receive(self, message: object) -> object:
             if message == "hand over":
                 assert second_is_there.wait(WAIT)
-                shell.hand_over(Beside())
+                shell.run_next_here(Beside())
                 return None
             return ran.wait(WAIT)  # would wait for ever if the hand-over waited for this message
 
@@ -236,7 +236,7 @@ def test_a_forked_pool_starts_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     before = shell.pool
     monkeypatch.setattr(shell, "pool", before)  # put back what the call replaces
 
-    shell.forget_shells()
+    shell.forget_threads()
 
     assert shell.pool is not before
     assert shell.pool.idle == 0

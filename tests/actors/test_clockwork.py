@@ -12,13 +12,13 @@ from functools import partial
 import pytest
 
 from tests.support.scripts import WAIT, eventually, finished, scripted
-from understudy.actors.threads.alarms import SWEEP_FROM, Clockwork
+from understudy.actors.threads.alarms import SWEEP_FROM, AlarmClock
 from understudy.testing import says
 
 NEVER = 3600.0
 
 
-def in_order(clockwork: Clockwork, moments: list[float]) -> list[float]:
+def in_order(clockwork: AlarmClock, moments: list[float]) -> list[float]:
     """Set alarms at `moments` from now, and return these as the alarms were rung."""
     rung, all_rung, now = list[float](), threading.Semaphore(0), time.monotonic()
 
@@ -39,7 +39,7 @@ def test_each_alarm_rings_once_and_an_earlier_one_set_later_rings_first() -> Non
         asleep.set()  # asked under the lock that setting an alarm takes, and given up only to wait
         return time.monotonic()
 
-    clockwork = Clockwork(clock)
+    clockwork = AlarmClock(clock)
     clockwork.ring_at(time.monotonic() + NEVER, lambda: pytest.fail("its time has not come"))
     assert asleep.wait(WAIT)
 
@@ -48,7 +48,7 @@ def test_each_alarm_rings_once_and_an_earlier_one_set_later_rings_first() -> Non
 
 
 def test_an_alarm_that_was_called_off_does_not_ring() -> None:
-    clockwork, rung, later = Clockwork(), list[str](), threading.Event()
+    clockwork, rung, later = AlarmClock(), list[str](), threading.Event()
     now = time.monotonic()
 
     alarm = clockwork.ring_at(now + 0.02, lambda: rung.append("called off"))
@@ -61,7 +61,7 @@ def test_an_alarm_that_was_called_off_does_not_ring() -> None:
 
 
 def test_an_alarm_whose_function_hangs_delays_no_other() -> None:
-    clockwork, entered, gate, rung = Clockwork(), threading.Event(), threading.Event(), threading.Event()
+    clockwork, entered, gate, rung = AlarmClock(), threading.Event(), threading.Event(), threading.Event()
 
     def hang() -> None:
         entered.set()
@@ -77,7 +77,7 @@ def test_an_alarm_whose_function_hangs_delays_no_other() -> None:
 
 @pytest.mark.parametrize("error", [LookupError, SystemExit])
 def test_an_alarm_that_fails_harms_no_other(error: type[BaseException], caplog: pytest.LogCaptureFixture) -> None:
-    clockwork, raised = Clockwork(), threading.Event()
+    clockwork, raised = AlarmClock(), threading.Event()
     agent = scripted(says("one"), says("two"))
     agent.run("go")
 
@@ -94,7 +94,7 @@ def test_an_alarm_that_fails_harms_no_other(error: type[BaseException], caplog: 
 
 
 def test_alarms_that_were_called_off_do_not_pile_up() -> None:
-    clockwork, far = Clockwork(), time.monotonic() + NEVER
+    clockwork, far = AlarmClock(), time.monotonic() + NEVER
     kept = [clockwork.ring_at(far, lambda: None) for _ in range(10)]
 
     for _ in range(10_000):
@@ -105,7 +105,7 @@ def test_alarms_that_were_called_off_do_not_pile_up() -> None:
 
 
 def test_the_thread_goes_when_there_is_nothing_to_ring_and_comes_back() -> None:
-    clockwork = Clockwork(linger=0.01)
+    clockwork = AlarmClock(linger=0.01)
 
     for _ in range(3):
         assert in_order(clockwork, [0.0]) == [0.0]
@@ -116,7 +116,7 @@ def test_without_a_thread_an_alarm_is_refused_and_the_next_one_is_not(monkeypatc
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    clockwork = Clockwork()
+    clockwork = AlarmClock()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="can't start"):

@@ -16,17 +16,17 @@ from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.memory.conversations import Conversations, Lease
 from understudy.actors.pauses.tokens import Tokens
-from understudy.actors.run_view.log import Story
-from understudy.actors.runs.abandoned import Hung
+from understudy.actors.run_view.log import RunLog
+from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.admission import Admission
-from understudy.actors.runs.agent_record import Record
-from understudy.actors.runs.callbacks import Moments
+from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.callbacks import CallbackDispatcher
 from understudy.actors.runs.group_driver import GroupDriver
-from understudy.actors.runs.group_record import GroupRecord
+from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.system import run_manager as runs
-from understudy.actors.system.run_manager import Runs
+from understudy.actors.system.run_manager import RunManager
 from understudy.actors.threads.slots import Slots
 from understudy.actors.waiting.graph import graph
 from understudy.orchestration.agent.run import AgentRun
@@ -150,18 +150,18 @@ class Fault:
 
 REPLACED: list[tuple[Any, str]] = [
     (Account, "stop"),
-    (Hung, "abandon"),
-    (Record, "_let_go"),
+    (AbandonedWork, "abandon"),
+    (AgentRunRecord, "_let_go"),
     (AgentRun, "write_off"),
     (AgentRun, "at_limit"),
     (SessionOverlay, "lasting_changes"),
     (SessionState, "apply"),
-    (Story, "end"),
-    (Record, "cut_off"),
-    (Runs, "complete"),
-    (Runs, "pause"),
-    (Runs, "park"),
-    (Runs, "crashed"),
+    (RunLog, "end"),
+    (AgentRunRecord, "cut_off"),
+    (RunManager, "complete"),
+    (RunManager, "pause"),
+    (RunManager, "park"),
+    (RunManager, "crashed"),
     (Tokens, "issue"),
     (Tokens, "issue_for_limit"),
     (Tokens, "over"),
@@ -173,10 +173,10 @@ REPLACED: list[tuple[Any, str]] = [
     (EventStream, "publish"),
     (Scope, "cancel"),
     (Scope, "take_retry"),
-    (Runs, "_tell_crashed"),
-    (Moments, "tell"),
-    (Moments, "replaced"),
-    (GroupRecord, "lay_changes"),
+    (RunManager, "_tell_crashed"),
+    (CallbackDispatcher, "tell"),
+    (CallbackDispatcher, "replaced"),
+    (GroupRunRecord, "lay_changes"),
     (GroupDriver, "_complete"),
     (GroupDriver, "_report"),
     (GroupDriver, "wake"),
@@ -191,8 +191,8 @@ REPLACED: list[tuple[Any, str]] = [
 """What an ending can do without."""
 
 FOLLOWED: list[tuple[Any, str]] = [
-    (Runs, "ended"),
-    (GroupRecord, "_dismiss"),
+    (RunManager, "ended"),
+    (GroupRunRecord, "_dismiss"),
     (Watchdog, "unwatch"),
     (Conversations, "leave"),
     (Lease, "end"),

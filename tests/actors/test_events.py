@@ -14,7 +14,7 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, scripted
 from tests.support.tools import look
 from understudy.actors.run_view import event_reader as telling
-from understudy.actors.run_view.log import Fact, Story
+from understudy.actors.run_view.log import RunLog, RunLogEntry
 from understudy.actors.threads.promise import taken
 from understudy.testing import FunctionModel, calls, says
 
@@ -98,9 +98,9 @@ def test_each_call_of_a_turn_is_told_once_also_when_it_times_out() -> None:
 
 
 def test_each_call_of_a_turn_is_told_before_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone_on, note = threading.Event(), Story.note
+    gone_on, note = threading.Event(), RunLog.note
 
-    def note_late(story: Story, fact: Fact) -> None:
+    def note_late(story: RunLog, fact: RunLogEntry) -> None:
         match fact:
             case 2 | BaseException():
                 gone_on.set()
@@ -110,7 +110,7 @@ def test_each_call_of_a_turn_is_told_before_the_run_goes_on(monkeypatch: pytest.
                 pass
         note(story, fact)
 
-    monkeypatch.setattr(Story, "note", note_late)
+    monkeypatch.setattr(RunLog, "note", note_late)
     handle = scripted(calls("look", word="x") + calls("look", word="y"), says("ok"), tools=[look]).submit("go")
     events = names(list(handle.events()))
 
@@ -126,7 +126,7 @@ def test_a_pause_ends_the_events_with_its_outcome() -> None:
 
 
 def test_an_iterator_that_a_garbage_collection_closes_while_a_fact_is_noted_holds_nothing_up() -> None:
-    story = Story("run-1", "a")
+    story = RunLog("run-1", "a")
     dropped = telling.events_of(story, inner=True)
     story.note(1)
     next(dropped)

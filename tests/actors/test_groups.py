@@ -11,7 +11,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, echo, eventually, finished
-from understudy.actors.runs.group_record import GroupRecord
+from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.threads import pool as shell
 from understudy.actors.waiting.graph import graph
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -396,7 +396,7 @@ def test_nothing_is_left_of_a_group_that_is_over(system: us.ActorSystem) -> None
 
     def records() -> int:
         gc.collect()
-        return sum(isinstance(thing, GroupRecord) for thing in gc.get_objects())
+        return sum(isinstance(thing, GroupRunRecord) for thing in gc.get_objects())
 
     assert len(graph) == 0
     eventually(lambda: records() == 0, "no record is kept")

@@ -11,7 +11,7 @@ import understudy as us
 from tests.support.gates import Gate
 from tests.support.scripts import WAIT
 from understudy.actors.run_view.event_reader import events_of
-from understudy.actors.run_view.log import ChildBegan, ChildEnded, Delegated, Story
+from understudy.actors.run_view.log import ChildBegan, ChildEnded, Delegated, RunLog
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -206,10 +206,10 @@ class Key(str):
         return str.__eq__(self, other)
 
 
-def wide(width: int, *, ended: bool) -> Story:
+def wide(width: int, *, ended: bool) -> RunLog:
     """Return the story of a group whose children all began, and then ended one by one or were left when it did."""
-    story = Story("group-1", "group")
-    began = [ChildBegan(n, "child", Key(n), "", Story(f"run-{n}", "child")) for n in range(width)]
+    story = RunLog("group-1", "group")
+    began = [ChildBegan(n, "child", Key(n), "", RunLog(f"run-{n}", "child")) for n in range(width)]
     for child in began:
         story.note(child)
     for child in began:
@@ -238,8 +238,8 @@ def test_a_child_of_a_wide_group_is_not_looked_for_among_all_others(ended: bool)
 
 
 def test_what_is_left_of_runs_inside_is_told_in_the_order_in_which_they_began() -> None:
-    first, other, again = [Story(f"run-{n}", "child") for n in range(3)]
-    story = Story("outer-1", "outer")
+    first, other, again = [RunLog(f"run-{n}", "child") for n in range(3)]
+    story = RunLog("outer-1", "outer")
     for id in ("call-1", "call-2"):
         story.note(us.ToolCall(id=id, name="child", arguments={}))
     for fact in (Delegated("call-1", first), Delegated("call-2", other), Delegated("call-1", again), 1):

@@ -10,11 +10,11 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors.run_view.log import Story
-from understudy.actors.runs.agent_driver import Driver
-from understudy.actors.runs.agent_record import Record
+from understudy.actors.run_view.log import RunLog
+from understudy.actors.runs.agent_driver import AgentDriver
+from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.system.agent_actor import AgentActor, StartRun
-from understudy.actors.system.run_manager import Runs
+from understudy.actors.system.run_manager import RunManager
 from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -67,13 +67,13 @@ def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeyp
     with us.ActorSystem("shop") as system:
         agent = us.Agent("clerk", model=model)
         record = system.prepare(agent, "go", RunOptions())
-        make = Driver.__init__
+        make = AgentDriver.__init__
 
-        def cancelled_meanwhile(driver: Driver, runs: Runs, record: Record, epoch: int) -> None:
+        def cancelled_meanwhile(driver: AgentDriver, runs: RunManager, record: AgentRunRecord, epoch: int) -> None:
             runs.cancel(record)
             make(driver, runs, record, epoch)
 
-        monkeypatch.setattr(Driver, "__init__", cancelled_meanwhile)
+        monkeypatch.setattr(AgentDriver, "__init__", cancelled_meanwhile)
         AgentActor(record.runs, weakref.ref(agent)).on_receive(StartRun(record))
 
         assert record.driver is None
@@ -114,14 +114,14 @@ def test_a_run_resumed_as_soon_as_its_last_event_is_told_stays_in_flight(monkeyp
         assert gate.wait(WAIT)
         return says("ok")
 
-    agent, end = us.Agent("clerk", model=FunctionModel(answer)), Story.end
+    agent, end = us.Agent("clerk", model=FunctionModel(answer)), RunLog.end
 
-    def end_and_resume(story: Story, ending: us.Outcome[object] | BaseException) -> None:
+    def end_and_resume(story: RunLog, ending: us.Outcome[object] | BaseException) -> None:
         end(story, ending)
         if isinstance(ending, us.NeedsInput):
             system.launch(system.prepare_again(agent, ending.token, "Ada", ResumeOptions()))
 
-    monkeypatch.setattr(Story, "end", end_and_resume)
+    monkeypatch.setattr(RunLog, "end", end_and_resume)
     assert isinstance(agent.run("go", system=system), us.NeedsInput)
 
     assert system.in_flight == 1
@@ -132,21 +132,21 @@ def test_a_run_resumed_as_soon_as_its_last_event_is_told_stays_in_flight(monkeyp
 def test_a_driver_that_was_taken_over_is_counted_once_when_its_run_is_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    gate, drive = threading.Event(), Runs.drive
+    gate, drive = threading.Event(), RunManager.drive
 
     @us.tool(timeout=0.05)
     def hang() -> str:
         gate.wait(WAIT)
         return "late"
 
-    def cancel_before_the_second(runs: Runs, record: Record, epoch: int, *, last: bool = False) -> None:
+    def cancel_before_the_second(runs: RunManager, record: AgentRunRecord, epoch: int, *, last: bool = False) -> None:
         if epoch > 0:
             runs.cancel(record)
         drive(runs, record, epoch, last=last)
         taken_over.append(epoch)
 
     taken_over: list[int] = []
-    monkeypatch.setattr(Runs, "drive", cancel_before_the_second)
+    monkeypatch.setattr(RunManager, "drive", cancel_before_the_second)
     with us.ActorSystem("shop") as system:
         handle = scripted(calls("hang"), says("ok"), tools=[hang]).submit("go", system=system)
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import understudy as us
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.cell import Cell, Envelope, Fate
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.promise import Promise
 
 WAIT = 20.0
 ANSWERED = 5.0  # Seconds for one answer: a lost one costs them at each of the few tries of a failing example.
@@ -64,9 +64,9 @@ def test_no_ask_that_races_a_stop_stays_unanswered() -> None:
     rounds, senders, each = 150, 3, 100
     for _ in range(rounds):
         cell = Cell("echo", Bare)
-        go, replies = threading.Barrier(senders + 1), list[list[Reply[object]]]()
+        go, replies = threading.Barrier(senders + 1), list[list[Promise[object]]]()
 
-        def send(cell: Cell = cell, go: threading.Barrier = go, replies: list[list[Reply[object]]] = replies) -> None:
+        def send(cell: Cell = cell, go: threading.Barrier = go, replies: list[list[Promise[object]]] = replies) -> None:
             go.wait(WAIT)
             replies.append([cell.ask(n) for n in range(each)])
 

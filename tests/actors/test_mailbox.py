@@ -8,18 +8,18 @@ from types import TracebackType
 import pytest
 
 from tests.support.scripts import WAIT, eventually
-from understudy.actors.cells.mailbox import Lanes, Put
+from understudy.actors.cells.mailbox import MailboxQueue, Put
 
 
 def test_the_first_message_wakes_and_the_next_does_not() -> None:
-    mailbox: Lanes[str] = Lanes()
+    mailbox: MailboxQueue[str] = MailboxQueue()
 
     assert mailbox.put("a") is Put.WAKE
     assert mailbox.put("b") is Put.QUEUED
 
 
 def test_after_the_last_was_taken_the_next_message_wakes_again() -> None:
-    mailbox: Lanes[str] = Lanes()
+    mailbox: MailboxQueue[str] = MailboxQueue()
     mailbox.put("a")
 
     assert [mailbox.take(), mailbox.take()] == ["a", None]
@@ -27,7 +27,7 @@ def test_after_the_last_was_taken_the_next_message_wakes_again() -> None:
 
 
 def test_the_system_lane_comes_first_and_keeps_its_order() -> None:
-    mailbox: Lanes[str] = Lanes()
+    mailbox: MailboxQueue[str] = MailboxQueue()
     for item, system in (("user 1", False), ("system 1", True), ("user 2", False), ("system 2", True)):
         mailbox.put(item, system=system)
 
@@ -35,7 +35,7 @@ def test_the_system_lane_comes_first_and_keeps_its_order() -> None:
 
 
 def test_a_full_user_lane_refuses_and_the_system_lane_never_does() -> None:
-    mailbox: Lanes[int] = Lanes(capacity=2)
+    mailbox: MailboxQueue[int] = MailboxQueue(capacity=2)
     mailbox.put(1)
     mailbox.put(2)
 
@@ -45,7 +45,7 @@ def test_a_full_user_lane_refuses_and_the_system_lane_never_does() -> None:
 
 
 def test_a_closed_mailbox_gives_back_what_waited_and_takes_no_more() -> None:
-    mailbox: Lanes[str] = Lanes()
+    mailbox: MailboxQueue[str] = MailboxQueue()
     mailbox.put("user")
     mailbox.put("system", system=True)
 
@@ -56,7 +56,7 @@ def test_a_closed_mailbox_gives_back_what_waited_and_takes_no_more() -> None:
 
 
 def test_a_drained_mailbox_wakes_again() -> None:
-    mailbox: Lanes[str] = Lanes()
+    mailbox: MailboxQueue[str] = MailboxQueue()
     mailbox.put("lost")
 
     assert mailbox.drain(close=False) == ["lost"]
@@ -65,11 +65,13 @@ def test_a_drained_mailbox_wakes_again() -> None:
 
 def test_puts_that_race_a_close_are_each_either_given_back_or_refused() -> None:
     for _ in range(50):
-        mailbox: Lanes[int] = Lanes(capacity=10_000)
+        mailbox: MailboxQueue[int] = MailboxQueue(capacity=10_000)
         go = threading.Barrier(5)
         accepted: list[int] = []
 
-        def put_many(mailbox: Lanes[int] = mailbox, go: threading.Barrier = go, accepted: list[int] = accepted) -> None:
+        def put_many(
+            mailbox: MailboxQueue[int] = mailbox, go: threading.Barrier = go, accepted: list[int] = accepted
+        ) -> None:
             go.wait(10)
             for n in range(50):
                 if mailbox.put(n) is not Put.CLOSED:
@@ -89,7 +91,7 @@ def test_puts_that_race_a_close_are_each_either_given_back_or_refused() -> None:
 class ClosesWhenItCan:
     """A lock that somebody waits for who closes the mailbox, and gets it as soon as it is free."""
 
-    def __init__(self, mailbox: Lanes[str]) -> None:
+    def __init__(self, mailbox: MailboxQueue[str]) -> None:
         self._mailbox = mailbox
         self._lock = threading.Lock()
         self.returned: list[str] | None = None
@@ -107,7 +109,7 @@ class ClosesWhenItCan:
 
 
 def test_what_was_accepted_before_a_close_is_given_back_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    mailbox: Lanes[str] = Lanes()
+    mailbox: MailboxQueue[str] = MailboxQueue()
     lock = ClosesWhenItCan(mailbox)
     monkeypatch.setattr(mailbox, "_lock", lock)
 
@@ -120,7 +122,7 @@ def test_what_was_accepted_before_a_close_is_given_back_by_it(monkeypatch: pytes
 
 @pytest.mark.parametrize("orderly", [True, False])
 def test_who_waits_for_room_hears_of_the_end_at_once(orderly: bool) -> None:
-    mailbox: Lanes[str] = Lanes(capacity=1)
+    mailbox: MailboxQueue[str] = MailboxQueue(capacity=1)
     mailbox.put("first")
     puts: list[Put] = []
     waiting = threading.Thread(target=lambda: puts.append(mailbox.put_waiting("second", 10 * WAIT)), daemon=True)
@@ -137,7 +139,7 @@ def test_who_waits_for_room_hears_of_the_end_at_once(orderly: bool) -> None:
 
 
 def test_a_lane_that_was_closed_waits_for_nothing_more() -> None:
-    mailbox: Lanes[str] = Lanes()
+    mailbox: MailboxQueue[str] = MailboxQueue()
     mailbox.put("first")
 
     mailbox.close("last")
@@ -147,7 +149,7 @@ def test_a_lane_that_was_closed_waits_for_nothing_more() -> None:
 
 
 def test_until_the_end_is_taken_a_closed_mailbox_takes_what_the_runtime_sends() -> None:
-    mailbox: Lanes[str] = Lanes()
+    mailbox: MailboxQueue[str] = MailboxQueue()
     mailbox.put("first")
     mailbox.close("last")
 
@@ -157,7 +159,7 @@ def test_until_the_end_is_taken_a_closed_mailbox_takes_what_the_runtime_sends() 
 
 
 def test_the_most_that_waited_counts_those_that_waited_for_room() -> None:
-    mailbox: Lanes[int] = Lanes(capacity=3)
+    mailbox: MailboxQueue[int] = MailboxQueue(capacity=3)
     for number in range(3):
         mailbox.put_waiting(number, WAIT)
     while mailbox.take() is not None:
@@ -168,7 +170,7 @@ def test_the_most_that_waited_counts_those_that_waited_for_room() -> None:
 
 
 def test_items_are_taken_out_of_the_user_lane_wherever_they_stand() -> None:
-    mailbox: Lanes[int] = Lanes(capacity=4)
+    mailbox: MailboxQueue[int] = MailboxQueue(capacity=4)
     mailbox.put(9, system=True)
     for item in (1, 2, 3, 4):
         mailbox.put(item)
@@ -183,7 +185,7 @@ def test_items_are_taken_out_of_the_user_lane_wherever_they_stand() -> None:
 
 
 def test_who_waits_for_room_gets_that_of_what_is_taken_out() -> None:
-    mailbox: Lanes[int] = Lanes(capacity=1)
+    mailbox: MailboxQueue[int] = MailboxQueue(capacity=1)
     mailbox.put(1)
     puts: list[Put] = []
     waiting = threading.Thread(target=lambda: puts.append(mailbox.put_waiting(2, WAIT)))

@@ -11,7 +11,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of
-from understudy.actors.runs.agent_record import Record
+from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.waiting.graph import graph as waiting_graph
 from understudy.testing import ScriptedModel, calls, says
 
@@ -360,15 +360,15 @@ def test_a_run_that_ends_in_the_moment_of_its_turn_gives_the_slot_back(
     bench: Bench, system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = us.tool(max_parallel=1)(bench.hold)
-    begin_step = Record.begin_step
+    begin_step = AgentRunRecord.begin_step
 
-    def cancelled_meanwhile(record: Record, epoch: int, doing: str, *rest: Any) -> None:
+    def cancelled_meanwhile(record: AgentRunRecord, epoch: int, doing: str, *rest: Any) -> None:
         if doing == "running tool hold":
             record.runs.cancel(record)
         begin_step(record, epoch, doing, *rest)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Record, "begin_step", cancelled_meanwhile)
+        patched.setattr(AgentRunRecord, "begin_step", cancelled_meanwhile)
         handle = agent_with(tool, several(1)).submit("go", system=system)
         assert isinstance(handle.exception(WAIT), us.RunCancelled)
         eventually(lambda: system.hung == 0, "its driver has come back")

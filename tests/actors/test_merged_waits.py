@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.children import FirstChild
 from understudy.actors.waiting.graph import WaitGraph
 from understudy.actors.waiting.graph import graph as process_graph
@@ -149,7 +149,7 @@ class Company:
             case None:
                 return None
             case Node(number=number, over=over):
-                reply: Reply[object] = Reply()
+                reply: Promise[object] = Promise()
                 if over:
                     reply.set(None)
                 return Asked(self.links[number], reply)
@@ -391,11 +391,11 @@ def test_who_may_go_on_lets_others_go_on_wherever_they_stand() -> None:
 
 
 def test_an_actor_that_has_replied_holds_nobody_up_any_more() -> None:
-    graph, a, b, reply = WaitGraph(), run("a"), run("b"), Reply[object]()
+    graph, a, b, reply = WaitGraph(), run("a"), run("b"), Promise[object]()
 
     with graph.waiting((a,), Asked(b, reply)):
         reply.set("here it is")  # a is about to wake
-        with graph.waiting((b,), Asked(a, Reply())):
+        with graph.waiting((b,), Asked(a, Promise())):
             assert len(graph) == 2
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import understudy as us
 from tests.support.gates import Gate
-from tests.support.promises import Promise, broken, kept, promises
+from tests.support.promises import FakeFuture, broken, kept, promises
 from tests.support.scripts import WAIT, eventually, finished, scripted
 from tests.support.together import all_at_once
 from understudy.actors.threads import alarms as clockwork
@@ -102,7 +102,7 @@ def test_the_types_of_the_values_are_known() -> None:
 
 
 def test_any_iterable_can_be_collected_and_nothing_is_at_once() -> None:
-    empty: list[Promise[int]] = []
+    empty: list[FakeFuture[int]] = []
 
     assert us.collect(empty).result(0) == []
     assert us.collect(empty, timeout=0).result(0) == []
@@ -189,7 +189,7 @@ def test_the_first_value_wins_and_the_others_are_cancelled() -> None:
 
 
 def test_of_those_that_are_done_the_first_in_order_wins() -> None:
-    parts = [Promise[int](), broken(ValueError()), kept(2), kept(3)]
+    parts = [FakeFuture[int](), broken(ValueError()), kept(2), kept(3)]
 
     assert us.first(parts).result(0) == 2
     assert parts[0].cancelled()
@@ -225,7 +225,7 @@ def test_when_all_fail_all_errors_are_raised_in_order() -> None:
 
 
 def test_first_of_nothing_is_a_callers_mistake() -> None:
-    empty: list[Promise[int]] = []
+    empty: list[FakeFuture[int]] = []
 
     with pytest.raises(ValueError, match="at least one future"):
         us.first(empty)
@@ -296,7 +296,7 @@ def test_a_losing_run_calls_no_tool_any_more() -> None:
 def test_a_paused_run_has_not_won_while_another_one_may() -> None:
     paused = scripted(says("__ask_user__: Which size?")).submit("go")
     assert paused.result(WAIT).status == "needs_input"
-    late: Promise[us.Outcome[str]] = Promise()
+    late: FakeFuture[us.Outcome[str]] = FakeFuture()
     winner = us.first([paused, late])
 
     assert winner.running()
@@ -322,7 +322,7 @@ def test_when_none_succeeded_the_first_pause_in_order_is_the_outcome() -> None:
 
 @pytest.mark.parametrize("pause", [us.NeedsInput(question="?"), us.NeedsApproval(calls=()), us.Incomplete()])
 def test_every_kind_of_pause_is_no_success(pause: us.Outcome) -> None:
-    late: Promise[us.Outcome] = Promise()
+    late: FakeFuture[us.Outcome] = FakeFuture()
     winner = us.first([kept(pause), late])
 
     assert winner.running()
@@ -335,7 +335,7 @@ def test_every_kind_of_pause_is_no_success(pause: us.Outcome) -> None:
 
 @both
 def test_one_future_may_stand_in_several_places(merge: Merge) -> None:
-    promise: Promise[int] = Promise()
+    promise: FakeFuture[int] = FakeFuture()
     whole = merge([promise, promise])
 
     promise.set(1)
@@ -393,7 +393,7 @@ def test_all_have_one_deadline_together(merge: Merge) -> None:
 def test_the_errors_before_the_deadline_are_the_cause_of_the_timeout() -> None:
     error = ValueError("down")
 
-    late = us.first([Promise[int](), broken(error)], timeout=0.01).exception(WAIT)
+    late = us.first([FakeFuture[int](), broken(error)], timeout=0.01).exception(WAIT)
 
     assert isinstance(late, TimeoutError)
     assert causes_of(late.__cause__) == (error,)
@@ -419,7 +419,7 @@ def test_no_time_at_all_counts_what_is_done() -> None:
 
 
 def test_an_endless_timeout_is_none() -> None:
-    part: Promise[int] = Promise()
+    part: FakeFuture[int] = FakeFuture()
     whole = us.collect([part], timeout=float("inf"))
 
     part.set(1)
@@ -448,7 +448,7 @@ def test_a_whole_without_a_thread_for_its_deadline_fails(monkeypatch: pytest.Mon
 
     parts = promises(2)
     with monkeypatch.context() as patch:
-        patch.setattr(clockwork, "_clockwork", clockwork.Clockwork())
+        patch.setattr(clockwork, "_clockwork", clockwork.AlarmClock())
         patch.setattr(threading.Thread, "start", refuse)
         whole = us.collect(parts, timeout=WAIT)
 
@@ -459,7 +459,7 @@ def test_a_whole_without_a_thread_for_its_deadline_fails(monkeypatch: pytest.Mon
 
 @both
 def test_a_callback_is_called_once_whether_it_comes_early_or_late(merge: Merge) -> None:
-    part: Promise[int] = Promise()
+    part: FakeFuture[int] = FakeFuture()
     whole, called = merge([part]), list[us.Future[object]]()
 
     whole.add_done_callback(called.append)
@@ -482,7 +482,7 @@ def test_a_losers_callback_may_wait_for_the_winner_whose_callback_finds_the_lose
 
 @both
 def test_a_members_callback_that_fails_breaks_nothing(merge: Merge) -> None:
-    part: Promise[int] = Promise()
+    part: FakeFuture[int] = FakeFuture()
     part.add_done_callback(lambda _: 1 / 0)
     whole = merge([part])
     part.add_done_callback(lambda _: 1 / 0)
@@ -493,11 +493,11 @@ def test_a_members_callback_that_fails_breaks_nothing(merge: Merge) -> None:
 
 
 def test_a_member_that_cannot_be_cancelled_keeps_no_other_from_it(caplog: pytest.LogCaptureFixture) -> None:
-    class Stubborn(Promise[int]):
+    class Stubborn(FakeFuture[int]):
         def cancel(self) -> bool:
             raise LookupError("will not")
 
-    parts = [Stubborn(), Promise[int](), kept(3)]
+    parts = [Stubborn(), FakeFuture[int](), kept(3)]
 
     assert us.first(parts).result(WAIT) == 3
     assert parts[1].cancelled()
@@ -534,7 +534,7 @@ def test_merged_futures_can_be_merged_and_cancelling_reaches_through_every_level
 
 
 def test_its_repr_says_how_far_it_is() -> None:
-    whole = us.collect([kept(1), Promise[int]()])
+    whole = us.collect([kept(1), FakeFuture[int]()])
 
     assert repr(whole) == "<collect: 1 of 2 futures done>"
 
@@ -542,7 +542,7 @@ def test_its_repr_says_how_far_it_is() -> None:
 @both
 @pytest.mark.parametrize("timeout", [-1, -0.1, float("nan")])
 def test_a_timeout_below_zero_is_refused_before_anything_happens(merge: Merge, timeout: float) -> None:
-    part: Promise[int] = Promise()
+    part: FakeFuture[int] = FakeFuture()
 
     with pytest.raises(ValueError, match="timeout must be 0 seconds or more"):
         us.collect([part], timeout=timeout) if merge is collect else us.first([part], timeout=timeout)
@@ -568,7 +568,7 @@ def test_a_merged_future_goes_with_its_values_though_a_member_stays() -> None:
     with no_garbage_collection():
         big = Big()
         gone, staying = weakref.ref(big), StandardFuture[object]()  # which keeps its callbacks for ever
-        part: Promise[object] = kept(big)
+        part: FakeFuture[object] = kept(big)
         futures: list[us.Future[object] | StandardFuture[object]] = [part, staying]
         whole = us.collect(futures, timeout=WAIT)
         staying.set_result(None)
@@ -581,9 +581,9 @@ def test_a_merged_future_goes_with_its_values_though_a_member_stays() -> None:
 
 def test_a_merged_future_that_failed_keeps_no_values_and_the_winner_no_loser() -> None:
     with no_garbage_collection():
-        big, loser = Big(), Promise[int]()
+        big, loser = Big(), FakeFuture[int]()
         gone: list[weakref.ref[object]] = [weakref.ref(big), weakref.ref(loser)]
-        part: Promise[object] = kept(big)
+        part: FakeFuture[object] = kept(big)
         futures: list[us.Future[object]] = [part, broken(ValueError())]
         whole, winner = us.collect(futures, timeout=WAIT), us.first([kept(1), loser], timeout=WAIT)
         with pytest.raises(ValueError):
@@ -597,7 +597,7 @@ def test_a_merged_future_that_failed_keeps_no_values_and_the_winner_no_loser() -
 
 def test_an_error_that_was_raised_goes_with_the_merged_future() -> None:
     with no_garbage_collection():
-        part: Promise[int] = Promise()
+        part: FakeFuture[int] = FakeFuture()
         whole = us.collect([part])
         part.cancel()  # for a promise's own error is the test's
         gone: weakref.ref[BaseException] | None = None
@@ -612,11 +612,11 @@ def test_an_error_that_was_raised_goes_with_the_merged_future() -> None:
 
 
 def test_a_deadline_is_forgotten_when_it_is_not_needed_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    alarms = clockwork.Clockwork()
+    alarms = clockwork.AlarmClock()
     monkeypatch.setattr(clockwork, "_clockwork", alarms)
 
     for _ in range(1000):
-        part: Promise[int] = Promise()
+        part: FakeFuture[int] = FakeFuture()
         whole = us.collect([part], timeout=3600)
         part.set(1)
         assert whole.result(0) == [1]
@@ -658,7 +658,9 @@ def test_whoever_has_the_winner_finds_every_loser_cancelled() -> None:
         parts, found = promises(20), list[bool]()
         winner = us.first(parts)
 
-        def wait(winner: us.Future[int] = winner, parts: list[Promise[int]] = parts, found: list[bool] = found) -> None:
+        def wait(
+            winner: us.Future[int] = winner, parts: list[FakeFuture[int]] = parts, found: list[bool] = found
+        ) -> None:
             winner.result(WAIT)
             found.append(all(part.cancelled() for part in parts[1:]))
 
@@ -683,7 +685,7 @@ def cancel(future: us.Future[object], answers: list[bool]) -> None:
 
 def test_a_cancellation_that_races_the_last_value_is_one_or_the_other() -> None:
     for _ in range(200):
-        part: Promise[int] = Promise()
+        part: FakeFuture[int] = FakeFuture()
         whole, answers = us.collect([part]), list[bool]()
 
         together(
@@ -701,10 +703,10 @@ def test_members_that_are_done_while_they_are_merged_are_heard_once() -> None:
     for _ in range(100):
         parts, values = promises(4), list[list[int]]()
 
-        def merge(parts: list[Promise[int]] = parts, values: list[list[int]] = values) -> None:
+        def merge(parts: list[FakeFuture[int]] = parts, values: list[list[int]] = values) -> None:
             values.append(us.collect(parts).result(WAIT))
 
-        def keep(parts: list[Promise[int]] = parts) -> None:
+        def keep(parts: list[FakeFuture[int]] = parts) -> None:
             for n, part in enumerate(parts):
                 part.set(n)
 

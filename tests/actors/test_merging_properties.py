@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
-from tests.support.promises import Promise, promises
+from tests.support.promises import FakeFuture, promises
 
 Told: TypeAlias = int | str
 """What became of a promise: its value, which is its number, or the words of its error."""
@@ -80,19 +80,19 @@ def follow(model: dict[int, Told], event: Event) -> None:
 # --- the real ones, in the models' words
 
 
-def collect(parts: list[Promise[int]]) -> us.Future[object]:
+def collect(parts: list[FakeFuture[int]]) -> us.Future[object]:
     return us.collect(parts)
 
 
-def collect_with_errors(parts: list[Promise[int]]) -> us.Future[object]:
+def collect_with_errors(parts: list[FakeFuture[int]]) -> us.Future[object]:
     return us.collect(parts, keep_errors=True)
 
 
-def first(parts: list[Promise[int]]) -> us.Future[object]:
+def first(parts: list[FakeFuture[int]]) -> us.Future[object]:
     return us.first(parts)
 
 
-def happen(parts: list[Promise[int]], event: Event) -> None:
+def happen(parts: list[FakeFuture[int]], event: Event) -> None:
     part = parts[event.promise]
     match event.kind:
         case "value":
@@ -107,7 +107,7 @@ def words(error: BaseException) -> str:
     return "cancelled" if isinstance(error, CancelledError) else str(error)
 
 
-def told_of(part: Promise[int]) -> Told | None:
+def told_of(part: FakeFuture[int]) -> Told | None:
     if not part.done():
         return None
     error = part.exception(0)
@@ -140,7 +140,7 @@ def verdict_of(whole: us.Future[object]) -> Verdict:
 @settings(deadline=None)  # how long an example takes says something about the machine only
 @given(case=cases())
 def test_a_merged_future_does_what_its_model_does(
-    merge: Callable[[list[Promise[int]]], us.Future[object]],
+    merge: Callable[[list[FakeFuture[int]]], us.Future[object]],
     model: Callable[[Sequence[Told | None]], Verdict],
     case: Case,
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, needs_approval, results_of
-from understudy.actors.run_view.log import Fact, Story
+from understudy.actors.run_view.log import RunLog, RunLogEntry
 from understudy.testing import ScriptedModel, calls, says
 from understudy.vocabulary.tools.isolation import Isolation
 from understudy.vocabulary.tools.options import OnToolError
@@ -318,9 +318,9 @@ def test_the_limit_is_no_part_of_the_fingerprint() -> None:
 
 
 def test_calls_under_way_are_given_up_when_the_next_one_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    note, inside, left = Story.note, threading.Event(), threading.Event()
+    note, inside, left = RunLog.note, threading.Event(), threading.Event()
 
-    def interrupted(story: Story, fact: Fact) -> None:
+    def interrupted(story: RunLog, fact: RunLogEntry) -> None:
         if isinstance(fact, us.ToolCall) and fact.name == "work":
             assert inside.wait(WAIT)
             raise KeyboardInterrupt  # as it comes between two calls, on a caller's thread
@@ -338,7 +338,7 @@ def test_calls_under_way_are_given_up_when_the_next_one_cannot_begin(monkeypatch
     def work() -> str:
         return "never"
 
-    monkeypatch.setattr(Story, "note", interrupted)
+    monkeypatch.setattr(RunLog, "note", interrupted)
     handle = clerk(calls("hold") + calls("work"), hold, work, at_once=2).submit("go")
 
     assert handle.exception(WAIT / 2) is not None

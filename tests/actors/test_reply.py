@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from understudy.actors.threads.promise import SLICE, Reply
+from understudy.actors.threads.promise import SLICE, Promise
 
 WAIT = 10.0
 
 
 def test_the_first_answer_stands() -> None:
-    reply: Reply[int] = Reply()
+    reply: Promise[int] = Promise()
 
     assert reply.set(1) is True
     assert reply.set(2) is False
@@ -21,7 +21,7 @@ def test_the_first_answer_stands() -> None:
 
 
 def test_an_error_is_raised_to_whoever_gets_it() -> None:
-    reply: Reply[int] = Reply()
+    reply: Promise[int] = Promise()
     reply.fail(ValueError("no"))
 
     with pytest.raises(ValueError, match="no"):
@@ -29,7 +29,7 @@ def test_an_error_is_raised_to_whoever_gets_it() -> None:
 
 
 def test_a_wait_ends_at_its_timeout_and_leaves_the_reply_open() -> None:
-    reply: Reply[int] = Reply()
+    reply: Promise[int] = Promise()
 
     assert reply.wait(0.001) is False
     assert reply.wait(0) is False
@@ -57,7 +57,7 @@ def test_the_main_thread_looks_up_from_its_wait_so_that_no_interrupt_is_missed(
 ) -> None:
     assert threading.current_thread() is threading.main_thread()
     gate = Gate()
-    reply: Reply[int] = Reply()
+    reply: Promise[int] = Promise()
     monkeypatch.setattr(reply, "_gate", gate)
 
     assert reply.wait(timeout) is True
@@ -65,7 +65,7 @@ def test_the_main_thread_looks_up_from_its_wait_so_that_no_interrupt_is_missed(
 
 
 def test_all_who_wait_are_woken() -> None:
-    reply: Reply[int] = Reply()
+    reply: Promise[int] = Promise()
     woken = threading.Semaphore(0)
 
     def wait() -> None:
@@ -81,7 +81,7 @@ def test_all_who_wait_are_woken() -> None:
 
 
 def test_a_callback_is_called_once_whether_it_comes_early_or_late() -> None:
-    reply: Reply[int] = Reply()
+    reply: Promise[int] = Promise()
     called: list[str] = []
 
     reply.when_done(lambda: called.append("early"))
@@ -93,7 +93,7 @@ def test_a_callback_is_called_once_whether_it_comes_early_or_late() -> None:
 
 
 def test_a_callback_that_fails_is_logged_and_keeps_no_other_from_being_called(caplog: pytest.LogCaptureFixture) -> None:
-    reply: Reply[int] = Reply()
+    reply: Promise[int] = Promise()
     called: list[str] = []
 
     reply.when_done(lambda: 1 / 0)
@@ -106,11 +106,11 @@ def test_a_callback_that_fails_is_logged_and_keeps_no_other_from_being_called(ca
 
 def test_of_many_writers_one_wins() -> None:
     for _ in range(100):
-        reply: Reply[int] = Reply()
+        reply: Promise[int] = Promise()
         go = threading.Barrier(4)
         won: list[int] = []
 
-        def write(n: int, reply: Reply[int] = reply, go: threading.Barrier = go, won: list[int] = won) -> None:
+        def write(n: int, reply: Promise[int] = reply, go: threading.Barrier = go, won: list[int] = won) -> None:
             go.wait(WAIT)
             if reply.set(n):
                 won.append(n)

@@ -14,8 +14,8 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors.runs.agent_driver import Driver
-from understudy.actors.runs.agent_record import Record
+from understudy.actors.runs.agent_driver import AgentDriver
+from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.threads import pool as shell
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -256,10 +256,10 @@ def test_a_run_that_no_thread_can_be_had_for_ends_and_says_so(monkeypatch: pytes
         raise RuntimeError("can't start new thread")
 
     record = us.ActorSystem("shop").prepare(scripted(says("ok")), "go", RunOptions())
-    assert isinstance(record, Record)
-    monkeypatch.setattr(shell, "pool", shell.ShellPool())
+    assert isinstance(record, AgentRunRecord)
+    monkeypatch.setattr(shell, "pool", shell.ThreadPool())
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    Driver(record.runs, record, record.epoch).begin(last=False)
+    AgentDriver(record.runs, record, record.epoch).begin(last=False)
 
     assert isinstance(record.reply.error(), us.AgentDown)
     assert "can't start new thread" in str(record.reply.error())
@@ -315,7 +315,7 @@ def test_a_run_that_is_over_needs_no_garbage_collector_to_go() -> None:
     agent = scripted(calls("on_shelf", sku="x"), says("ok"), tools=[on_shelf])
 
     def records() -> int:
-        return sum(isinstance(thing, Record) for thing in gc.get_objects())
+        return sum(isinstance(thing, AgentRunRecord) for thing in gc.get_objects())
 
     gc.collect()
     gc.disable()

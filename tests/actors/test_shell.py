@@ -14,7 +14,7 @@ import pykka
 import pytest
 
 from understudy.actors.threads import pool as shell
-from understudy.actors.threads.pool import Shell, ShellPool
+from understudy.actors.threads.pool import PoolThread, ThreadPool
 
 WAIT = 10.0  # Seconds after which a test that waits has failed.
 
@@ -34,7 +34,7 @@ class Note:
         raise AssertionError(cause)
 
 
-def wait_until_idle(pool: ShellPool, number: int) -> None:
+def wait_until_idle(pool: ThreadPool, number: int) -> None:
     """Lend nothing until `number` shells are parked; there is no event for it, so ask again, with an end."""
     tries = threading.Event()
     for _ in range(int(WAIT * 1000)):
@@ -60,7 +60,7 @@ def test_a_shell_has_all_that_pykkas_own_constructor_sets() -> None:
     class Bare(pykka.ThreadingActor):
         """An actor as Pykka makes it."""
 
-    made = Shell(ShellPool(), Note(), "understudy-0")
+    made = PoolThread(ThreadPool(), Note(), "understudy-0")
 
     assert vars(Bare()).keys() == {"actor_urn", "actor_inbox", "actor_stopped", "_actor_ref"}
     assert all(hasattr(made, name) for name in vars(Bare()))
@@ -73,31 +73,31 @@ def test_a_thread_still_has_what_a_shell_exchanges_of_it() -> None:
 
 
 def test_a_shell_is_a_pykka_actor_that_no_registry_knows() -> None:
-    pool, note = ShellPool(), Note()
+    pool, note = ThreadPool(), Note()
 
-    pool.lend(note)
+    pool.submit(note)
 
     assert note.ran.wait(WAIT)
-    assert issubclass(Shell, pykka.ThreadingActor)
+    assert issubclass(PoolThread, pykka.ThreadingActor)
     assert pykka.ActorRegistry.get_all() == []
 
 
 def test_a_parked_shell_is_lent_again_before_a_thread_is_started() -> None:
-    pool, first, second = ShellPool(), Note(), Note()
+    pool, first, second = ThreadPool(), Note(), Note()
 
-    pool.lend(first)
+    pool.submit(first)
     assert first.ran.wait(WAIT)
     wait_until_idle(pool, 1)
-    pool.lend(second)
+    pool.submit(second)
 
     assert second.ran.wait(WAIT)
     assert second.thread is first.thread
 
 
 def test_shells_are_daemons_with_names() -> None:
-    pool, note = ShellPool(), Note()
+    pool, note = ThreadPool(), Note()
 
-    pool.lend(note)
+    pool.submit(note)
 
     assert note.ran.wait(WAIT)
     assert note.thread is not None and note.thread.daemon
@@ -105,10 +105,10 @@ def test_shells_are_daemons_with_names() -> None:
 
 
 def test_a_parked_shell_keeps_nothing_it_ran_alive() -> None:
-    pool, note = ShellPool(), Note()
+    pool, note = ThreadPool(), Note()
     gone = weakref.ref(note)
 
-    pool.lend(note)
+    pool.submit(note)
     assert note.ran.wait(WAIT)
     del note
     wait_until_idle(pool, 1)
@@ -118,9 +118,9 @@ def test_a_parked_shell_keeps_nothing_it_ran_alive() -> None:
 
 def test_a_shell_that_is_idle_for_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shell, "IDLE_SECONDS", 0.01)
-    pool, note = ShellPool(), Note()
+    pool, note = ThreadPool(), Note()
 
-    pool.lend(note)
+    pool.submit(note)
     assert note.ran.wait(WAIT)
     assert note.thread is not None
     note.thread.join(WAIT)
@@ -130,33 +130,33 @@ def test_a_shell_that_is_idle_for_too_long_ends(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_cell_that_is_handed_over_runs_on_the_same_thread_afterwards() -> None:
-    pool, after = ShellPool(), Note()
+    pool, after = ThreadPool(), Note()
 
     class Hands(Note):
         def run_turns(self) -> None:
-            shell.hand_over(after)
+            shell.run_next_here(after)
             assert not after.ran.is_set()
             super().run_turns()
 
     before = Hands()
-    pool.lend(before)
+    pool.submit(before)
 
     assert after.ran.wait(WAIT)
     assert after.thread is before.thread
 
 
 def test_only_the_first_cell_handed_over_waits_for_the_turn_to_end() -> None:
-    pool, after, beside = ShellPool(), Note(), Note()
+    pool, after, beside = ThreadPool(), Note(), Note()
 
     class Hands(Note):
         def run_turns(self) -> None:
-            shell.hand_over(after)
-            shell.hand_over(beside)
+            shell.run_next_here(after)
+            shell.run_next_here(beside)
             assert beside.ran.wait(WAIT)  # runs while this turn still goes on
             super().run_turns()
 
     hands = Hands()
-    pool.lend(hands)
+    pool.submit(hands)
 
     assert after.ran.wait(WAIT)
     assert beside.thread is not hands.thread
@@ -165,25 +165,25 @@ def test_only_the_first_cell_handed_over_waits_for_the_turn_to_end() -> None:
 def test_outside_of_a_shell_a_cell_handed_over_is_lent() -> None:
     note = Note()
 
-    shell.hand_over(note)
+    shell.run_next_here(note)
 
     assert note.ran.wait(WAIT)
     assert note.thread is not threading.current_thread()
 
 
 def test_a_cell_that_was_handed_on_to_another_shell_is_run_once() -> None:
-    pool, after, left = ShellPool(), Note(), list[bool]()
+    pool, after, left = ThreadPool(), Note(), list[bool]()
 
     class HandsOn(Note):
         def run_turns(self) -> None:
-            shell.hand_over(after)
-            shell.lend_next()
+            shell.run_next_here(after)
+            shell.start_next_thread()
             here = shell.here()
             left.append(here is not None and here.next is not None)
             super().run_turns()
 
     hands = HandsOn()
-    pool.lend(hands)
+    pool.submit(hands)
 
     assert hands.ran.wait(WAIT) and after.ran.wait(WAIT)
     assert left == [False]
@@ -203,20 +203,20 @@ class Bell:
         self._woken.append(self._name)
 
 
-def resting_in(pool: ShellPool, woken: list[str], *names: str) -> None:
+def resting_in(pool: ThreadPool, woken: list[str], *names: str) -> None:
     """Park a shell without a thread for each name; the last one is lent first."""
     for name in names:
-        resting = Shell(pool, Note(), name)
+        resting = PoolThread(pool, Note(), name)
         resting.slot.gate = cast("threading.Lock", Bell(woken, name))
         pool.park(resting, resting.slot.gate)
 
 
 def test_of_what_is_lent_at_once_each_shell_that_arrives_brings_the_next() -> None:
-    pool, woken = ShellPool(arriving=2), list[str]()
+    pool, woken = ThreadPool(arriving=2), list[str]()
     resting_in(pool, woken, "d", "c", "b", "a")
 
     for _ in range(4):
-        pool.lend(Note())
+        pool.submit(Note())
 
     assert woken == ["a", "b"]
     pool.arrived()
@@ -226,31 +226,31 @@ def test_of_what_is_lent_at_once_each_shell_that_arrives_brings_the_next() -> No
 
 
 def test_when_all_have_arrived_a_shell_that_is_lent_is_woken_at_once() -> None:
-    pool, woken = ShellPool(arriving=1), list[str]()
+    pool, woken = ThreadPool(arriving=1), list[str]()
     resting_in(pool, woken, "b", "a")
 
-    pool.lend(Note())
+    pool.submit(Note())
     pool.arrived()
-    pool.lend(Note())
+    pool.submit(Note())
 
     assert woken == ["a", "b"]
 
 
 def test_a_shell_that_is_done_takes_what_is_in_line_and_does_not_wait() -> None:
-    pool, woken, first, second = ShellPool(arriving=1), list[str](), Note(), Note()
+    pool, woken, first, second = ThreadPool(arriving=1), list[str](), Note(), Note()
     resting_in(pool, woken, "a")
     for note in (Note(), first, second):
-        pool.lend(note)
-    done = Shell(pool, Note(), "done")
+        pool.submit(note)
+    done = PoolThread(pool, Note(), "done")
 
     assert [(pool.park(done, done.slot.gate), done.slot.given) for _ in range(2)] == [(True, first), (True, second)]
     assert woken == ["a"]  # and it is still on its way: nobody took its place
 
 
 def test_a_signal_handler_may_lend_while_its_thread_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, woken, beside = ShellPool(arriving=1), list[str](), Note()
+    pool, woken, beside = ThreadPool(arriving=1), list[str](), Note()
     resting_in(pool, woken, "a")
-    pool.lend(Note())
+    pool.submit(Note())
 
     class Line(deque[Note]):
         """A line at whose first use a handler comes, once the call is done."""
@@ -258,11 +258,11 @@ def test_a_signal_handler_may_lend_while_its_thread_does(monkeypatch: pytest.Mon
         def append(self, note: Note, /) -> None:
             super().append(note)
             if note is not beside:
-                pool.lend(beside)
+                pool.submit(beside)
 
     line = Line()
     monkeypatch.setattr(pool, "_line", line)
-    lends = threading.Thread(target=lambda: pool.lend(Note()), daemon=True)
+    lends = threading.Thread(target=lambda: pool.submit(Note()), daemon=True)
     lends.start()
     lends.join(WAIT)
 
@@ -271,10 +271,10 @@ def test_a_signal_handler_may_lend_while_its_thread_does(monkeypatch: pytest.Mon
 
 
 def test_threads_that_are_started_bring_each_other_too() -> None:
-    pool, notes = ShellPool(arriving=1), [Note() for _ in range(20)]
+    pool, notes = ThreadPool(arriving=1), [Note() for _ in range(20)]
 
     for note in notes:
-        pool.lend(note)
+        pool.submit(note)
 
     assert all(note.ran.wait(WAIT) for note in notes)
 
@@ -284,7 +284,7 @@ def test_a_thread_is_started_and_not_waited_for(monkeypatch: pytest.MonkeyPatch)
 
     def begins() -> None:
         may_begin.wait(WAIT)
-        Shell(ShellPool(), Note(), "understudy-0").begin()
+        PoolThread(ThreadPool(), Note(), "understudy-0").begin()
         begun.set()
 
     threading.Thread(target=begins, daemon=True).start()
@@ -309,51 +309,51 @@ class Refused(Note):
         self.causes.append(str(cause))
 
 
-def none_left(shell: Shell) -> None:
+def none_left(shell: PoolThread) -> None:
     raise RuntimeError("can't start new thread")
 
 
 def test_what_is_in_line_hears_that_there_is_no_thread_and_the_place_is_free_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pool, woken, notes = ShellPool(arriving=1), list[str](), [Refused() for _ in range(3)]
+    pool, woken, notes = ThreadPool(arriving=1), list[str](), [Refused() for _ in range(3)]
     resting_in(pool, woken, "a")
     for note in notes:
-        pool.lend(note)
+        pool.submit(note)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Shell, "begin", none_left)
+        patch.setattr(PoolThread, "begin", none_left)
         pool.arrived()
 
     assert [note.causes for note in notes] == [[], ["can't start new thread"], ["can't start new thread"]]
     later = Note()
-    pool.lend(later)
+    pool.submit(later)
     assert later.ran.wait(WAIT)
 
 
 def test_one_that_is_refused_at_once_leaves_its_place_to_who_is_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, beside = ShellPool(arriving=1), Refused()
+    pool, beside = ThreadPool(arriving=1), Refused()
 
-    def none_left_and_one_more(shell: Shell) -> None:
+    def none_left_and_one_more(shell: PoolThread) -> None:
         monkeypatch.undo()
-        pool.lend(beside)  # as another thread may in that moment
+        pool.submit(beside)  # as another thread may in that moment
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(Shell, "begin", none_left_and_one_more)
+    monkeypatch.setattr(PoolThread, "begin", none_left_and_one_more)
     with pytest.raises(RuntimeError, match="can't start"):
-        pool.lend(Note())
+        pool.submit(Note())
 
     assert beside.ran.wait(WAIT)
     assert beside.causes == []
 
 
-@pytest.mark.parametrize("lend", [shell.lend, shell.hand_over], ids=["lent", "handed over"])
+@pytest.mark.parametrize("lend", [shell.submit, shell.run_next_here], ids=["lent", "handed over"])
 def test_what_is_lent_where_no_thread_is_to_be_had_hears_of_it(
     lend: Callable[[Refused], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note = Refused()
-    monkeypatch.setattr(shell, "pool", ShellPool())
-    monkeypatch.setattr(Shell, "begin", none_left)
+    monkeypatch.setattr(shell, "pool", ThreadPool())
+    monkeypatch.setattr(PoolThread, "begin", none_left)
 
     lend(note)
 
@@ -392,9 +392,9 @@ class InterruptedLock:
 def test_a_ctrl_c_while_a_shell_is_woken_loses_neither_it_nor_its_place(
     at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool, woken, note = ShellPool(arriving=1), list[str](), Note()
+    pool, woken, note = ThreadPool(arriving=1), list[str](), Note()
     resting_in(pool, woken, "c", "b")
-    interrupted = Shell(pool, Note(), "a")
+    interrupted = PoolThread(pool, Note(), "a")
     gate = (InterruptedBell if at == "the gate" else Bell)(woken, "a")
     interrupted.slot.gate = cast("threading.Lock", gate)
     pool.park(interrupted, interrupted.slot.gate)
@@ -402,15 +402,15 @@ def test_a_ctrl_c_while_a_shell_is_woken_loses_neither_it_nor_its_place(
         monkeypatch.setattr(pool, "_lock", InterruptedLock())
 
     with pytest.raises(KeyboardInterrupt):
-        pool.lend(note)
+        pool.submit(note)
 
     assert (woken, interrupted.slot.given) == (["a"], note)
-    pool.lend(Note())
+    pool.submit(Note())
     assert woken == ["a"]  # it has the only place
     pool.arrived()
     assert woken == ["a", "b"]
     pool.arrived()
-    pool.lend(Note())
+    pool.submit(Note())
     assert woken == ["a", "b", "c"]  # and gave it back
 
 
@@ -418,40 +418,40 @@ def test_a_ctrl_c_while_a_shell_is_woken_loses_neither_it_nor_its_place(
 def test_a_ctrl_c_while_a_thread_is_started_leaves_its_place_to_who_is_in_line(
     begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool, beside, note, begin = ShellPool(arriving=1), Note(), Note(), Shell.begin
+    pool, beside, note, begin = ThreadPool(arriving=1), Note(), Note(), PoolThread.begin
 
-    def interrupted(shell: Shell) -> None:
+    def interrupted(shell: PoolThread) -> None:
         monkeypatch.undo()
-        pool.lend(beside)  # as another thread may in that moment
+        pool.submit(beside)  # as another thread may in that moment
         if begun:
             begin(shell)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Shell, "begin", interrupted)
+    monkeypatch.setattr(PoolThread, "begin", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        pool.lend(note)
+        pool.submit(note)
 
     assert beside.ran.wait(WAIT)
     assert note.ran.wait(WAIT if begun else 0) is begun
     later = [Note() for _ in range(3)]
     for one in later:
-        pool.lend(one)
+        pool.submit(one)
     assert all(one.ran.wait(WAIT) for one in later)
 
 
 def test_a_shell_says_when_it_has_arrived() -> None:
-    pool = ShellPool(arriving=1)
+    pool = ThreadPool(arriving=1)
 
     for _ in range(3):  # the first one starts the thread, and each of the others wakes it
         note = Note()
-        pool.lend(note)
+        pool.submit(note)
         assert note.ran.wait(WAIT)
         wait_until_idle(pool, 1)
 
 
 def test_a_shell_that_is_lent_in_the_moment_it_gives_up_waiting_runs_the_cell() -> None:
-    pool, note = ShellPool(), Note()
-    resting = Shell(pool, note, "resting")
+    pool, note = ThreadPool(), Note()
+    resting = PoolThread(pool, note, "resting")
 
     class LentTooLate:
         """A gate at which the wait ends, and the shell is lent before it can leave."""
@@ -459,7 +459,7 @@ def test_a_shell_that_is_lent_in_the_moment_it_gives_up_waiting_runs_the_cell() 
         def acquire(self, timeout: float = -1) -> bool:
             if timeout < 0:
                 return resting.slot.gate.acquire(timeout=WAIT)
-            pool.lend(note)
+            pool.submit(note)
             return False
 
     stays = pool.park(resting, cast("threading.Lock", LentTooLate()))

@@ -20,7 +20,7 @@ from tests.support.scripts import WAIT, eventually
 from understudy.actors.actor import actor_cell as actorcell
 from understudy.actors.actor import lifecycle
 from understudy.actors.actor import supervisor as family_module
-from understudy.actors.actor.supervisor import Family, always
+from understudy.actors.actor.supervisor import SupervisorCell, always
 from understudy.actors.threads.alarms import Alarm
 from understudy.orchestration.supervision.restarts import Restart, Strategy
 
@@ -661,15 +661,15 @@ class Held(Noted):
         self.held.append(then)
 
 
-def group_of(notes: list[str], *names: str) -> tuple[Family, list[Noted]]:
-    family, members = Family("desk", us.OneForAll()), [Noted(name, notes) for name in names]
+def group_of(notes: list[str], *names: str) -> tuple[SupervisorCell, list[Noted]]:
+    family, members = SupervisorCell("desk", us.OneForAll()), [Noted(name, notes) for name in names]
     family.members.extend(members)
     return family, members
 
 
 def test_everyone_who_had_a_group_begin_hears_when_it_has() -> None:
     member, heard = Held("held", []), list[str]()
-    family = Family("desk", us.OneForOne())
+    family = SupervisorCell("desk", us.OneForOne())
     family.members.append(member)
 
     family.begin(0.0, lambda: heard.append("its first start"))

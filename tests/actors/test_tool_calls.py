@@ -18,9 +18,9 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
 from understudy.actors.threads.pool import Runnable
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.promise import Promise
 from understudy.actors.tools import executor
-from understudy.actors.tools.tool_call import RunTool
+from understudy.actors.tools.tool_call import ToolCallTask
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -201,8 +201,8 @@ def test_a_call_that_cannot_enter_its_context_fails_and_is_not_counted_as_hung()
         def came_back(self) -> None:
             ended.append("came back")
 
-    reply, context = Reply[object](), copy_context()
-    made = executor.ToolExecutor(cast("RunTool", Order()), reply, context)
+    reply, context = Promise[object](), copy_context()
+    made = executor.ToolExecutor(cast("ToolCallTask", Order()), reply, context)
 
     context.run(made.run_turns)  # it is entered already
 

@@ -18,12 +18,12 @@ import pytest
 import understudy as us
 from tests.support.promises import promises
 from understudy.actors.cells.cell import Cell, Fate
-from understudy.actors.cells.mailbox import Lanes, Put
+from understudy.actors.cells.mailbox import MailboxQueue, Put
 from understudy.actors.run_view.event_reader import events_of
-from understudy.actors.runs.agent_record import Record
+from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.threads import pool as shell
-from understudy.actors.threads.pool import IDLE_SECONDS, ShellPool, forget_shells
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.pool import IDLE_SECONDS, ThreadPool, forget_threads
+from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.merged_future import MergedFuture
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -51,7 +51,7 @@ def come_to_rest() -> None:
 
 def put_against_drain() -> None:
     """Each item that a mailbox accepts is taken or drained, once; after the drain it accepts none."""
-    lanes, accepted, out = Lanes[int](), list[int](), list[int]()
+    lanes, accepted, out = MailboxQueue[int](), list[int](), list[int]()
 
     def put(item: int, system: bool) -> None:
         if lanes.put(item, system=system) in ACCEPTED:
@@ -70,7 +70,7 @@ def put_against_drain() -> None:
 
 def put_against_close() -> None:
     """What an orderly close finds is taken before its own message, which is the last one."""
-    lanes, accepted, out = Lanes[int](), list[int](), list[int]()
+    lanes, accepted, out = MailboxQueue[int](), list[int](), list[int]()
 
     def put(item: int) -> None:
         if lanes.put(item) in ACCEPTED:
@@ -86,7 +86,7 @@ def put_against_close() -> None:
 
 def wait_for_room_against_take() -> None:
     """Who waits for room gets it, or hears of the close; nobody is forgotten."""
-    lanes, accepted, out = Lanes[int](1), list[int](), list[int]()
+    lanes, accepted, out = MailboxQueue[int](1), list[int](), list[int]()
     lanes.put(0)
 
     def put(item: int) -> None:
@@ -122,9 +122,9 @@ class Echo:
 
 def ask_against_stop() -> None:
     """Whatever is sent to a cell that is stopped meanwhile ends in one fate, and whoever asked hears of it."""
-    forget_shells()
+    forget_threads()
     echo = Echo()
-    cell, replies = Cell("shop/echo", Echo, echo), list[Reply[object]]()
+    cell, replies = Cell("shop/echo", Echo, echo), list[Promise[object]]()
 
     together(lambda: replies.append(cell.ask(1)), lambda: replies.append(cell.ask(2)), lambda: cell.tell(3), cell.stop)
     come_to_rest()
@@ -144,7 +144,7 @@ class Clerk(us.Actor[int]):
 
 def ask_against_orderly_stop() -> None:
     """An actor that is stopped answers each ask, with a reply or with its end."""
-    forget_shells()
+    forget_threads()
     clerk, replies = us.ActorSystem("shop").spawn(Clerk), list[us.Future[object]]()
     # As if the alarm of late asks were set: its thread would wait for real.
     clerk._cell.look_at = 0.0  # pyright: ignore[reportPrivateUsage]
@@ -164,7 +164,7 @@ def ask_against_orderly_stop() -> None:
 
 def watch_against_stop() -> None:
     """Whoever watches an actor that stops meanwhile is told once."""
-    forget_shells()
+    forget_threads()
     clerk, downs = us.ActorSystem("shop").spawn(Clerk), list[us.Down]()
 
     together(clerk.stop, lambda: clerk.on_down("me", downs.append))
@@ -178,7 +178,7 @@ def watch_against_stop() -> None:
 
 def result_against_takeover() -> None:
     """Of a tool's result and the watchdog's verdict that it hangs, the run takes exactly one; the other is refused."""
-    forget_shells()
+    forget_threads()
     overdue = threading.Event()
 
     @us.tool(timeout=0.5)
@@ -190,7 +190,7 @@ def result_against_takeover() -> None:
     model = ScriptedModel([calls("slow"), says("done")])
     system = us.ActorSystem("shop")
     record = system.prepare(us.Agent("clerk", model=model, tools=[slow]), "go", RunOptions())
-    assert isinstance(record, Record)
+    assert isinstance(record, AgentRunRecord)
     completed = list[None]()
     record.reply.when_done(lambda: completed.append(None))
 
@@ -214,7 +214,7 @@ def result_against_takeover() -> None:
     assert (record.epoch, system.hung, system.in_flight) == (1 if results == ["in time"] else 2, 0, 0)
 
 
-def look_after_step(record: Record) -> None:
+def look_after_step(record: AgentRunRecord) -> None:
     """Do what the watchdog does about a step whose grace is over, too."""
     order = record.step_order
     if order is not None:  # else the tool's result is taken already
@@ -227,7 +227,7 @@ def look_after_step(record: Record) -> None:
 
 def cancel_against_finish() -> None:
     """A run that is cancelled while it comes to its end has one ending, told once, and is off the books."""
-    forget_shells()
+    forget_threads()
     system, asked, ended = us.ActorSystem("shop"), threading.Event(), list[bool]()
 
     def answer(request: us.ModelRequest) -> us.ModelTurn:
@@ -255,7 +255,7 @@ def cancel_against_finish() -> None:
 
 def cancel_against_begin() -> None:
     """A run begun inside one that is cancelled meanwhile ends too, and none stays on the books."""
-    forget_shells()
+    forget_threads()
     system, begun = us.ActorSystem("shop"), list[us.RunHandle]()
     inner = us.Agent("inner", model=ScriptedModel([says("inside")]))
 
@@ -291,12 +291,12 @@ class Errand:
 
 def claim_against_grow() -> None:
     """Of two that need a thread, one gets the parked one and the other a new one; nothing is lost, nothing is run twice."""
-    pool, errands = ShellPool(), [Errand() for _ in range(3)]
-    pool.lend(errands[0])
+    pool, errands = ThreadPool(), [Errand() for _ in range(3)]
+    pool.submit(errands[0])
     threading.Event().wait(IDLE_SECONDS / 2)
     assert pool.idle == 1
 
-    together(lambda: pool.lend(errands[1]), lambda: pool.lend(errands[2]))
+    together(lambda: pool.submit(errands[1]), lambda: pool.submit(errands[2]))
     come_to_rest()
 
     assert [errand.runs for errand in errands] == [1, 1, 1]
@@ -305,11 +305,11 @@ def claim_against_grow() -> None:
 
 def claim_against_retire() -> None:
     """A parked thread that ends for want of work, and is lent in that moment, does not take the work with it."""
-    pool, errands = ShellPool(), [Errand() for _ in range(3)]
+    pool, errands = ThreadPool(), [Errand() for _ in range(3)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shell, "IDLE_SECONDS", 0.0)  # whoever parks looks once, and goes
 
-        together(*[partial(pool.lend, errand) for errand in errands])
+        together(*[partial(pool.submit, errand) for errand in errands])
         come_to_rest()
 
     assert [errand.runs for errand in errands] == [1, 1, 1]
@@ -332,12 +332,12 @@ class Meets(Errand):
 
 def arriving_in_line() -> None:
     """Where one thread arrives at a time, all that is lent comes to run at once: who arrives brings who is in line."""
-    pool, errands, one, other = ShellPool(arriving=1), [Errand() for _ in range(2)], Meets(), Meets()
+    pool, errands, one, other = ThreadPool(arriving=1), [Errand() for _ in range(2)], Meets(), Meets()
     one.other, other.other = other, one
-    together(*[partial(pool.lend, errand) for errand in errands])
+    together(*[partial(pool.submit, errand) for errand in errands])
     threading.Event().wait(IDLE_SECONDS / 2)
 
-    together(*[partial(pool.lend, errand) for errand in (one, other)])
+    together(*[partial(pool.submit, errand) for errand in (one, other)])
     come_to_rest()
 
     assert [errand.runs for errand in (*errands, one, other)] == [1, 1, 1, 1]
@@ -428,7 +428,7 @@ def _ending(future: us.Future[object]) -> object:
 
 def answer_against_wait() -> None:
     """A reply has the first answer given; who waits for it wakes, and each callback is called once."""
-    reply, heard, given = Reply[int](), list[int](), list[bool]()
+    reply, heard, given = Promise[int](), list[int](), list[bool]()
 
     together(
         lambda: given.append(reply.set(1)),

@@ -18,12 +18,12 @@ from types import FunctionType
 import pytest
 
 from understudy.actors.actor.commands import Watchers
-from understudy.actors.cells.mailbox import Lanes
-from understudy.actors.runs.agent_record import Record
+from understudy.actors.cells.mailbox import MailboxQueue
+from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.record import RunRecord
-from understudy.actors.system.run_manager import Runs
-from understudy.actors.threads.pool import ShellPool
-from understudy.actors.threads.promise import Reply
+from understudy.actors.system.run_manager import RunManager
+from understudy.actors.threads.pool import ThreadPool
+from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.merged_future import MergedFuture
 
 from . import models
@@ -72,11 +72,11 @@ BOUND = 1500  # Schedules in which each must be found; most are within a hundred
 UNLOCKED = (("with self._lock:", "if True:"),)
 
 MUTANTS = (
-    Mutant("put_without_lock", (models.put_against_drain, models.put_against_close), Lanes, "put", UNLOCKED),
+    Mutant("put_without_lock", (models.put_against_drain, models.put_against_close), MailboxQueue, "put", UNLOCKED),
     Mutant(
         "take_without_lock",
         (models.ask_against_stop, models.ask_against_orderly_stop, models.wait_for_room_against_take),
-        Lanes,
+        MailboxQueue,
         "take",
         UNLOCKED,
     ),
@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         "results_without_lock",
         (models.result_against_takeover,),
-        Record,
+        AgentRunRecord,
         "take_results",
         (("with self.lock:", "if True:"),),
     ),
@@ -92,19 +92,19 @@ MUTANTS = (
     Mutant(
         "watched_last",
         (models.cancel_against_begin,),
-        Runs,
+        RunManager,
         "launch",
         (
             ("self._watchdog.watch(record)", "pass"),
             ("self._admission.enter(record)", "self._admission.enter(record); self._watchdog.watch(record)"),
         ),
     ),
-    Mutant("lent_without_lock", (models.claim_against_grow,), ShellPool, "lend", UNLOCKED),
-    Mutant("arrives_alone", (models.arriving_in_line,), ShellPool, "arrived", (("if not self._line:", "if True:"),)),
+    Mutant("lent_without_lock", (models.claim_against_grow,), ThreadPool, "lend", UNLOCKED),
+    Mutant("arrives_alone", (models.arriving_in_line,), ThreadPool, "arrived", (("if not self._line:", "if True:"),)),
     Mutant(
         "retires_with_work",
         (models.claim_against_retire,),
-        ShellPool,
+        ThreadPool,
         "park",
         (("gate.acquire()  # lent", "return False  # lent"),),
     ),
@@ -119,7 +119,7 @@ MUTANTS = (
     Mutant(
         "answer_without_lock",
         (models.collect_against_lapse, models.first_frees_its_losers, models.answer_against_wait),
-        Reply,
+        Promise,
         "finish",
         UNLOCKED,
     ),

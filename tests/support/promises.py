@@ -6,17 +6,17 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Self, TypeVar
 
-from understudy.actors.threads.promise import Reply
+from understudy.actors.threads.promise import Promise
 from understudy.vocabulary.runs.handles import Future
 
 V = TypeVar("V")
 
 
-class Promise(Future[V]):
+class FakeFuture(Future[V]):
     """A future whose value or error the test gives; the first one stands."""
 
     def __init__(self) -> None:
-        self._reply: Reply[V] = Reply()
+        self._reply: Promise[V] = Promise()
 
     def set(self, value: V) -> bool:
         """Give the value; False if it was done already."""
@@ -54,20 +54,20 @@ class Promise(Future[V]):
         self._reply.when_done(lambda: callback(self))
 
 
-def kept(value: V) -> Promise[V]:
+def kept(value: V) -> FakeFuture[V]:
     """Return a promise that is done."""
-    promise: Promise[V] = Promise()
+    promise: FakeFuture[V] = FakeFuture()
     promise.set(value)
     return promise
 
 
-def broken(error: BaseException) -> Promise[int]:
+def broken(error: BaseException) -> FakeFuture[int]:
     """Return a promise that has failed."""
-    promise: Promise[int] = Promise()
+    promise: FakeFuture[int] = FakeFuture()
     promise.fail(error)
     return promise
 
 
-def promises(number: int) -> list[Promise[int]]:
+def promises(number: int) -> list[FakeFuture[int]]:
     """Return promises that nobody has kept yet."""
-    return [Promise() for _ in range(number)]
+    return [FakeFuture() for _ in range(number)]

@@ -51,8 +51,8 @@ def no_threads(*spared: str, but: int = 0, arriving: int = shell.ARRIVING) -> Ge
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        patch.setattr(shell, "pool", shell.ShellPool(arriving))
-        patch.setattr(clockwork, "_clockwork", clockwork.Clockwork())
+        patch.setattr(shell, "pool", shell.ThreadPool(arriving))
+        patch.setattr(clockwork, "_clockwork", clockwork.AlarmClock())
         yield shortage
 
 
