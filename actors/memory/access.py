@@ -155,7 +155,7 @@ def remember(record: AgentRunRecord, messages: Sequence[Message], epoch: int) ->
     def at_the_end() -> None:
         if keeper.is_quick:
             append()
-        record.runs.conversations.note_stored(lease, len(messages))
+        record.host.conversations.note_stored(lease, len(messages))
         if lease.came_between:
             record.story.note(Diverged(lease.came_between))
 

@@ -288,5 +288,5 @@ class _All:
 
 def _refuse(record: RunRecord, error: RunError) -> None:
     if isinstance(error, CircularAgentCall):
-        record.runs.events.refused(record.cell.address, error)
-    record.runs.fail(record, error, record.epoch)
+        record.host.events.refused(record.cell.address, error)
+    record.host.fail(record, error, record.epoch)

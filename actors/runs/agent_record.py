@@ -46,7 +46,7 @@ class AgentRunRecord(RunRecord):
         input: what the user said.
         options: what the caller said besides; a `SessionState` gets the changed keys at the end.
         scope: the run's deadline and cancellation; gets the run's account, which draws from the one it had.
-        runs: who keeps the run; told once of its end, on the thread that ends it, before the reply completes.
+        host: what the run needs of its system; told once of its end, on the thread that ends it, before the reply completes.
         cell: the agent's actor.
         machine: the machine of a run that goes on; a new run's is made by its first driver.
     """
@@ -72,12 +72,12 @@ class AgentRunRecord(RunRecord):
         input: str | Sequence[Part],
         options: RunOptions,
         scope: Scope,
-        runs: RunManager,
+        host: RunManager,
         cell: ActorCell,
         machine: AgentRun | None = None,
     ) -> None:
         account = account_of(agent, options.budget, machine, scope.account)
-        super().__init__(run_id, agent, input, options, scope, runs, cell, account)
+        super().__init__(run_id, agent, input, options, scope, host, cell, account)
         self.agent = agent
         self.machine = machine
         self.step_order: ToolCallTask | None = None
@@ -289,7 +289,7 @@ class AgentRunRecord(RunRecord):
         given = self.options.session
         session = given if isinstance(given, SessionState) else dict(self.session)
         options = replace(self.options, session=session, deps=deps)
-        record = AgentRunRecord(self.run_id, self.agent, self.input, options, scope, self.runs, self.cell, self.machine)
+        record = AgentRunRecord(self.run_id, self.agent, self.input, options, scope, self.host, self.cell, self.machine)
         record.revision = self.revision
         record.artifacts = self.artifacts
         record.story.first_seq = next_seq(self.story, is_inner=self.is_inner)

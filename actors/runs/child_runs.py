@@ -79,7 +79,7 @@ def continued(
     saved = SavedRun.from_json(paused.saved)
     below = replace(saved, session=dict(outer.session))
     # Its definition is part of that of the run around it, which was compared, or adopted, when that one was loaded.
-    child = outer.runs.load(
+    child = outer.host.load(
         below,
         runner,
         outer.options.deps,

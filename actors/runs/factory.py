@@ -31,7 +31,7 @@ def new_record(
     input: str | Sequence[Part],
     options: RunOptions,
     scope: Scope,
-    runs: RunManager,
+    host: RunManager,
     cell: ActorCell,
 ) -> RunRecord:
     """Return the record of a run that begins; what is wrong with the definition is raised here, and not by a driver."""
@@ -39,14 +39,14 @@ def new_record(
         if options.parameters is not None:
             raise ValueError(f"{runner.id!r} takes no parameters; a Workflow does")
         _ = runner.run_spec
-        return AgentRunRecord(run_id, runner, input, options, scope, runs, cell)
+        return AgentRunRecord(run_id, runner, input, options, scope, host, cell)
     if not isinstance(runner, (Group, Workflow)):
         raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
     if options.history is not None:
         raise ValueError(f"history is for an agent's run; {runner.id!r} only runs others")
     machine = begun(runner, input, options.parameters)
     machine.state.spending.budget = options.budget
-    return GroupRunRecord(run_id, runner, options, scope, runs, cell, machine)
+    return GroupRunRecord(run_id, runner, options, scope, host, cell, machine)
 
 
 def driver_of(runs: RunManager, record: RunRecord, epoch: int) -> RunDriver:

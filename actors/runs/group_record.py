@@ -70,7 +70,7 @@ class GroupRunRecord(RunRecord):
         group: whose run it is.
         options: what the caller said besides the input; a `SessionState` gets the changed keys at the end.
         scope: the run's deadline and cancellation; gets the run's account, which draws from the one it had.
-        runs: who keeps the run.
+        host: what the run needs of its system.
         cell: the orchestrator's actor.
         machine: what decides; it has the input.
     """
@@ -83,12 +83,12 @@ class GroupRunRecord(RunRecord):
         group: Orchestrator,
         options: RunOptions,
         scope: Scope,
-        runs: RunManager,
+        host: RunManager,
         cell: ActorCell,
         machine: Machine,
     ) -> None:
         account = Account(group.id, None, machine.state.spending, scope.account)
-        super().__init__(run_id, group, machine.state.input, options, scope, runs, cell, account)
+        super().__init__(run_id, group, machine.state.input, options, scope, host, cell, account)
         self.group = group
         self.machine = machine
         self.children: dict[int, Inside] = {}
@@ -132,7 +132,7 @@ class GroupRunRecord(RunRecord):
         given = self.options.session
         session = given if isinstance(given, SessionState) else dict(self.session)
         options = replace(self.options, session=session, deps=deps)
-        record = GroupRunRecord(self.run_id, self.group, options, scope, self.runs, self.cell, self.machine)
+        record = GroupRunRecord(self.run_id, self.group, options, scope, self.host, self.cell, self.machine)
         record.revision = self.revision
         record.lease = None if self.lease is None else self.lease.renewed()
         record.session.take_temporary(self.session)
@@ -176,7 +176,7 @@ class GroupRunRecord(RunRecord):
         if isinstance(driver, Woken):  # else there is none now, and the next one looks at all children
             failure = safely(self, driver.wake)
             if failure is not None:  # it would never hear of the child, and the run would never end
-                self.runs.cannot_go_on(self, failure, self.epoch)
+                self.host.cannot_go_on(self, failure, self.epoch)
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other
 
@@ -233,7 +233,7 @@ class GroupRunRecord(RunRecord):
             inside.launched = True
             held = self.is_held_at(epoch)
         if not held:  # the run ended meanwhile, and whoever ended it did not know of this child
-            self.runs.cancel(inside.record, self._why_cancelled)
+            self.host.cancel(inside.record, self._why_cancelled)
             raise Stale
 
     def feed(
@@ -306,7 +306,7 @@ class GroupRunRecord(RunRecord):
         for inside in children.values():
             safely(self, self.waits.leave, inside.record.link)
         for record in begun:
-            safely(self, self.runs.cancel, record, self._why_cancelled)
+            safely(self, self.host.cancel, record, self._why_cancelled)
 
     @property
     def _why_cancelled(self) -> str:

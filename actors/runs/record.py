@@ -66,7 +66,7 @@ class RunRecord(ABC):
         input: what the user said.
         options: what the caller said besides; a `SessionState` gets the changed keys at the end.
         scope: the run's deadline and cancellation; gets the run's account.
-        runs: who keeps the run; told once of its end, on the thread that ends it, before the reply completes.
+        host: what the run needs of its system; told once of its end, on the thread that ends it, before the reply completes.
         cell: the runner's actor.
         account: what the run draws from.
     """
@@ -82,6 +82,7 @@ class RunRecord(ABC):
         "driver",
         "epoch",
         "errands",
+        "host",
         "input",
         "is_inner",
         "lease",
@@ -94,7 +95,6 @@ class RunRecord(ABC):
         "root",
         "run_id",
         "runner",
-        "runs",
         "scope",
         "session",
         "started_in",
@@ -110,7 +110,7 @@ class RunRecord(ABC):
         input: str | Sequence[Part],
         options: RunOptions,
         scope: Scope,
-        runs: RunManager,
+        host: RunManager,
         cell: ActorCell,
         account: Account,
     ) -> None:
@@ -120,12 +120,12 @@ class RunRecord(ABC):
         self.options = options
         self.scope = scope
         self.account = scope.account = account
-        self.runs = runs
+        self.host = host
         self.cell = cell
         self.link = Link(runner, run_id)
         self.ancestry: Ancestry = (self.link,)
         """Who waits for what this run does: the run itself, after those who wait for the run."""
-        self.root = runs.root_of(self.link)
+        self.root = host.root_of(self.link)
         """Id of the outermost run it was begun in, or its own."""
         self.lease: Lease | None = None
         """Its claim to the conversation that its agent's memory knows."""
@@ -309,7 +309,7 @@ class RunRecord(ABC):
         safely(self, self.account.stop)
         given_up = driver is not None and not driver.returned
         if given_up and driver is not None:
-            safely(self, self.runs.hung.abandon, driver, self, doing, self.step_since)
+            safely(self, self.host.hung.abandon, driver, self, doing, self.step_since)
         safely(self, self._let_go, given_up)
         given = self.options.session
         if given is not None and isinstance(given, SessionState):
@@ -319,7 +319,7 @@ class RunRecord(ABC):
 
             safely(self, describe, self, ending)
         # First: whoever reads the token in the last event may go on with the run, under the same id.
-        safely(self, self.runs.ended, self)
+        safely(self, self.host.ended, self)
         safely(self, self.story.end, ending)
 
     def _hand_back(self, session: SessionState) -> None:
@@ -332,11 +332,11 @@ class RunRecord(ABC):
 
     def outer_cancelled(self) -> None:
         """End the run because the one that it was begun in was cancelled."""
-        self.runs.cancel(self, "the run it was begun in was cancelled")
+        self.host.cancel(self, "the run it was begun in was cancelled")
 
     def lost(self, error: BaseException) -> None:
         """End the run because the message that was to start it could not be handled."""
-        self.runs.fail(self, error, self.epoch)
+        self.host.fail(self, error, self.epoch)
 
     def status(self) -> RunStatus:
         """Return where the run stands, without waiting for anything but the lock."""

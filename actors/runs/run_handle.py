@@ -60,7 +60,7 @@ class Handle(RunHandle[object], Traceable):
             with graph.waiting(callers, record.link):
                 return reply.wait(timeout)
         except CircularAgentCall as error:
-            record.runs.events.refused(record.cell.address, error)
+            record.host.events.refused(record.cell.address, error)
             raise
 
     def done(self) -> bool:
@@ -74,7 +74,7 @@ class Handle(RunHandle[object], Traceable):
 
     def cancel(self) -> bool:
         with cancel_hooks.settling(cancel_hooks.AT_HAND):
-            return not self.done() and self._record.runs.cancel(self._record)
+            return not self.done() and self._record.host.cancel(self._record)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         checked_plain("a done callback", callback)

@@ -59,7 +59,7 @@ def load(
     runner: Runner[object],
     deps: object,
     scope: Scope,
-    runs: RunManager,
+    host: RunManager,
     cell: ActorCell,
     *,
     adopt: bool = False,
@@ -81,14 +81,14 @@ def load(
     )
     if isinstance(runner, Agent):
         machine = AgentRun.from_json(saved.machine, runner.run_spec, adopt=adopt)
-        record = AgentRunRecord(saved.run_id, runner, saved.input, options, scope, runs, cell, machine)
+        record = AgentRunRecord(saved.run_id, runner, saved.input, options, scope, host, cell, machine)
         record.artifacts = Artifacts(saved.artifacts)
         record.story.first_seq = saved.events
         return record
     if not isinstance(runner, (Group, Workflow)):
         raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
     machine_of_group = loaded(runner, saved.machine, adopt=adopt)
-    group = GroupRunRecord(saved.run_id, runner, options, scope, runs, cell, machine_of_group)
+    group = GroupRunRecord(saved.run_id, runner, options, scope, host, cell, machine_of_group)
     group.artifacts = Artifacts(saved.artifacts)
     group.story.first_seq = saved.events
     return group

@@ -249,7 +249,7 @@ def _attempt(order: ToolCallTask, arguments: dict[str, object], scope: Scope) ->
         overlay = SessionOverlay(record.session)
         arguments = {**arguments, named: _context(order, overlay, scope)}
     value = _called(order, arguments, scope)
-    if overlay is not None and overlay.changes and record.runs.stores:
+    if overlay is not None and overlay.changes and record.host.stores:
         _check_session(overlay)
     return result_of(call, tool, rendered(value), record), overlay
 

@@ -132,7 +132,7 @@ class ToolCallTask:
 
     def cancel(self) -> None:
         """Tell the tool that it should stop: its scope is cancelled, and an async tool's task with it."""
-        cancel_hooks.cancel(self.scope, self.record.runs.hung.give_up)
+        cancel_hooks.cancel(self.scope, self.record.host.hung.give_up)
 
     def warn(self) -> None:
         """Tell the tool that its time is over, before it is given up; what it fails of from now on is that."""

@@ -74,7 +74,7 @@ def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeyp
             make(driver, runs, record, epoch)
 
         monkeypatch.setattr(AgentDriver, "__init__", cancelled_meanwhile)
-        AgentActor(record.runs, weakref.ref(agent)).on_receive(StartRun(record))
+        AgentActor(record.host, weakref.ref(agent)).on_receive(StartRun(record))
 
         assert record.driver is None
         assert model.requests == []
@@ -163,5 +163,5 @@ def test_a_run_that_is_over_cannot_be_ended_again() -> None:
         system.launch(record)
         assert record.reply.wait(WAIT)
 
-        assert record.runs.cancel(record) is False  # as a thread may that looked before the end
+        assert record.host.cancel(record) is False  # as a thread may that looked before the end
         assert record.phase == "complete"

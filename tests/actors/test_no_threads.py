@@ -93,7 +93,7 @@ def test_a_token_stands_if_its_run_could_not_be_watched() -> None:
     system = us.ActorSystem("shop")
     agent = scripted(says("__ask_user__: who?"), says("Hello, Ada."))
     paused = needs_input(agent.run("go", system=system))
-    runs = system.prepare(agent, "go", RunOptions()).runs
+    runs = system.prepare(agent, "go", RunOptions()).host
 
     with no_threads(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs._watchdog, "_ticking", False)  # pyright: ignore[reportPrivateUsage]  # it retires after seconds

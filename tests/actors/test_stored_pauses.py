@@ -436,9 +436,9 @@ def test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store(
             outcome: us.Complete[object] = us.Complete(
                 agent_id="clerk", completion_reason="late", text="late", output="late"
             )
-            record.runs.complete(record, outcome, stale)
+            record.host.complete(record, outcome, stale)
         else:
-            record.runs.fail(record, us.RunError("late"), stale)
+            record.host.fail(record, us.RunError("late"), stale)
         kept = store.runs[waiting.run_id]
         gate.open()
 

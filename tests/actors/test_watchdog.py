@@ -57,7 +57,7 @@ def test_a_run_that_begins_while_the_watchdog_retires_is_watched(monkeypatch: py
 def test_a_run_that_was_cancelled_before_it_was_launched_is_not_watched() -> None:
     with us.ActorSystem("shop") as system:
         record = system.prepare(scripted(says("ok")), "go", RunOptions())
-        record.runs.cancel(record)
+        record.host.cancel(record)
 
         system.launch(record)
 

@@ -219,7 +219,7 @@ def look_after_step(record: AgentRunRecord) -> None:
     order = record.step_order
     if order is not None:  # else the tool's result is taken already
         # pyright: ignore comment: the watchdog's thread needs a clock that goes on
-        record.runs._take_step_away(record, order, again=False)  # pyright: ignore[reportPrivateUsage]
+        record.host._take_step_away(record, order, again=False)  # pyright: ignore[reportPrivateUsage]
 
 
 # --- cancel against finish
@@ -241,7 +241,7 @@ def cancel_against_finish() -> None:
 
     def cancel() -> None:
         asked.wait()
-        ended.append(record.runs.cancel(record))
+        ended.append(record.host.cancel(record))
 
     together(cancel, cancel)
     come_to_rest()
