@@ -15,9 +15,9 @@ from functools import partial
 from understudy.actors.cells.cell import Envelope, Fate
 from understudy.actors.cells.dead_letters import type_name
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.runs.abandoned import Work
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.alarms import ring_at
+from understudy.actors.threads.work import Work
 from understudy.errors import AgentCrashed
 from understudy.orchestration.supervision.restarts import Restart
 from understudy.vocabulary.actors.messages import Mailbox

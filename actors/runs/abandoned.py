@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.threads.work import Work
 from understudy.vocabulary.actors.system_events import WorkAbandoned, WorkOverdue
 
 if TYPE_CHECKING:
     from understudy.actors.tools.tool_call import ToolCallTask
 
     from .record import RunRecord
-
-
-class Work(Protocol):
-    """Something that was given up while it ran."""
-
-    returned: bool
-    """Whether it came back after all."""
 
 
 class AbandonedWork:

@@ -13,7 +13,7 @@ from understudy.actors.actor.commands import nothing
 from understudy.actors.actor.supervisor import SupervisorCell
 from understudy.actors.actor.time_limited_cell import LimitedCell
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.runs.abandoned import Work
+from understudy.actors.threads.work import Work
 from understudy.errors import AgentDown
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import OneForOne, RunsInARow

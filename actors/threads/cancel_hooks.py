@@ -10,12 +10,12 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from understudy.actors.runs.abandoned import Work
 from understudy.vocabulary.context.scope import Scope
 
 from .alarms import Alarm, ring_at
 from .pool import submit
 from .promise import Promise
+from .work import Work
 
 PATIENCE = 5.0  # Seconds for one function; it should only set a flag or close something.
 AT_HAND = 0.25  # Seconds that the thread which cancels waits for all of them: enough to set flags and close files.
