@@ -7,8 +7,6 @@ import re
 from collections.abc import Sequence
 from math import isfinite
 
-from understudy.orchestration.group.children import ChildState
-from understudy.orchestration.group.state import GraphState, GroupState
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import Message, Usage
 
@@ -54,9 +52,9 @@ def contradiction(state: RunState) -> str:
         return "an answer that does not fit, and nothing wrong with it"
     numbers = {name: getattr(state, name) for name in (*_COUNTS, *_LIMITS)}
     return (
-        _negative(numbers)
+        negative(numbers)
         or _beyond_limit(state)
-        or _in_spending(state)
+        or in_spending(state)
         or ("" if state.round is None else _in_round(state.round))
         or _unpaired(state.messages[state.start :], state.round)
     )
@@ -83,10 +81,11 @@ def _in_round(round_: ToolRound) -> str:
             return f"the result of call {id!r} says that it is of {result.call_id!r}"
         if id in round_.waiting or id in round_.questions or id in round_.children:
             return f"call {id!r} has its result and waits"
-    return next((fault for child in round_.children.values() if (fault := _in_pauses(child))), "")
+    return next((fault for child in round_.children.values() if (fault := in_pauses(child))), "")
 
 
-def _in_pauses(child: PausedChild) -> str:
+def in_pauses(child: PausedChild) -> str:
+    """Say what a paused run cannot wait for."""
     if child.pauses and all(pause.calls or pause.question is not None for pause in child.pauses):
         return ""
     return "a run that is paused and waits for nothing"
@@ -109,14 +108,16 @@ def _unpaired(messages: Sequence[Message], round_: ToolRound | None) -> str:
 # --- what was spent
 
 
-def _in_spending(spent: Spending) -> str:
+def in_spending(spent: Spending) -> str:
+    """Say which figure of what was spent cannot be."""
     if not isfinite(spent.seconds):
         return f"{spent.seconds} seconds"
     numbers = {"all_turns": spent.all_turns, "tool_calls": spent.tool_calls, "seconds": spent.seconds}
-    return _negative({**numbers, "cost": spent.cost or 0, **_counts_of(spent.usage)})
+    return negative({**numbers, "cost": spent.cost or 0, **counts_of(spent.usage)})
 
 
-def _counts_of(usage: Usage) -> dict[str, int]:
+def counts_of(usage: Usage) -> dict[str, int]:
+    """Return the counts of tokens that are known."""
     counts = {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
@@ -127,68 +128,6 @@ def _counts_of(usage: Usage) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def _negative(numbers: dict[str, int] | dict[str, float]) -> str:
+def negative(numbers: dict[str, int] | dict[str, float]) -> str:
+    """Say which number is below zero."""
     return next((f"{name} is {str(number)[:40]}" for name, number in numbers.items() if number < 0), "")
-
-
-# --- a group's run
-
-
-def contradiction_of_group(state: GroupState) -> str:
-    """Say what in the state of an orchestrator's run cannot be; empty if all fits together."""
-    children, order = state.children, state.order
-    if len(set(order)) < len(order) or any(not 0 <= position < len(children) for position in order):
-        return f"{len(children)} children that ended in the order {order}"
-    for position, child in enumerate(children):
-        fault = _in_child(child)
-        if fault:
-            return f"child {position}: {fault}"
-    if isinstance(state, GraphState):
-        return _in_spending(state.spending) or _in_tasks(state)
-    ended = sorted(position for position, child in enumerate(children) if child.phase in ("done", "failed"))
-    if sorted(order) != ended:
-        return f"children {ended} ended, in the order {order}"
-    if any(child.phase == "failed" and child.failure is None for child in children):
-        return "a child failed of nothing"
-    return _in_spending(state.spending)
-
-
-def _in_child(child: ChildState) -> str:
-    if (child.phase == "done") != (child.result is not None):
-        return f"phase {child.phase!r} {'without' if child.result is None else 'with'} a result"
-    if child.phase in ("paused", "limit") and child.paused is None:
-        return f"phase {child.phase!r} without its run"
-    if child.phase == "paused" and child.paused is not None and (fault := _in_pauses(child.paused)):
-        return fault
-    if child.phase == "limit" and child.failure is None:
-        return "a limit, and no word of which"
-    counts: dict[str, int] = {"attempts": child.attempts}
-    if child.result is not None:
-        counts |= {"iterations": child.result.iterations, "turns": child.result.turns, **_counts_of(child.result.usage)}
-    return _negative(counts)
-
-
-def _in_tasks(state: GraphState) -> str:
-    positions = [position for task in state.tasks for position in task.children]
-    if len(set(positions)) < len(positions) or any(not 0 <= p < len(state.children) for p in positions):
-        return f"tasks with the children {positions} of {len(state.children)}"
-    early = [p for p in state.order if state.children[p].phase not in ("done", "failed")]
-    if early:
-        return f"children {early} did not end, and the order in which children ended is {state.order}"
-    unordered = [p for p, child in enumerate(state.children) if child.result is not None and p not in state.order]
-    if unordered:
-        return f"children {unordered} are done, and the order in which children ended is {state.order}"
-    for number, task in enumerate(state.tasks):
-        fault = _negative({"repeats": task.repeats, "begun": task.begun})
-        if not fault and task.status == "running" and len(task.prompts) != len(task.children):
-            fault = f"{len(task.children)} children with {len(task.prompts)} prompts"
-        phases = {state.children[position].phase for position in task.children}
-        if not fault and task.status == "running" and phases.isdisjoint(("pending", "paused")):
-            fault = "it runs, and none of its children does"
-        if not fault and task.status == "done" and phases - {"done"}:
-            fault = f"it is done, and its children are {', '.join(sorted(phases))}"
-        if not fault and task.status == "pending" and task.children:
-            fault = "it has not begun, and has children"
-        if fault:
-            return f"task {number}: {fault}"
-    return ""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from understudy.orchestration.group.children import ChildFailure, ChildResult
-from understudy.vocabulary.checks import checked_json, checked_mapping, checked_number, checked_text, checked_whole
+from understudy.vocabulary.checks import checked_json, checked_number, checked_text, checked_whole
 from understudy.vocabulary.messages import Message, ModelTurn, Part, ToolResult, Usage
 from understudy.vocabulary.runs.outcomes import Pause
 
@@ -150,36 +149,6 @@ def check_spent(usage: Usage | None, cost_usd: float | None, turns: int, tool_ca
         _check_amount(name, checked_whole(f"charge: {name}", number, 0))
     for name, amount in {"cost_usd": 0 if cost_usd is None else cost_usd, "seconds": seconds}.items():
         _check_amount(name, checked_number(f"charge: {name}", amount))
-
-
-def check_child_result(given: ChildResult) -> None:
-    """Refuse what no child can have come to; the values of its session are not looked at.
-
-    Raises:
-        TypeError: something is of the wrong type.
-        ValueError: a count is negative.
-    """
-    if not isinstance(given, ChildResult):
-        raise TypeError(f"the result of a child must be a ChildResult, got {kind_of(given)}")
-    checked_text("the result of a child: text", given.text)
-    check_text_or_none("the result of a child: combined_text", given.combined_text)
-    if fault := fault_of_usage(given.usage):
-        raise TypeError(f"the result of a child: {fault}")
-    for name in ("iterations", "turns"):
-        checked_whole(f"the result of a child: {name}", getattr(given, name), 0)
-    checked_mapping("the result of a child: changes", given.changes)
-    for key in given.removed:
-        checked_text("the result of a child: each of removed", key)
-
-
-def check_child_failure(given: ChildFailure, error: Exception | None) -> None:
-    """Refuse what no child can have failed of. Raises `TypeError`."""
-    if not isinstance(given, ChildFailure):
-        raise TypeError(f"the failure of a child must be a ChildFailure, got {kind_of(given)}")
-    checked_text("the failure of a child: kind", given.kind)
-    checked_text("the failure of a child: message", given.message)
-    if error is not None and not isinstance(error, Exception):
-        raise TypeError(f"the error of a child must be an exception or None, got {kind_of(error)}")
 
 
 def _check_amount(name: str, amount: float) -> None:

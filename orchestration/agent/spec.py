@@ -6,15 +6,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import OutputSpec, Settings, ToolSpec
 from understudy.vocabulary.tools.options import OnToolError
-
-if TYPE_CHECKING:
-    from understudy.orchestration.definitions.agent import Agent
 
 DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_MAX_TURNS = 50
@@ -26,6 +23,15 @@ ABOUT_OUTPUT_TOOL = (
     "Give the final answer. Call this once, when everything else is done; what you say besides is not read."
 )
 DEFAULT_CONTINUE_MESSAGE = "This does not finish the task yet. Go on, and give the final answer when you have it."
+
+
+class Specified(Protocol):
+    """An agent, as far as its machine needs to know of it."""
+
+    @property
+    def run_spec(self) -> RunSpec:
+        """What a run of it decides by."""
+        ...
 
 
 @fast_init
@@ -86,7 +92,7 @@ class RunSpec:
         object.__setattr__(self, "offered_names", frozenset([tool.name for tool in offered]))
 
     @classmethod
-    def of(cls, agent: Agent[object]) -> RunSpec:
+    def of(cls, agent: Specified) -> RunSpec:
         """Return the agent's spec; builds the schemas of its tools the first time.
 
         Raises:

@@ -10,13 +10,13 @@ from understudy.errors import ProtocolViolation
 from understudy.orchestration.agent.feed_checks import check_texts
 from understudy.orchestration.group.children import ChildFailure, ChildOrder, ChildResult, ChildState
 from understudy.orchestration.group.group_run import GroupRun
-from understudy.orchestration.group.outcome import completed, incomplete, task_results
-from understudy.orchestration.group.state import DECIDED, GraphState, TaskState
 from understudy.vocabulary.messages import JsonValue, Part, join_text
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, TaskResult
 
+from .outcome import completed, incomplete, task_results
 from .parameters import check_parameters, filled
 from .spec import GraphSpec, TaskSpec
+from .state import DECIDED, GraphState, TaskState
 from .task_index import TaskIndex
 from .task_values import TaskValues
 
@@ -63,6 +63,12 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     @classmethod
     def _state_type(cls) -> type[GraphState]:
         return GraphState
+
+    @classmethod
+    def _contradiction(cls, state: GraphState, spec: GraphSpec) -> str:
+        from .contradictions import contradiction_of_graph
+
+        return contradiction_of_graph(state, spec)
 
     # --- which tasks begin
 

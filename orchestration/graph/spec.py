@@ -62,6 +62,10 @@ class GraphSpec(GroupSpec):
     given: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """Values of other such names, of which texts may refer to the input; a saved run has them, so they are no part of the fingerprint."""
 
+    @property
+    def size(self) -> tuple[int, str]:
+        return len(self.tasks), "tasks"
+
     def fingerprint(self) -> str:
         parts = [self.runner_id, [astuple(task) for task in self.tasks]]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

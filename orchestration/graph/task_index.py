@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from understudy.orchestration.group.state import DECIDED, GraphState
-
 from .spec import TaskSpec
+from .state import DECIDED, GraphState
 
 
 class TaskIndex:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from understudy.orchestration.group.state import GraphState, TaskState
 from understudy.vocabulary.messages import JsonValue, join_text
 
 from .comparing import holds
 from .references import Reference, as_text, bound, from_text, reference, value_at
 from .spec import INPUT, ITEM, PREVIOUS, TaskSpec, handed_over
+from .state import GraphState, TaskState
 
 MARKER = re.compile(r"<(?=\s*/?\s*result\b)", re.IGNORECASE)
 """What would begin or end a block of a dependency's text, written by that dependency itself."""

@@ -7,17 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from understudy.errors import ProtocolViolation
-from understudy.orchestration.agent.feed_checks import (
-    check_child_failure,
-    check_child_result,
-    check_pauses,
-    check_texts,
-)
+from understudy.orchestration.agent.feed_checks import check_pauses, check_texts
 from understudy.orchestration.agent.pauses import answer_child, check_answers, pauses_of_child
 from understudy.orchestration.agent.state import PausedChild
 from understudy.vocabulary.runs.outcomes import Pause, PauseAnswer
 
 from .children import ChildFailure, ChildResult, ChildState
+from .feed_checks import check_child_failure, check_child_result
 from .queue import ChildQueue
 from .spec import GroupSpec
 from .state import GroupState

@@ -57,6 +57,11 @@ class GroupRun(ChildRuns[Spec, State]):
     def _state_type(cls) -> type[State]:
         """Return the type of the state."""
 
+    @classmethod
+    @abstractmethod
+    def _contradiction(cls, state: State, spec: Spec) -> str:
+        """Say what in a state that was loaded cannot be; empty if all fits together."""
+
     # --- what each kind decides
 
     @abstractmethod
@@ -148,7 +153,8 @@ class GroupRun(ChildRuns[Spec, State]):
         from .snapshot import load
 
         run = cls.__new__(cls)
-        super(GroupRun, run).__init__(spec, load(text, spec, adopt, cls._state_type()))
+        state = load(text, spec, adopt, cls._state_type(), lambda loaded: cls._contradiction(loaded, spec))
+        super(GroupRun, run).__init__(spec, state)
         return run
 
 
@@ -164,3 +170,9 @@ class PlainRun(GroupRun[GroupSpec, GroupState]):
     @classmethod
     def _state_type(cls) -> type[GroupState]:
         return GroupState
+
+    @classmethod
+    def _contradiction(cls, state: GroupState, spec: GroupSpec) -> str:
+        from .contradictions import contradiction_of_group
+
+        return contradiction_of_group(state)

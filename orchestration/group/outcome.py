@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from understudy.errors import RunError
-from understudy.orchestration.graph.spec import GraphSpec
 from understudy.vocabulary.messages import Usage
-from understudy.vocabulary.runs.outcomes import Complete, Incomplete, TaskResult, TaskStatus
+from understudy.vocabulary.runs.outcomes import Complete, TaskResult
 
 from .children import ChildResult
-from .state import GraphState, GroupState, TaskState
+from .state import GroupState
 
 
-class _Totals(TypedDict):
+class Totals(TypedDict):
+    """What all children that are done come to together."""
+
     iterations: int
     turns: int
     usage: Usage
@@ -30,7 +30,8 @@ def usage_of(state: GroupState) -> Usage:
     return sum([result.usage for result in results_of(state)], Usage())
 
 
-def _totals(state: GroupState) -> _Totals:
+def totals_of(state: GroupState) -> Totals:
+    """Return the sums over all children that are done."""
     results = results_of(state)
     return {
         "iterations": sum(each.iterations for each in results),
@@ -56,75 +57,5 @@ def complete(
         output=text,
         combined_text=combined_text,
         tasks=tasks or {},
-        **_totals(state),
+        **totals_of(state),
     )
-
-
-def completed(spec: GraphSpec, state: GraphState) -> Complete[str]:
-    """Return the outcome of a workflow of which no task failed."""
-    count = sum(task.status == "done" for task in state.tasks)
-    reason = f"{count} of {len(state.tasks)} tasks completed; the others were skipped"
-    if count == len(state.tasks):
-        reason = f"all {count} tasks completed"
-    return complete(spec.runner_id, state, _last_done(spec, state).text, reason, tasks=task_results(spec, state))
-
-
-def incomplete(spec: GraphSpec, state: GraphState, errors: Mapping[int, Exception]) -> Incomplete:
-    """Return the outcome of a workflow of which some tasks failed.
-
-    Args:
-        spec: the workflow.
-        state: where it stands.
-        errors: position of a child -> what it failed of, of those where that is known besides its words.
-    """
-    tasks = task_results(spec, state, errors)
-    reasons = [f"task {r.name!r} {r.status}: {r.reason}" for r in tasks.values() if r.status == "failed"]
-    reasons += [f"task {r.name!r} was skipped" for r in tasks.values() if r.status == "skipped"]
-    return Incomplete(
-        agent_id=spec.runner_id,
-        completion_reason="; ".join(reasons),
-        last_text=_last_done(spec, state).text,
-        tasks=tasks,
-        **_totals(state),
-    )
-
-
-def _last_done(spec: GraphSpec, state: GraphState) -> TaskState:
-    """Return the last task that is done, of those on which nothing depends if there is one."""
-    needed = {name for task in spec.tasks for name in task.dependencies}
-    done = [(each.name, task) for each, task in zip(spec.tasks, state.tasks, strict=True) if task.status == "done"]
-    sinks = [task for name, task in done if name not in needed]
-    return (sinks or [task for _, task in done] or [TaskState()])[-1]
-
-
-def task_results(
-    spec: GraphSpec, state: GraphState, errors: Mapping[int, Exception] | None = None
-) -> dict[str, TaskResult]:
-    """Return where each task stands, by name; `errors` as for `incomplete`."""
-    return {
-        each.name: TaskResult(
-            name=each.name,
-            status=_status(task, state),
-            text=task.text,
-            reason=task.reason,
-            attempts=task.begun,
-            error=_error_of(task, state, errors or {}) if task.status == "failed" else None,
-        )
-        for each, task in zip(spec.tasks, state.tasks, strict=True)
-    }
-
-
-def _error_of(task: TaskState, state: GraphState, errors: Mapping[int, Exception]) -> Exception:
-    for position in task.children:
-        failure = state.children[position].failure
-        if failure is not None:
-            return errors.get(position) or failure.to_error()
-    return RunError(task.reason)  # it had no prompt, or no list of items
-
-
-def _status(task: TaskState, state: GraphState) -> TaskStatus:
-    """Return what callers are told: a task all of whose runs wait for a person is paused."""
-    if task.status != "running":
-        return task.status
-    phases = {state.children[position].phase for position in task.children}
-    return "paused" if "paused" in phases and "pending" not in phases else "running"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from understudy.orchestration.agent.contradictions import contradiction_of_group, not_finite
+from understudy.orchestration.agent.contradictions import not_finite
 from understudy.orchestration.agent.misread import first_problem
 from understudy.orchestration.agent.saved_text import read, written
 from understudy.orchestration.agent.spec_changes import spec_changed
-from understudy.orchestration.graph.spec import GraphSpec
 
 from .spec import GroupSpec
-from .state import GraphState, GroupState
+from .state import GroupState
 
 FORMAT = 1
 
@@ -44,8 +44,8 @@ def dump(state: GroupState, spec: GroupSpec) -> str:
     return written(_adapter(GroupSnapshot), GroupSnapshot(FORMAT, spec.fingerprint(), data, spec.parts()))
 
 
-def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S]) -> S:
-    """Read what `dump` wrote of a state of `kind`.
+def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S], contradiction: Callable[[S], str]) -> S:
+    """Read what `dump` wrote of a state of `kind`; `contradiction` says what in it cannot be, and nothing if all fits.
 
     Raises:
         ValueError: the text is no saved run, of an unknown format, or does not fit the group's children.
@@ -67,7 +67,7 @@ def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S]) -> S:
         prints = (saved.fingerprint, spec.fingerprint())
         raise spec_changed(repr(spec.runner_id), prints, saved.parts, spec.parts())
     _check_size(state, spec)
-    wrong = not_finite(text) or _left_out(saved.state) or contradiction_of_group(state) or _missing(state, spec)
+    wrong = not_finite(text) or _left_out(saved.state) or contradiction(state)
     if wrong:
         raise ValueError(f"not a saved run of a group: {wrong}")
     return state
@@ -84,17 +84,7 @@ def _left_out(data: JsonValue) -> str:
     return ""
 
 
-def _missing(state: GroupState, spec: GroupSpec) -> str:
-    """Say which parameter of a workflow the state has no value of, though a prompt may need it yet."""
-    if not isinstance(state, GraphState) or not isinstance(spec, GraphSpec):
-        return ""
-    missing = sorted((spec.parameters | spec.given.keys()) - state.parameters.keys())
-    return f"parameter {missing[0]!r} has no value" if missing else ""
-
-
 def _check_size(state: GroupState, spec: GroupSpec) -> None:
-    was, now, what = len(state.children), len(spec.children), "children"
-    if isinstance(state, GraphState) and isinstance(spec, GraphSpec):
-        was, now, what = len(state.tasks), len(spec.tasks), "tasks"
+    was, (now, what) = state.size, spec.size
     if was != now:
         raise ValueError(f"the run of {spec.runner_id!r} was saved with {was} {what}; it has {now} now")

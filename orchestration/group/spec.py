@@ -28,6 +28,11 @@ class GroupSpec:
     on_error: OnError = "fail"
     """Of a parallel group that merges all: whether a child's failure is the group's."""
 
+    @property
+    def size(self) -> tuple[int, str]:
+        """How many parts a run must know of, and what they are called."""
+        return len(self.children), "children"
+
     def fingerprint(self) -> str:
         """Return a short digest of the definition; equal specs have equal ones in every process."""
         parts = [self.runner_id, self.children, self.pass_output, self.merge, self.on_error]
