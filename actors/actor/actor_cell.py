@@ -16,7 +16,8 @@ from functools import partial
 from math import inf
 from typing import NoReturn
 
-from understudy.actors.cells.cell import Cell, Envelope, Fate
+from understudy.actors.cells.cell import Cell
+from understudy.actors.cells.envelope import Envelope, Fate
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.mailbox import QUEUED, MailboxQueue, Put
 from understudy.actors.threads.alarms import ring_at
@@ -31,7 +32,8 @@ from understudy.vocabulary.context.ancestry import Link, enter_hops
 from .commands import Command, Timed, nothing
 from .incarnation import Incarnation
 from .lifecycle import ActorState, Lifecycle
-from .supervisor import Still, SupervisorCell, Then, always
+from .members import Still, Then, always
+from .supervisor import SupervisorCell
 from .timers import Timer
 
 log = logging.getLogger("understudy")

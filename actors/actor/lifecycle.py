@@ -24,9 +24,11 @@ from understudy.vocabulary.actors.system_events import (
     ActorStopped,
 )
 
-from .commands import Watchers, nothing
+from .commands import nothing
 from .incarnation import Incarnation
-from .supervisor import Still, SupervisorCell, Then
+from .members import Still, Then
+from .supervisor import SupervisorCell
+from .watchers import Watchers
 
 if TYPE_CHECKING:
     from .actor_cell import ActorCell

@@ -5,27 +5,23 @@ from __future__ import annotations
 import contextvars
 import time
 from collections.abc import Callable
-from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
-from understudy.actors.cells.cell import Envelope
+from understudy.actors.cells.envelope import Envelope
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.mailbox import Put
 from understudy.actors.cells.subscriptions import ActorInbox, Subscription
 from understudy.actors.threads.promise import Promise
-from understudy.actors.waiting.graph import graph
-from understudy.actors.waiting.waits import Asked, Traceable
 from understudy.errors import CircularAgentCall, MailboxFull
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.vocabulary.actors.system_events import SystemEvent
-from understudy.vocabulary.checks import checked_plain
-from understudy.vocabulary.context.ancestry import Ancestry, current_ancestry, enter_work, next_hops
+from understudy.vocabulary.context.ancestry import Ancestry, enter_work, next_hops
 from understudy.vocabulary.context.scope import Unmade, current_scope, enter_scope
 from understudy.vocabulary.runs.handles import Future
 
 from .actor_cell import ActorCell
 from .ask_expiry import answer_by, expire
-from .supervisor import SupervisorCell
+from .ask_future import AskFuture, wait_for_reply
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -35,62 +31,6 @@ else:
     M_contra = TypeVar("M_contra", contravariant=True)
 
 R = TypeVar("R")
-V_co = TypeVar("V_co", covariant=True)
-
-
-class AskFuture(Future[V_co], Traceable):
-    """The reply to an ask."""
-
-    __slots__ = ("_cell", "_reply")
-
-    def __init__(self, reply: Promise[object], cell: ActorCell) -> None:
-        self._reply = reply
-        self._cell = cell
-
-    def result(self, timeout: float | None = None) -> V_co:
-        if not self._reply.done:
-            self._wait(timeout)
-        return cast(V_co, self._reply.get())
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        self._wait(timeout)
-        return self._reply.error()
-
-    def _wait(self, timeout: float | None) -> None:
-        if not _wait(self._reply, timeout, self._cell):
-            raise TimeoutError(f"{self._cell.address} has not replied within {timeout:g} s; the message stands")
-
-    def done(self) -> bool:
-        return self._reply.done
-
-    def running(self) -> bool:
-        return not self._reply.done
-
-    def cancelled(self) -> bool:
-        return isinstance(self._reply.error(), CancelledError)
-
-    def cancel(self) -> bool:
-        return self._reply.fail(CancelledError(f"the ask of {self._cell.address} was cancelled"))
-
-    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        checked_plain("a done callback", callback)
-        self._reply.when_done(lambda: callback(self))
-
-    def awaited(self) -> Asked:
-        return Asked(self._cell.link, self._reply)
-
-
-def _wait(reply: Promise[object], timeout: float | None, cell: ActorCell) -> bool:
-    """Wait for an actor's reply; inside of runs and actors, refuse to close a circle of waiting."""
-    callers = current_ancestry()
-    if not callers or reply.done or timeout == 0:
-        return reply.wait(timeout)
-    try:
-        with graph.waiting(callers, Asked(cell.link, reply)):
-            return reply.wait(timeout)
-    except CircularAgentCall as error:
-        cell.events.refused(cell.address, error)
-        raise
 
 
 def _enter(scope: Unmade | None, work: tuple[Ancestry, int]) -> None:
@@ -146,7 +86,7 @@ class ActorRef(Generic[M_contra]):
         """
         reply, deadline = self._send(message, timeout)
         try:
-            replied = _wait(reply, max(0.0, deadline - time.monotonic()), self._cell)
+            replied = wait_for_reply(reply, max(0.0, deadline - time.monotonic()), self._cell)
         except CircularAgentCall as error:
             reply.fail(error)  # so that the message, which is on its way, is not handled
             raise
@@ -233,38 +173,3 @@ class ActorRef(Generic[M_contra]):
 
     def __repr__(self) -> str:
         return f"ActorRef({self.address!r}, {self._cell.state})"
-
-
-class SupervisorRef:
-    """A group of actors that was spawned together."""
-
-    __slots__ = ("_family",)
-
-    def __init__(self, family: SupervisorCell) -> None:
-        self._family = family
-
-    @property
-    def address(self) -> str:
-        """The group's name in its system: `SYSTEM/ID`."""
-        return self._family.name
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it works; False once it has failed more often than its strategy bears."""
-        return self._family.cause is None
-
-    def stop(self, timeout: float | None = None) -> bool:
-        """Stop the children, the last one first, each after what it has to do.
-
-        Args:
-            timeout: seconds to wait for the end; None does not wait.
-
-        Returns:
-            Whether all have stopped.
-        """
-        stopped: Promise[None] = Promise()
-        self._family.stop_then(lambda: stopped.set(None))
-        return stopped.done if timeout is None else stopped.wait(timeout)
-
-    def __repr__(self) -> str:
-        return f"SupervisorRef({self.address!r})"

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from understudy.actors.cells.cell import Envelope, Fate
 from understudy.actors.cells.dead_letters import type_name
+from understudy.actors.cells.envelope import Envelope, Fate
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.alarms import ring_at

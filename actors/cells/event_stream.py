@@ -10,8 +10,8 @@ from itertools import count
 from understudy.errors import CircularAgentCall
 from understudy.vocabulary.actors.system_events import CircleRefused, DeadLetter, LostBecause, SystemEvent
 
-from .cell import Envelope
 from .dead_letters import DeadLetters, type_name
+from .envelope import Envelope
 from .subscriptions import FunctionInbox, Inbox, Subscription, sent_on_hearing
 
 

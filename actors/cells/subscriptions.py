@@ -16,7 +16,8 @@ from understudy.errors import MailboxFull
 from understudy.vocabulary.actors.system_events import SystemEvent
 from understudy.vocabulary.context.ancestry import enter_ancestry
 
-from .cell import Cell, Envelope
+from .cell import Cell
+from .envelope import Envelope
 from .mailbox import Put
 
 if TYPE_CHECKING:

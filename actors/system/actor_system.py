@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
 from understudy.actors.actor.actor import Actor
 from understudy.actors.actor.actor_cell import ActorCell
-from understudy.actors.actor.ref import ActorRef, SupervisorRef
-from understudy.actors.actor.supervisor import Member, SupervisorCell
+from understudy.actors.actor.members import Member
+from understudy.actors.actor.ref import ActorRef
+from understudy.actors.actor.supervisor import SupervisorCell
+from understudy.actors.actor.supervisor_ref import SupervisorRef
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.subscriptions import Subscription
 from understudy.actors.pauses.open_store import open_store

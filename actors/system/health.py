@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from understudy.actors.actor.actor_cell import ActorCell
-from understudy.actors.cells.cell import Cell, Fate
+from understudy.actors.cells.cell import Cell
+from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.event_stream import EventStream
 from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.runs.handles import RunStatus

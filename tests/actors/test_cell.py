@@ -10,7 +10,8 @@ from typing import Any, SupportsIndex
 import pytest
 
 from tests.support.threads import no_threads
-from understudy.actors.cells.cell import Cell, Fate
+from understudy.actors.cells.cell import Cell
+from understudy.actors.cells.envelope import Fate
 from understudy.actors.threads import pool as shell
 from understudy.errors import AgentCrashed, AgentDown, MailboxFull
 

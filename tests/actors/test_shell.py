@@ -65,7 +65,7 @@ def test_a_shell_has_all_that_pykkas_own_constructor_sets() -> None:
     assert vars(Bare()).keys() == {"actor_urn", "actor_inbox", "actor_stopped", "_actor_ref"}
     assert all(hasattr(made, name) for name in vars(Bare()))
     assert made.actor_ref.actor_urn == "understudy-0"
-    assert str(made) == "Shell (understudy-0)"
+    assert str(made) == "PoolThread (understudy-0)"
 
 
 def test_a_thread_still_has_what_a_shell_exchanges_of_it() -> None:

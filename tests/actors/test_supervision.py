@@ -18,9 +18,9 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.actor import actor_cell as actorcell
-from understudy.actors.actor import lifecycle
-from understudy.actors.actor import supervisor as family_module
-from understudy.actors.actor.supervisor import SupervisorCell, always
+from understudy.actors.actor import lifecycle, members, supervisor
+from understudy.actors.actor.members import always
+from understudy.actors.actor.supervisor import SupervisorCell
 from understudy.actors.threads.alarms import Alarm
 from understudy.orchestration.supervision.restarts import Restart, Strategy
 
@@ -878,7 +878,7 @@ def test_an_escalation_does_not_wait_for_ever_for_an_actor_that_hangs(
         alarms.append(ring)
         return Alarm(ring)
 
-    monkeypatch.setattr(family_module, "ring_at", note)
+    monkeypatch.setattr(members, "ring_at", note)
     stage = Stage()
     group(system, stage, us.OneForOne(max_restarts=0))
     held, gate = blocked(system, "c")
@@ -964,7 +964,7 @@ def test_an_error_in_the_decision_itself_ends_the_actor_and_leaves_nobody_waitin
     def broken(*arguments: object, **options: object) -> None:
         raise KeyError("a bug of the runtime")
 
-    monkeypatch.setattr(family_module, "decide", broken)
+    monkeypatch.setattr(supervisor, "decide", broken)
     failing, gate = blocked(system, "a", ValueError("no"))
     waiting = system.find("a").ask_future("x", timeout=WAIT)
     a = system.find("a")

@@ -17,7 +17,8 @@ import pytest
 
 import understudy as us
 from tests.support.promises import promises
-from understudy.actors.cells.cell import Cell, Fate
+from understudy.actors.cells.cell import Cell
+from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.mailbox import MailboxQueue, Put
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.runs.agent_record import AgentRunRecord

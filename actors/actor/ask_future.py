@@ -1,0 +1,74 @@
+"""`AskFuture`: the reply to an ask, and how a thread waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Self, TypeVar, cast
+
+from understudy.actors.threads.promise import Promise
+from understudy.actors.waiting.graph import graph
+from understudy.actors.waiting.waits import Asked, Traceable
+from understudy.errors import CircularAgentCall
+from understudy.vocabulary.checks import checked_plain
+from understudy.vocabulary.context.ancestry import current_ancestry
+from understudy.vocabulary.runs.handles import Future
+
+from .actor_cell import ActorCell
+
+V_co = TypeVar("V_co", covariant=True)
+
+
+class AskFuture(Future[V_co], Traceable):
+    """The reply to an ask."""
+
+    __slots__ = ("_cell", "_reply")
+
+    def __init__(self, reply: Promise[object], cell: ActorCell) -> None:
+        self._reply = reply
+        self._cell = cell
+
+    def result(self, timeout: float | None = None) -> V_co:
+        if not self._reply.done:
+            self._wait(timeout)
+        return cast(V_co, self._reply.get())
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._wait(timeout)
+        return self._reply.error()
+
+    def _wait(self, timeout: float | None) -> None:
+        if not wait_for_reply(self._reply, timeout, self._cell):
+            raise TimeoutError(f"{self._cell.address} has not replied within {timeout:g} s; the message stands")
+
+    def done(self) -> bool:
+        return self._reply.done
+
+    def running(self) -> bool:
+        return not self._reply.done
+
+    def cancelled(self) -> bool:
+        return isinstance(self._reply.error(), CancelledError)
+
+    def cancel(self) -> bool:
+        return self._reply.fail(CancelledError(f"the ask of {self._cell.address} was cancelled"))
+
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        checked_plain("a done callback", callback)
+        self._reply.when_done(lambda: callback(self))
+
+    def awaited(self) -> Asked:
+        return Asked(self._cell.link, self._reply)
+
+
+def wait_for_reply(reply: Promise[object], timeout: float | None, cell: ActorCell) -> bool:
+    """Wait for an actor's reply; inside of runs and actors, refuse to close a circle of waiting."""
+    callers = current_ancestry()
+    if not callers or reply.done or timeout == 0:
+        return reply.wait(timeout)
+    try:
+        with graph.waiting(callers, Asked(cell.link, reply)):
+            return reply.wait(timeout)
+    except CircularAgentCall as error:
+        cell.events.refused(cell.address, error)
+        raise
