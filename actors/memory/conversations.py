@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from understudy.actors.actor.commands import nothing
-from understudy.actors.runs.failsafe import safely
+from understudy.actors.run_view.failsafe import safely
 from understudy.actors.threads.promise import log
 from understudy.actors.threads.slots import Slots, Taken
 from understudy.actors.waiting.graph import graph

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from understudy.actors.memory.access import recall
 from understudy.actors.run_view.event_reader import next_seq
+from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished
 from understudy.actors.tools.tool_call import Executed, Paused
-from understudy.errors import ProviderError
+from understudy.errors import ProviderError, UnderstudyError
+from understudy.orchestration.agent.outcome import messages_so_far
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.accounts import account_of
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import RunContext, SessionOverlay, SessionState
+from understudy.vocabulary.context.session import RunContext, SessionOverlay, SessionState, lasting
 from understudy.vocabulary.messages import JsonObject, ModelTurn, Part, ToolResult
+from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import PauseAnswer
 
-from .failsafe import safely
 from .record import RunRecord
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.agent.steps import Step
     from understudy.orchestration.definitions.port import RunOptions
 
-    from .turn_checks import AboutTurn
+    from .turn_findings import AboutTurn
 
 T = TypeVar("T")
 
@@ -124,6 +126,16 @@ class AgentRunRecord(RunRecord):
 
     def is_at_limit(self) -> bool:
         return self.machine is not None and self.machine.at_limit()
+
+    @property
+    def runner_named(self) -> str:
+        return f"agent {self.agent.id!r} ({name_of(self.agent.current_model)})"
+
+    def tell_progress(self, error: UnderstudyError, *, from_inside: bool) -> None:
+        if not from_inside:
+            error.children = ()
+        error.messages = () if self.machine is None else messages_so_far(self.machine.state)
+        error.session = lasting(self.session)
 
     @property
     def context(self) -> RunContext:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Dropped, Finished
 from understudy.actors.threads.promise import log
 from understudy.actors.threads.run_elsewhere import run_elsewhere
@@ -23,7 +24,6 @@ from understudy.vocabulary.runs.callbacks import AgentCallback, Continue, Moment
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome, stamp
 
 from .agent_record import AgentRunRecord
-from .failsafe import safely
 from .record import Stale
 from .turn_checks import must_wait, with_named_calls
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from understudy.actors.run_view.errors import named
 from understudy.actors.waiting.graph import graph
-from understudy.errors import CircularAgentCall, RunCancelled, UnfinishedRun
-from understudy.orchestration.agent.pauses import paused_by
+from understudy.errors import CircularAgentCall, UnfinishedRun
 from understudy.orchestration.definitions.port import RunOptions
-from understudy.orchestration.graph.run import GraphRun
 from understudy.vocabulary.context.ancestry import check_hops, check_permits
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import SessionOverlay
 from understudy.vocabulary.messages import Part
-from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
+from understudy.vocabulary.runs.outcomes import Incomplete
 
 from .error_facts import describe
 from .record import RunRecord
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     from understudy.actors.system.actor_system import ActorSystem
     from understudy.orchestration.agent.state import PausedChild
     from understudy.orchestration.definitions.runner import Runner
-
-    from .group_record import GroupRunRecord
 
 
 def refuse_call(system: ActorSystem, outer: RunRecord, runner: Runner[object]) -> None:
@@ -123,59 +119,3 @@ def unfinished(child: RunRecord, outcome: Incomplete) -> UnfinishedRun:
     )
     describe(child, error)
     return error
-
-
-def told_children(record: GroupRunRecord) -> tuple[Outcome[object] | BaseException, ...]:
-    """Return how the runs inside of an orchestrator's run ended or paused, in the order of its children or tasks."""
-    return tuple([_told(record, position) for position in _positions(record)])
-
-
-def children_so_far(record: GroupRunRecord) -> tuple[Outcome[object] | BaseException, ...]:
-    """Return how the runs inside of an orchestrator's run ended that fails; what has not ended is told to be cancelled."""
-    return tuple([_told_so_far(record, position) for position in _positions(record)])
-
-
-def _positions(record: GroupRunRecord) -> Iterable[int]:
-    state = record.machine.state
-    positions: Iterable[int] = range(len(state.children))
-    if isinstance(record.machine, GraphRun):
-        positions = [position for task in record.machine.state.tasks for position in task.children]
-    elif record.shares_session:  # a sequence
-        begun = record.children
-        positions = [each for each in positions if state.children[each].phase != "pending" or each in begun]
-    return positions
-
-
-def _told_so_far(record: GroupRunRecord, position: int) -> Outcome[object] | BaseException:
-    if record.machine.state.children[position].phase != "pending":
-        return _told(record, position)
-    inside = record.children.get(position)
-    if inside is not None and inside.record.reply.done:  # its driver has not heard of it yet
-        error = inside.record.reply.error()
-        return inside.record.reply.get() if error is None else error
-    what = "did not begin" if inside is None else "was cancelled"
-    return RunCancelled(f"{named(record.runner_at(position))} {what}: the run of {record.group.id!r} is over")
-
-
-def _told(record: GroupRunRecord, position: int) -> Outcome[object] | BaseException:
-    child, runner = record.machine.state.children[position], record.runner_at(position)
-    ending = record.endings.get(position)
-    if child.phase == "pending":
-        return RunCancelled(f"{named(runner)} was not needed any more: others decided how {record.group.id!r} ends")
-    if ending is not None:
-        return ending
-    if child.result is not None:  # from here on: it ended before the run was kept as text
-        done = child.result
-        return Complete(
-            agent_id=runner.id,
-            text=done.text,
-            output=done.text,
-            combined_text=done.combined_text,
-            usage=done.usage,
-            iterations=done.iterations,
-            turns=done.turns,
-        )
-    if child.failure is not None:
-        return child.failure.to_error()
-    assert child.paused is not None
-    return replace(paused_by(child.paused.pauses), agent_id=runner.id)

@@ -29,8 +29,9 @@ from understudy.vocabulary.context.prices import in_dollars
 from understudy.vocabulary.context.session import SessionOverlay, lasting
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause
 
-from .child_runs import begun, changes_of, continued, refuse_call, saved_inner, told_children, unfinished
-from .group_record import GroupRunRecord, Inside, Woken
+from .child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
+from .group_record import GroupRunRecord, Woken
+from .inner_run import Inside
 from .record import RunRecord, Stale
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class GroupDriver(Woken):
             turns=record.turns,
             usage=spending.usage,
             cost_usd=in_dollars(spending.cost),
-            children=told_children(record),
+            children=record.outcomes.at_the_end(),
         )
         self._runs.complete(record, told, self._epoch)
 
@@ -168,7 +169,7 @@ class GroupDriver(Woken):
             session=lasting(record.session),
             artifacts=record.artifacts.snapshot(),
             tasks=record.machine.tasks if isinstance(record.machine, GraphRun) else {},
-            children=told_children(record),
+            children=record.outcomes.at_the_end(),
         )
 
     # --- beginning a child

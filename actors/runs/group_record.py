@@ -5,16 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from understudy.actors.run_view.event_reader import next_seq
+from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import ChildBegan, Finished
 from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.actors.waiting.children import ChildWaits, EachChild, FirstChild
 from understudy.actors.waiting.graph import graph
+from understudy.errors import UnderstudyError
 from understudy.orchestration.agent.pauses import CHILD
 from understudy.orchestration.definitions.groups import ParallelAgent
 from understudy.orchestration.definitions.workflow import Task, Workflow
@@ -22,11 +25,12 @@ from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import SessionOverlay, SessionState
+from understudy.vocabulary.context.session import SessionOverlay, SessionState, lasting
 from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Outcome, PauseAnswer
 
-from .failsafe import safely
+from .child_outcomes import ChildOutcomes
+from .inner_run import Inside
 from .record import RunDriver, RunRecord, Stale
 
 if TYPE_CHECKING:
@@ -38,28 +42,6 @@ if TYPE_CHECKING:
     from understudy.orchestration.group.group_run import GroupStep
 
 TOLD = 3  # Children whose ids the status has; of a thousand nobody reads more.
-
-
-class Inside:
-    """One run inside of a run.
-
-    Attributes:
-        record: the run.
-        fact: what the story tells of it.
-        launched: whether it began. A driver that fails before that leaves it to the next one to begin it anew.
-    """
-
-    __slots__ = ("_group", "fact", "launched", "record")
-
-    def __init__(self, record: RunRecord, fact: ChildBegan, group: GroupRunRecord) -> None:
-        self.record = record
-        self.fact = fact
-        self.launched = False
-        self._group = group
-
-    def ended(self) -> None:
-        """Tell the driver around it that it is over; on the thread that ended it."""
-        self._group.child_ended(self.fact.position)
 
 
 class GroupRunRecord(RunRecord):
@@ -128,6 +110,18 @@ class GroupRunRecord(RunRecord):
     def is_at_limit(self) -> bool:
         return self.machine.at_limit()
 
+    @property
+    def runner_named(self) -> str:
+        return repr(self.group.id)
+
+    def tell_progress(self, error: UnderstudyError, *, from_inside: bool) -> None:
+        # A copy has the children of the group that the error came from; the error gets those of this one.
+        inner = copy(error) if from_inside and error.children else error
+        error.children = [inner if child is error else child for child in self.outcomes.so_far()]
+        if not from_inside:  # a group says nothing itself
+            error.messages = ()
+            error.session = lasting(self.session)
+
     def continued(self, scope: Scope, deps: object) -> GroupRunRecord:
         given = self.options.session
         session = given if isinstance(given, SessionState) else dict(self.session)
@@ -142,6 +136,11 @@ class GroupRunRecord(RunRecord):
         return record
 
     # --- children
+
+    @property
+    def outcomes(self) -> ChildOutcomes:
+        """How the children ended."""
+        return ChildOutcomes(self.group, self.machine, self.endings, self.children)
 
     def runner_at(self, position: int) -> Runner[object]:
         """Return who the child at a position is."""
@@ -205,7 +204,7 @@ class GroupRunRecord(RunRecord):
         """Note a child that is about to begin."""
         task = self.task_at(position)
         fact = ChildBegan(position, child.runner.id, child.run_id, "" if task is None else task.name, child.story)
-        inside = Inside(child, fact, self)
+        inside = Inside(child, fact, self.child_ended)
         self.waits.join(child.link)
         with self.lock:
             held = self.is_held_at(epoch)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from understudy.vocabulary.messages import ModelTurn
 
     from .agent_record import AgentRunRecord
-    from .turn_checks import AboutTurn
+    from .turn_findings import AboutTurn
 
 
 def check_answer(record: AgentRunRecord, epoch: int, turn: ModelTurn, about: AboutTurn) -> CheckedOutput[object] | None:

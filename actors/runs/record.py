@@ -14,8 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Protocol, Self
 
+from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.threads.promise import Promise
+from understudy.errors import UnderstudyError
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestry
 from understudy.vocabulary.context.artifacts import Artifacts
@@ -25,7 +27,7 @@ from understudy.vocabulary.messages import JsonValue, Part, join_text
 from understudy.vocabulary.runs.handles import RunPhase, RunStatus
 from understudy.vocabulary.runs.outcomes import Outcome, PauseAnswer
 
-from .failsafe import safely
+from .error_facts import describe
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
@@ -191,6 +193,20 @@ class RunRecord(ABC):
     def continued(self, scope: Scope, deps: object) -> Self:
         """Return the record with which this run, paused here, goes on."""
 
+    @property
+    @abstractmethod
+    def runner_named(self) -> str:
+        """The runner, as an error names where it comes from."""
+
+    @abstractmethod
+    def tell_progress(self, error: UnderstudyError, *, from_inside: bool) -> None:
+        """Write on the error that ended the run what the run had until then.
+
+        Args:
+            error: gets messages, session and children.
+            from_inside: whether the error is of a run inside of this one, and has what that one had.
+        """
+
     def _let_go(self, given_up: bool) -> None:  # noqa: B027 (a kind of run may hold nothing)
         """Let go of what the run was at when it ended; `given_up` says whether its driver is still at it."""
 
@@ -315,8 +331,6 @@ class RunRecord(ABC):
         if given is not None and isinstance(given, SessionState):
             safely(self, self._hand_back, given)
         if isinstance(ending, BaseException):
-            from .error_facts import describe  # it knows the kinds of records, which are made of this one
-
             safely(self, describe, self, ending)
         # First: whoever reads the token in the last event may go on with the run, under the same id.
         safely(self, self.host.ended, self)

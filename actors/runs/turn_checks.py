@@ -7,11 +7,11 @@ that a driver which follows one that failed does not ask again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from math import inf
-from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from understudy.actors.threads.promise import log
 from understudy.actors.tools.tool_call import GRACE
@@ -33,27 +33,15 @@ from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import JsonObject, ModelTurn, ToolCall
 from understudy.vocabulary.tools.signature import BadArguments, Signature
 
+from .agent_record import AgentRunRecord
+from .turn_findings import NOTHING, AboutTurn
+
 if TYPE_CHECKING:
     from understudy.orchestration import AgentRun
     from understudy.vocabulary.context.session import RunContext
     from understudy.vocabulary.tools.definition import Tool
 
-    from .agent_record import AgentRunRecord
-
 T = TypeVar("T")
-
-
-class AboutTurn(TypedDict, total=False):
-    """What the machine is told about a model's turn, besides the turn."""
-
-    problems: Mapping[int, str]
-    resolutions: Mapping[int, Resolution]
-    approvals: Mapping[int, Verdict]
-    met: str | None
-    output_problem: str
-
-
-NOTHING: AboutTurn = {}
 
 
 def about_turn(record: AgentRunRecord, epoch: int, turn: ModelTurn) -> AboutTurn:

@@ -17,13 +17,13 @@ from understudy.actors.memory.conversations import Conversations
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.errors import LIMITS, cancelled, named, step_timeout, timed_out
+from understudy.actors.run_view.failsafe import safely
 from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.admission import Admission
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.answers import feed_answer
 from understudy.actors.runs.callbacks import CallbackDispatcher, tell_of_error
 from understudy.actors.runs.factory import driver_of, new_record
-from understudy.actors.runs.failsafe import safely
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.saving import load
 from understudy.actors.runs.watchdog import Watchdog

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVarTuple
+from typing import Protocol, TypeVarTuple
 
 from understudy.actors.threads.promise import log
-
-if TYPE_CHECKING:
-    from .record import RunRecord
 
 Ts = TypeVarTuple("Ts")
 
 
-def safely(record: RunRecord, do: Callable[[*Ts], object], *arguments: *Ts) -> BaseException | None:
+class Named(Protocol):
+    """A run that the log can name."""
+
+    @property
+    def run_id(self) -> str:
+        """Unique in its system."""
+        ...
+
+
+def safely(record: Named, do: Callable[[*Ts], object], *arguments: *Ts) -> BaseException | None:
     """Call `do` with the arguments, and return what it raised, which is logged; None if it raised nothing.
 
     Also an exit is caught: the thread, which may be a caller's, has the rest of the run's end to see to.
