@@ -13,14 +13,14 @@ from understudy.orchestration.definitions.method_checks import fault_of_actor
 from understudy.vocabulary.context.ancestry import next_hops
 from understudy.vocabulary.runs.handles import Future
 
+from .endpoint import Endpoint
+from .ref import ActorRef
+from .timers import Timer
+
 if TYPE_CHECKING:
     from concurrent.futures import Future as StandardFuture
 
     from typing_extensions import TypeVar as TypeVarWithDefault
-
-    from .actor_cell import ActorCell
-    from .ref import ActorRef
-    from .timers import Timer
 
     M_contra = TypeVarWithDefault("M_contra", contravariant=True, default=object)
 else:
@@ -41,7 +41,7 @@ class Actor(Generic[M_contra]):
     ref: ActorRef[M_contra]
     """The actor's own reference, to hand to others; there from `on_start` on."""
 
-    _cell: ActorCell | None
+    _cell: Endpoint | None
 
     def on_start(self) -> None:
         """Prepare, before the first message and again after a restart. What it raises counts as a failure."""
@@ -123,7 +123,7 @@ class Actor(Generic[M_contra]):
                 )
             return super().__getattribute__(name)  # which fails, and says so as ever
 
-    def _place(self) -> ActorCell:
+    def _place(self) -> Endpoint:
         if self._cell is None:
             raise ActorError(
                 f"this {type(self).__name__} was given up at a message that hung, and another one has taken its place",
@@ -147,12 +147,10 @@ def _error_of(done: Future[Any] | StandardFuture[Any]) -> BaseException | None:
         return cancelled
 
 
-def attach(actor: Actor[object], cell: ActorCell) -> None:
+def attach(actor: Actor[object], cell: Endpoint) -> None:
     """Give a new object its cell and reference, before its `on_start`. Raises `TypeError` for methods that are `async def`."""
     if fault := fault_of_actor(cast(Hashable, type(actor))):
         raise TypeError(fault)
-    from .ref import ActorRef
-
     object.__setattr__(actor, "_cell", cell)  # not the actor's to set, nor its users'
     actor.ref = ActorRef(cell)
 

@@ -30,8 +30,9 @@ from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.context.ancestry import Link, enter_hops
 
 from .commands import Command, Timed, nothing
+from .endpoint import ActorState
 from .incarnation import Incarnation
-from .lifecycle import ActorState, Lifecycle
+from .lifecycle import Lifecycle
 from .members import Still, Then, always
 from .supervisor import SupervisorCell
 from .timers import Timer

@@ -10,12 +10,12 @@ from math import inf
 
 from understudy.actors.threads.alarms import ring_at
 
-from .actor_cell import ActorCell
+from .endpoint import Endpoint
 
 log = logging.getLogger("understudy")
 
 
-def answer_by(cell: ActorCell, deadline: float) -> None:
+def answer_by(cell: Endpoint, deadline: float) -> None:
     """Have an ask of an actor answered at its deadline.
 
     Most asks come with a later deadline than the one before them, and find an alarm set.
@@ -30,13 +30,13 @@ def answer_by(cell: ActorCell, deadline: float) -> None:
         log.warning("%s: no thread can be had to answer asks that are too late: %s", cell.address, error)
 
 
-def expire(cell: ActorCell) -> None:
+def expire(cell: Endpoint) -> None:
     """Answer the asks of an actor whose time is over."""
     cell.look_at = inf  # before the search: an ask that comes from here on sets an alarm of its own
     answer_by(cell, cell.expire(time.monotonic()))
 
 
-def _look(ref: weakref.ref[ActorCell]) -> None:
+def _look(ref: weakref.ref[Endpoint]) -> None:
     cell = ref()
     if cell is not None:
         expire(cell)

@@ -14,7 +14,7 @@ from understudy.vocabulary.checks import checked_plain
 from understudy.vocabulary.context.ancestry import current_ancestry
 from understudy.vocabulary.runs.handles import Future
 
-from .actor_cell import ActorCell
+from .endpoint import Endpoint
 
 V_co = TypeVar("V_co", covariant=True)
 
@@ -24,7 +24,7 @@ class AskFuture(Future[V_co], Traceable):
 
     __slots__ = ("_cell", "_reply")
 
-    def __init__(self, reply: Promise[object], cell: ActorCell) -> None:
+    def __init__(self, reply: Promise[object], cell: Endpoint) -> None:
         self._reply = reply
         self._cell = cell
 
@@ -61,7 +61,7 @@ class AskFuture(Future[V_co], Traceable):
         return Asked(self._cell.link, self._reply)
 
 
-def wait_for_reply(reply: Promise[object], timeout: float | None, cell: ActorCell) -> bool:
+def wait_for_reply(reply: Promise[object], timeout: float | None, cell: Endpoint) -> bool:
     """Wait for an actor's reply; inside of runs and actors, refuse to close a circle of waiting."""
     callers = current_ancestry()
     if not callers or reply.done or timeout == 0:

@@ -6,17 +6,15 @@ import contextvars
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from understudy.errors import MailboxFull
 from understudy.vocabulary.context.ancestry import Link, enter_ancestry
 
 from .actor import Actor, attach
 from .commands import Timed
+from .endpoint import Endpoint, OwnedCell
 from .timers import Timer
-
-if TYPE_CHECKING:
-    from .actor_cell import ActorCell
 
 log = logging.getLogger("understudy")
 
@@ -38,11 +36,11 @@ class Incarnation:
         self._make = make
         self._timers: tuple[Timer, ...] = ()
 
-    def make(self, cell: ActorCell) -> Actor[object]:
+    def make(self, cell: OwnedCell) -> Actor[object]:
         """Return a new object that has started; what its class or its `on_start` raises is raised."""
         return self.context.run(self._made, cell)
 
-    def _made(self, cell: ActorCell) -> Actor[object]:
+    def _made(self, cell: OwnedCell) -> Actor[object]:
         made = self._make()
         if not isinstance(made, Actor):
             raise TypeError(f"{cell.address}: spawn must be given what makes an Actor, and it made {made!r}")
@@ -51,7 +49,7 @@ class Incarnation:
         actor.on_start()
         return actor
 
-    def vacate(self, cell: ActorCell) -> Actor[object] | None:
+    def vacate(self, cell: OwnedCell) -> Actor[object] | None:
         """Take the object out of its place, and cancel what it has set."""
         old, cell.behaviour = cell.behaviour, None
         timers, self._timers = self._timers, ()
@@ -69,7 +67,7 @@ class Incarnation:
         except BaseException:
             log.exception("%s: %s failed", address, what)
 
-    def timer(self, cell: ActorCell, first: float, message: object, period: float | None) -> Timer:
+    def timer(self, cell: Endpoint, first: float, message: object, period: float | None) -> Timer:
         """Send a message to the actor later; the timer goes with the object that sets it."""
         for seconds in (first, period):
             if seconds is not None and not seconds >= 0:
@@ -85,7 +83,7 @@ class Incarnation:
         return timer in self._timers
 
 
-def _send(cell: ActorCell, message: object, timer: Timer, taken: Callable[[], None]) -> None:
+def _send(cell: Endpoint, message: object, timer: Timer, taken: Callable[[], None]) -> None:
     def go_on(error: BaseException) -> None:
         if isinstance(error, MailboxFull):  # this one is lost, and the timer is not
             taken()

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from understudy.actors.cells.dead_letters import type_name
 from understudy.errors import AgentDown, in_words
@@ -25,15 +24,11 @@ from understudy.vocabulary.actors.system_events import (
 )
 
 from .commands import nothing
+from .endpoint import ActorState, OwnedCell
 from .incarnation import Incarnation
 from .members import Still, Then
 from .supervisor import SupervisorCell
 from .watchers import Watchers
-
-if TYPE_CHECKING:
-    from .actor_cell import ActorCell
-
-ActorState: TypeAlias = Literal["starting", "running", "restarting", "down", "stopped"]
 
 
 class Lifecycle:
@@ -47,7 +42,7 @@ class Lifecycle:
 
     __slots__ = ("_cause", "_cell", "_family", "_retry_at", "_seat", "restarts", "state", "watchers")
 
-    def __init__(self, cell: ActorCell, seat: Incarnation, family: SupervisorCell) -> None:
+    def __init__(self, cell: OwnedCell, seat: Incarnation, family: SupervisorCell) -> None:
         self._cell = cell
         self._seat = seat
         self._family = family

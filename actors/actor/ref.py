@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 from understudy.actors.cells.envelope import Envelope
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.mailbox import Put
-from understudy.actors.cells.subscriptions import ActorInbox, Subscription
+from understudy.actors.cells.subscriptions import OnLost, Subscription, hearing_context
 from understudy.actors.threads.promise import Promise
 from understudy.errors import CircularAgentCall, MailboxFull
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.vocabulary.actors.system_events import SystemEvent
-from understudy.vocabulary.context.ancestry import Ancestry, enter_work, next_hops
+from understudy.vocabulary.context.ancestry import Ancestry, enter_ancestry, enter_work, next_hops
 from understudy.vocabulary.context.scope import Unmade, current_scope, enter_scope
 from understudy.vocabulary.runs.handles import Future
 
-from .actor_cell import ActorCell
 from .ask_expiry import answer_by, expire
 from .ask_future import AskFuture, wait_for_reply
+from .endpoint import Endpoint
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -38,12 +38,44 @@ def _enter(scope: Unmade | None, work: tuple[Ancestry, int]) -> None:
     enter_work(work)
 
 
+class ActorInbox:
+    """An actor that hears of events in its mailbox, of all but those about itself: they would make it fail again."""
+
+    def __init__(self, cell: Endpoint) -> None:
+        self._cell = cell
+        self._context = hearing_context()
+        self._context.run(enter_ancestry, (cell.link,))
+        self._at_end: Callable[[], object] | None = None
+
+    def call_at_end(self, callback: Callable[[], object]) -> None:
+        """Call `callback` when the actor stops, unless this is closed before."""
+        self._at_end = callback
+        self._cell.stopped.when_done(callback)
+
+    def send(self, event: SystemEvent, on_lost: OnLost) -> None:
+        if event.address != self._cell.address:
+            self._cell.send(Envelope(event, None, None, self._context, on_lost), 0.0)
+
+    def close(self) -> None:
+        """Leave in its mailbox what is there, for it is the actor's; and leave nothing else with the actor."""
+        if self._at_end is not None:
+            self._cell.stopped.forget(self._at_end)
+
+    def drain(self) -> Promise[object]:
+        heard: Promise[object] = Promise()
+        heard.set(None)
+        return heard
+
+    def in_child(self) -> None:
+        return None
+
+
 class ActorRef(Generic[M_contra]):
     """The address of an actor. Safe to share; equal to every other reference to the same actor."""
 
     __slots__ = ("_cell",)
 
-    def __init__(self, cell: ActorCell) -> None:
+    def __init__(self, cell: Endpoint) -> None:
         self._cell = cell
 
     @property

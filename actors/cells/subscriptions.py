@@ -9,19 +9,15 @@ import contextvars
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 from understudy.actors.threads.promise import Promise
 from understudy.errors import MailboxFull
 from understudy.vocabulary.actors.system_events import SystemEvent
-from understudy.vocabulary.context.ancestry import enter_ancestry
 
 from .cell import Cell
 from .envelope import Envelope
 from .mailbox import Put
-
-if TYPE_CHECKING:
-    from understudy.actors.actor.actor_cell import ActorCell
 
 log = logging.getLogger("understudy")
 
@@ -32,6 +28,13 @@ _hearing: contextvars.ContextVar[bool] = contextvars.ContextVar("understudy_hear
 def sent_on_hearing(envelope: Envelope) -> bool:
     """Whether a message was sent by a subscriber while it heard of an event, or in consequence of that."""
     return envelope.context is not None and envelope.context.get(_hearing, False)
+
+
+def hearing_context() -> contextvars.Context:
+    """Return a context for messages to a subscriber: what it sends in turn is told apart by `sent_on_hearing`."""
+    context = contextvars.Context()
+    context.run(_hearing.set, True)
+    return context
 
 
 _LAST = object()
@@ -139,8 +142,7 @@ class FunctionInbox(Cell):
     def __init__(self, address: str, function: Callable[..., object], capacity: int) -> None:
         self._caller = _Caller(address, function)
         self._capacity = capacity
-        self._context = contextvars.Context()
-        self._context.run(_hearing.set, True)
+        self._context = hearing_context()
         super().__init__(address, lambda: self._caller, capacity=capacity)
 
     def send(self, event: SystemEvent, on_lost: OnLost) -> None:
@@ -184,36 +186,3 @@ class _Caller:
             log.exception("%s: a subscriber failed", self._address)
         finally:
             self.thread = 0
-
-
-class ActorInbox:
-    """An actor that hears of events in its mailbox, of all but those about itself: they would make it fail again."""
-
-    def __init__(self, cell: ActorCell) -> None:
-        self._cell = cell
-        self._context = contextvars.Context()
-        self._context.run(enter_ancestry, (cell.link,))
-        self._context.run(_hearing.set, True)
-        self._at_end: Callable[[], object] | None = None
-
-    def call_at_end(self, callback: Callable[[], object]) -> None:
-        """Call `callback` when the actor stops, unless this is closed before."""
-        self._at_end = callback
-        self._cell.stopped.when_done(callback)
-
-    def send(self, event: SystemEvent, on_lost: OnLost) -> None:
-        if event.address != self._cell.address:
-            self._cell.send(Envelope(event, None, None, self._context, on_lost), 0.0)
-
-    def close(self) -> None:
-        """Leave in its mailbox what is there, for it is the actor's; and leave nothing else with the actor."""
-        if self._at_end is not None:
-            self._cell.stopped.forget(self._at_end)
-
-    def drain(self) -> Promise[object]:
-        heard: Promise[object] = Promise()
-        heard.set(None)
-        return heard
-
-    def in_child(self) -> None:
-        return None

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.scripts import eventually
+from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.ref import ActorRef
 from understudy.actors.threads import alarms as clockwork
 from understudy.actors.threads import pool as shell
@@ -58,5 +59,7 @@ def no_threads(*spared: str, but: int = 0, arriving: int = shell.ARRIVING) -> Ge
 
 def idle(ref: ActorRef[object]) -> None:
     """Wait until no thread runs an actor: one that has just replied still looks for its next message."""
-    mailbox = ref._cell._mailbox  # pyright: ignore[reportPrivateUsage]  # it shows nowhere else
+    cell = ref._cell  # pyright: ignore[reportPrivateUsage]  # it shows nowhere else
+    assert isinstance(cell, ActorCell)
+    mailbox = cell._mailbox  # pyright: ignore[reportPrivateUsage]
     eventually(lambda: not mailbox._running, "its thread went")  # pyright: ignore[reportPrivateUsage]
