@@ -25,9 +25,9 @@ from understudy.vocabulary.messages import ModelTurn
 from understudy.vocabulary.models import timeout_of
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import AgentRunRecord
-    from understudy.actors.runs.record import RunRecord
     from understudy.orchestration.definitions.runner import Runner
+
+    from .view import AgentRunView, RunView
 
 DEFAULT_MEMORY_TIMEOUT = (
     30.0  # Seconds for one use of a memory; a store answers in milliseconds, and what takes longer is down.
@@ -42,13 +42,13 @@ def named(runner: Runner[object]) -> str:
     return f"agent {runner.id!r}" if isinstance(runner, Agent) else repr(runner.id)
 
 
-def cancelled(record: RunRecord, why: str = "") -> RunCancelled:
+def cancelled(record: RunView, why: str = "") -> RunCancelled:
     """Make the error of a run that nobody wants any more."""
     because = f": {why}" if why else ""
     return RunCancelled(f"run {record.run_id} of {named(record.runner)} was cancelled{because}", run_id=record.run_id)
 
 
-def timed_out(record: RunRecord) -> RunTimedOut:
+def timed_out(record: RunView) -> RunTimedOut:
     """Make the error of a run whose deadline has passed."""
     return RunTimedOut(
         f"run {record.run_id} of {named(record.runner)} passed its deadline while {record.doing or 'it began'}",
@@ -56,13 +56,13 @@ def timed_out(record: RunRecord) -> RunTimedOut:
     )
 
 
-def model_failure(record: AgentRunRecord, error: BaseException) -> ProviderError:
+def model_failure(record: AgentRunView, error: BaseException) -> ProviderError:
     """Make the error of a model object that failed in a way of its own."""
     model = type(record.agent.current_model).__name__
     return ProviderError(f"the model of agent {record.agent.id!r} failed: {in_words(error)}", provider=model)
 
 
-def checked_turn(record: AgentRunRecord, returned: object) -> ModelTurn:
+def checked_turn(record: AgentRunView, returned: object) -> ModelTurn:
     """Return what a model object returned, if it is a turn.
 
     Raises:
@@ -79,7 +79,7 @@ def checked_turn(record: AgentRunRecord, returned: object) -> ModelTurn:
     raise BadReply(f"the model of agent {record.agent.id!r} ({model}) returned no turn: {fault}{hint}", provider=model)
 
 
-def step_timeout(record: AgentRunRecord) -> UnderstudyError:
+def step_timeout(record: AgentRunView) -> UnderstudyError:
     """Make the error of a step that took too long, other than a tool call."""
     if record.doing not in (LOADING, STORING):
         return model_timeout(record)
@@ -95,7 +95,7 @@ def model_time(agent: Agent[object]) -> float | None:
     return timeout_of(agent.current_model) if isinstance(own, Unset) else own
 
 
-def model_timeout(record: AgentRunRecord, why: RunTimedOut | None = None) -> ProviderTimeout:
+def model_timeout(record: AgentRunView, why: RunTimedOut | None = None) -> ProviderTimeout:
     """Make the error of a model call that took too long, or of one that would have and gave up before, and says `why`."""
     what = (
         f"gave no answer within {model_time(record.agent) or 0:g} s"
