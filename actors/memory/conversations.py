@@ -10,28 +10,46 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from understudy.actors.actor.commands import nothing
 from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.view import RunView
 from understudy.actors.threads.promise import log
 from understudy.actors.threads.slots import Slots, Taken
 from understudy.actors.waiting.graph import graph
 from understudy.actors.waiting.waits import Merged, Wait, link_of_thing
-from understudy.errors import CircularAgentCall, RunError
+from understudy.errors import RunError
 from understudy.orchestration import Agent
 from understudy.vocabulary.runs.memory import ConversationKey
 
-from .access import MemoryGate
+from .memory_gate import MemoryGate
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.record import RunRecord
     from understudy.orchestration.definitions.runner import Runner
 
 Start: TypeAlias = Callable[[], object]
 
 NO_USER = "default"
 """Whose the conversations are of runs without a `user_id`; what memories have kept is found under this word."""
+
+
+class ConversationUser(RunView, Protocol):
+    """A run that may be in a conversation."""
+
+    @property
+    def root(self) -> str:
+        """Id of the outermost run that it was begun in, or its own."""
+        ...
+
+    @property
+    def lease(self) -> Lease | None:
+        """Its claim to the conversation; None if it has none."""
+        ...
+
+    def must_not_wait(self, error: RunError) -> None:
+        """End the run with the error that says why it may not wait for its conversation."""
+        ...
 
 
 class ConversationGroup:
@@ -41,18 +59,20 @@ class ConversationGroup:
 
     def __init__(self) -> None:
         self.granted = False
-        self.inside: set[RunRecord] = set()
-        self.waiting: dict[RunRecord, tuple[Start, Wait | None]] = {}
+        self.inside: set[ConversationUser] = set()
+        self.waiting: dict[ConversationUser, tuple[Start, Wait | None]] = {}
         """Run -> what starts it, and its wait in the graph; None if it was refused there, and leaves."""
 
 
 class ConversationQueue:
     """One conversation: who has it, who stands in line, and how much was stored. It lives while a run refers to it."""
 
-    __slots__ = ("__weakref__", "groups", "holder", "key", "link", "slots", "stored", "wait")
+    __slots__ = ("__weakref__", "groups", "holder", "key", "link", "lock", "slots", "stored", "wait")
 
-    def __init__(self, key: ConversationKey) -> None:
+    def __init__(self, key: ConversationKey, lock: threading.Lock) -> None:
         self.key = key
+        self.lock = lock
+        """Guards the line; the one of all conversations of the system."""
         self.slots: Slots[ConversationGroup] = Slots(1)
         self.groups: dict[str, ConversationGroup] = {}
         """Root's id -> its runs; of the one that has it, and of all in line."""
@@ -98,6 +118,11 @@ class Lease:
         """Note that the conversation was given back."""
         self._left_at = self.line.stored
 
+    def note_stored(self, messages: int) -> None:
+        """Count what the run stored in its conversation."""
+        with self.line.lock:
+            self.line.stored += messages
+
     def renewed(self) -> Lease:
         """Return the lease with which the run goes on after a pause."""
         lease = Lease(self.line, self.keeper, self.was_saved)
@@ -120,7 +145,7 @@ class Conversations:
         self._keepers: weakref.WeakValueDictionary[int, MemoryGate] = weakref.WeakValueDictionary()
         """By the memory's identity, for one of a user's need not be hashable; a keeper keeps its memory alive."""
 
-    def lease(self, record: RunRecord, *, was_saved: bool = False) -> Lease | None:
+    def lease(self, record: ConversationUser, *, was_saved: bool = False) -> Lease | None:
         """Return a run's claim to its conversation; None for a run that is in none, or is not to remember it.
 
         Args:
@@ -135,7 +160,7 @@ class Conversations:
         with self._lock:
             line = self._lines.get(key)
             if line is None:
-                line = self._lines[key] = ConversationQueue(key)
+                line = self._lines[key] = ConversationQueue(key, self._lock)
             return Lease(line, self._keeper_of(runner), was_saved)
 
     def _keeper_of(self, runner: Runner[object]) -> MemoryGate | None:
@@ -149,7 +174,7 @@ class Conversations:
 
     # --- taking, and standing in line
 
-    def enter(self, record: RunRecord, start: Start) -> None:
+    def enter(self, record: ConversationUser, start: Start) -> None:
         """Call `start` as soon as the run has its conversation; at once if it needs none."""
         lease = record.lease
         if lease is None:
@@ -169,7 +194,7 @@ class Conversations:
         if granted:
             start()
         elif refused is not None:
-            _refuse(record, refused)
+            record.must_not_wait(refused)
         if record.phase != "running":  # its end may have come before it stood here, and nobody would take it out
             self.leave(record)
 
@@ -202,7 +227,7 @@ class Conversations:
 
     # --- leaving
 
-    def leave(self, record: RunRecord) -> None:
+    def leave(self, record: ConversationUser) -> None:
         """Take a run that is over out of its conversation, or out of the line; the last of its root's gives it on."""
         lease = record.lease
         if lease is None:
@@ -228,11 +253,6 @@ class Conversations:
                 _await_holder(line)
         line.slots.release(group)
 
-    def note_stored(self, lease: Lease, messages: int) -> None:
-        """Count what a run stored in its conversation."""
-        with self._lock:
-            lease.line.stored += messages
-
 
 def remembers(runner: Runner[object], has_history: bool) -> bool:
     """Whether a run of `runner` in a conversation takes part in it, or one to which a group hands the conversation."""
@@ -244,7 +264,7 @@ def remembers(runner: Runner[object], has_history: bool) -> bool:
 # --- under the lock
 
 
-def _let_in(record: RunRecord, group: ConversationGroup) -> None:
+def _let_in(record: ConversationUser, group: ConversationGroup) -> None:
     """Have a run take part in a conversation that its root has."""
     group.inside.add(record)
     if record.lease is not None:
@@ -252,7 +272,7 @@ def _let_in(record: RunRecord, group: ConversationGroup) -> None:
 
 
 def _stand_in_line(
-    record: RunRecord, line: ConversationQueue, group: ConversationGroup, start: Start
+    record: ConversationUser, line: ConversationQueue, group: ConversationGroup, start: Start
 ) -> RunError | None:
     """Have a run wait for the conversation; returns why it must not."""
     group.waiting[record] = (start, None)
@@ -284,9 +304,3 @@ class _All:
 
     def expects(self, place: int) -> bool:
         return True
-
-
-def _refuse(record: RunRecord, error: RunError) -> None:
-    if isinstance(error, CircularAgentCall):
-        record.host.events.refused(record.cell.address, error)
-    record.host.fail(record, error, record.epoch)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.threads.promise import Promise
-from understudy.errors import UnderstudyError
+from understudy.errors import CircularAgentCall, RunError, UnderstudyError
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestry
 from understudy.vocabulary.context.artifacts import Artifacts
@@ -351,6 +351,12 @@ class RunRecord(ABC):
     def lost(self, error: BaseException) -> None:
         """End the run because the message that was to start it could not be handled."""
         self.host.fail(self, error, self.epoch)
+
+    def must_not_wait(self, error: RunError) -> None:
+        """End the run because it may not wait for its conversation."""
+        if isinstance(error, CircularAgentCall):
+            self.host.events.refused(self.cell.address, error)
+        self.lost(error)
 
     def status(self) -> RunStatus:
         """Return where the run stands, without waiting for anything but the lock."""

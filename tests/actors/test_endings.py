@@ -166,7 +166,7 @@ REPLACED: list[tuple[Any, str]] = [
     (Tokens, "issue_for_limit"),
     (Tokens, "over"),
     (Artifacts, "snapshot"),
-    (Conversations, "note_stored"),
+    (Lease, "note_stored"),
     (us.InMemoryMemory, "append"),
     (Cell, "count_failure"),
     (ActorCell, "fail"),
