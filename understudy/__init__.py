@@ -133,9 +133,10 @@ if TYPE_CHECKING:
         WorkAbandoned,
         WorkOverdue,
     )
-    from understudy.vocabulary.answers.output_type import CheckedOutput, JsonSchema
+    from understudy.vocabulary.answers.forms import JsonSchema
+    from understudy.vocabulary.answers.output_type import CheckedOutput
     from understudy.vocabulary.context.ancestry import carry
-    from understudy.vocabulary.context.artifacts import Artifact, read_artifact
+    from understudy.vocabulary.context.artifacts import Artifact
     from understudy.vocabulary.context.budget import Budget
     from understudy.vocabulary.context.prices import Price
     from understudy.vocabulary.context.scope import Scope, current_scope
@@ -217,6 +218,7 @@ if TYPE_CHECKING:
         TaskResult,
     )
     from understudy.vocabulary.runs.pause_store import PausedRun, PauseStore
+    from understudy.vocabulary.tools.artifact_reader import read_artifact
     from understudy.vocabulary.tools.decorator import tool
     from understudy.vocabulary.tools.definition import Tool, ToolLike
     from understudy.vocabulary.tools.questions import ask_user
@@ -239,10 +241,8 @@ else:
             "preload",
         ),
         "understudy.vocabulary.context.ancestry": ("carry",),
-        "understudy.vocabulary.context.artifacts": (
-            "Artifact",
-            "read_artifact",
-        ),
+        "understudy.vocabulary.context.artifacts": ("Artifact",),
+        "understudy.vocabulary.tools.artifact_reader": ("read_artifact",),
         "understudy.vocabulary.tools.questions": ("ask_user",),
         "understudy.vocabulary.context.budget": ("Budget",),
         "understudy.vocabulary.runs.callbacks": (
@@ -417,7 +417,8 @@ else:
             "Reject",
             "TaskResult",
         ),
-        "understudy.vocabulary.answers.output_type": ("CheckedOutput", "JsonSchema"),
+        "understudy.vocabulary.answers.forms": ("JsonSchema",),
+        "understudy.vocabulary.answers.output_type": ("CheckedOutput",),
         "understudy.vocabulary.context.prices": ("Price",),
         "understudy.providers": (
             "Anthropic",

@@ -41,12 +41,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
+from understudy.vocabulary.any_outcome import AnyOutcome
 from understudy.vocabulary.messages import NO_USAGE, JsonValue, Message, ModelTurn, Usage
-
-if TYPE_CHECKING:
-    from understudy.vocabulary.runs.outcomes import Outcome
 
 E = TypeVar("E", bound="UnderstudyError")
 _NO_VALUES: Mapping[str, JsonValue] = MappingProxyType({})
@@ -77,15 +75,15 @@ class UnderstudyError(Exception):
     messages: tuple[Message, ...] = ()
     usage: Usage = NO_USAGE
     session: Mapping[str, JsonValue] = _NO_VALUES
-    _children: tuple[Outcome[object] | BaseException | None, ...] = ()
+    _children: tuple[AnyOutcome | BaseException | None, ...] = ()
     """None stands for the error itself, which so does not hold itself."""
 
     @property
-    def children(self) -> tuple[Outcome[object] | BaseException, ...]:
+    def children(self) -> tuple[AnyOutcome | BaseException, ...]:
         return tuple([self if child is None else child for child in self._children])
 
     @children.setter
-    def children(self, children: Iterable[Outcome[object] | BaseException]) -> None:
+    def children(self, children: Iterable[AnyOutcome | BaseException]) -> None:
         self._children = tuple([None if child is self else child for child in children])
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from understudy.orchestration import Agent
 from understudy.vocabulary.messages import JsonObject, ToolCall
 from understudy.vocabulary.runs.outcomes import Approve
-from understudy.vocabulary.tools.signature import BadArguments
+from understudy.vocabulary.tools.parameters import BadArguments
 
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner

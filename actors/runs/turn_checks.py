@@ -31,7 +31,8 @@ from understudy.orchestration.agent.typed_answers import answer_in, final_call
 from understudy.orchestration.definitions.agent_rules import resolved
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import JsonObject, ModelTurn, ToolCall
-from understudy.vocabulary.tools.signature import BadArguments, Signature
+from understudy.vocabulary.tools.parameters import BadArguments
+from understudy.vocabulary.tools.signature import Signature
 
 from .agent_record import AgentRunRecord
 from .turn_findings import NOTHING, AboutTurn

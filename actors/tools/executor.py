@@ -35,7 +35,7 @@ from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.context.session import SessionOverlay, ToolContext, lasting
 from understudy.vocabulary.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.vocabulary.tools.definition import Tool
-from understudy.vocabulary.tools.signature import BadArguments
+from understudy.vocabulary.tools.parameters import BadArguments
 
 from .results import TooLarge, rendered, result_of
 from .tool_call import Executed, ToolCallTask

@@ -18,9 +18,10 @@ from collections.abc import (
 from enum import Enum
 from typing import TYPE_CHECKING, SupportsIndex, cast
 
-from understudy.vocabulary.context.artifacts import cut, read_artifact
+from understudy.vocabulary.context.artifacts import cut
 from understudy.vocabulary.media import Media, check_media, described, text_of
 from understudy.vocabulary.messages import FilePart, ImagePart, JsonObject, JsonValue, TextPart, ToolCall, ToolResult
+from understudy.vocabulary.tools.artifact_reader import read_artifact
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.options import MAX_RESULT
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.threads.slots import Slots
 from understudy.vocabulary.tools.definition import Tool
-from understudy.vocabulary.tools.toolset import Key, Origin, Toolset
+from understudy.vocabulary.tools.origin import Key, Origin
 
 from .tool_call import ToolCallTask, ToolSlots
 
@@ -26,9 +26,9 @@ class ToolsetInstance(Slots[ToolCallTask]):
 
     def __init__(self) -> None:
         super().__init__(1)
-        self._made: Toolset | None = None
+        self._made: object = None
 
-    def toolset(self, origin: Origin) -> Toolset:
+    def toolset(self, origin: Origin) -> object:
         """Return the object, made at the first call; only for the call that has the slot. What its class raises is raised."""
         if origin.given is not None:  # not kept here: who gave it may let go of it
             return origin.given

@@ -28,7 +28,7 @@ from understudy.vocabulary.context.session import SessionOverlay, ToolContext
 from understudy.vocabulary.messages import JsonObject, JsonValue
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.isolation import Place
-from understudy.vocabulary.tools.signature import BadArguments
+from understudy.vocabulary.tools.parameters import BadArguments
 
 from .executor import awaited
 from .results import TooLarge, rendered

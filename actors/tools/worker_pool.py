@@ -23,7 +23,7 @@ from understudy.errors import Retry
 from understudy.vocabulary.context.permits import Permit
 from understudy.vocabulary.context.session import SessionOverlay
 from understudy.vocabulary.messages import JsonObject, JsonValue
-from understudy.vocabulary.tools.signature import BadArguments
+from understudy.vocabulary.tools.parameters import BadArguments
 
 from .executor import CallFailed
 from .results import Rendered, TooLarge, result_of

@@ -16,7 +16,8 @@ from understudy.orchestration.agent.spec import (
     RunSpec,
 )
 from understudy.orchestration.agent.typed_answers import output_spec
-from understudy.vocabulary.answers.output_type import CheckedOutput, JsonSchema, OutputMode, OutputType
+from understudy.vocabulary.answers.forms import JsonSchema
+from understudy.vocabulary.answers.output_type import CheckedOutput, OutputMode, OutputType
 from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.messages import JsonValue, OutputSpec, Settings

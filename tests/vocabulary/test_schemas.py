@@ -21,8 +21,8 @@ import understudy as us
 from tests.vocabulary.string_annotations import Size, pack, unpack
 from understudy.vocabulary.messages import JsonObject, JsonValue
 from understudy.vocabulary.tools.definition import as_tool
+from understudy.vocabulary.tools.parameters import BadArguments
 from understudy.vocabulary.tools.schemas import check_arguments
-from understudy.vocabulary.tools.signature import BadArguments
 
 
 def properties(function: Callable[..., object]) -> Mapping[str, JsonValue]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 import understudy as us
-from understudy.vocabulary.tools.toolset import Origin
+from understudy.vocabulary.tools.origin import Origin
 
 
 class Shelf(us.Toolset):

@@ -18,7 +18,7 @@ DEEPEST = 100  # Levels of values inside of values; what loads JSON has a limit 
 if TYPE_CHECKING:
     import os
 
-    from .messages import JsonValue
+    from .json_types import JsonValue
 
 
 class WrongReturn(TypeError):

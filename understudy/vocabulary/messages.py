@@ -7,20 +7,14 @@ understands. Values here are shared between threads and turns: nobody changes on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from .checks import checked_flag, checked_mapping, checked_number, checked_text, checked_whole
 from .fast_init import fast_init
-
-if TYPE_CHECKING:
-    JsonValue: TypeAlias = "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
-else:
-    # Loaders read these annotations at run time, and the recursive alias sends them round for ever.
-    JsonValue = object
-
-JsonObject: TypeAlias = Mapping[str, JsonValue]
+from .json_types import JsonObject as JsonObject  # noqa: PLC0414 (shared: most take it from here)
+from .json_types import JsonValue as JsonValue  # noqa: PLC0414
 
 
 @fast_init
@@ -55,7 +49,7 @@ class ImagePart:
             TypeError: `data` is no bytes.
             ValueError: it is empty, of a type that the bytes do not tell, or `media_type` is none of an image.
         """
-        from .media import encoded, image_type
+        from .media_types import encoded, image_type
 
         return cls(encoded(data), image_type(data) if media_type is None else image_type(data, media_type))
 
@@ -83,7 +77,7 @@ class FilePart:
             TypeError: `data` is no bytes.
             ValueError: it is empty, or `media_type` is none.
         """
-        from .media import checked_type, encoded
+        from .media_types import checked_type, encoded
 
         return cls(encoded(data), checked_type(media_type), name=name)
 

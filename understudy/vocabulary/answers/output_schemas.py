@@ -13,7 +13,7 @@ from understudy.vocabulary.json_text import json_in
 from understudy.vocabulary.messages import JsonObject, JsonValue, OutputSpec
 from understudy.vocabulary.tools.schemas import shorten, without_titles
 
-from .output_type import JsonSchema, Unfit
+from .forms import JsonSchema, Unfit
 
 WRAPPED = "answer"
 """The property that holds an answer which is no JSON object: providers want an object at the root."""

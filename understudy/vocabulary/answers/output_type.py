@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, cast, get_origin
 
 from understudy.errors import InvalidOutput
-from understudy.vocabulary.messages import JsonObject, OutputSpec, ToolCall
+from understudy.vocabulary.messages import OutputSpec, ToolCall
+
+from .forms import AnswerForm, JsonSchema, Unfit
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
-
-    from .output_schemas import Form, SchemaForm
 
     T_co = TypeVar("T_co", covariant=True, default=str)
 else:
@@ -54,40 +53,6 @@ def text_of(call: ToolCall) -> str:
     return json.dumps(call.arguments, ensure_ascii=False, default=dict)
 
 
-class JsonSchema:
-    """An output type that is a JSON Schema: the answer is JSON that fits it, and the outcome's `output` is that JSON.
-
-    Args:
-        schema: of the draft that its `$schema` names, else the newest; its `title` names the answer for the model. Nothing
-            is fetched for a `$ref`. What is no object at its root is asked for as the property `answer` of one.
-
-    Raises:
-        TypeError: it is no mapping.
-        ValueError: it is no valid JSON Schema, or refers to what is not in it.
-    """
-
-    __slots__ = ("misfits", "schema")
-
-    def __init__(self, schema: JsonObject) -> None:
-        if not isinstance(schema, Mapping):
-            raise TypeError(f"JsonSchema takes a JSON Schema as a mapping, got {schema!r}")
-        from .json_schema import misfits  # loads the library that reads schemas
-
-        self.schema = schema
-        self.misfits = misfits(schema)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, JsonSchema) and self.schema == other.schema
-
-    __hash__ = None  # type: ignore[assignment]  # a mapping has none
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.schema,))  # a validator holds functions of its class
-
-    def __repr__(self) -> str:
-        return f"JsonSchema({dict(self.schema)!r})"
-
-
 class OutputType:
     """A type that answers must fit: a class, any other form that pydantic knows, or a `JsonSchema`.
 
@@ -106,7 +71,7 @@ class OutputType:
             raise TypeError(f"{where}: output_type must be a type, such as a class or list[int], got {form!r}")
         self._form = form
         self._where = where
-        self._made: Form | SchemaForm | None = None
+        self._made: AnswerForm | None = None
 
     @property
     def spec(self) -> OutputSpec:
@@ -131,17 +96,13 @@ class OutputType:
         """Return a value of the type as JSON; one that is text in JSON as it is. Serializers of the type run here."""
         return self._ready().dump(value)
 
-    def _ready(self) -> Form | SchemaForm:
+    def _ready(self) -> AnswerForm:
         if self._made is None:
             from .output_schemas import Form, SchemaForm
 
             form = self._form
             self._made = SchemaForm(form) if isinstance(form, JsonSchema) else Form(form, self._where)
         return self._made
-
-
-class Unfit(ValueError):
-    """An answer does not fit; the text says why. Not raised by anybody's validators."""
 
 
 def _is_type(form: object) -> bool:

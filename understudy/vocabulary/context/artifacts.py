@@ -6,13 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from understudy.errors import Retry
-from understudy.vocabulary.tools.decorator import tool
-
-from .session import ToolContext
-
 MAX_KEPT = 32 * 2**20  # Characters of one run's artifacts together; the oldest go first.
-MAX_READ = 20_000  # Characters that `read_artifact` gives at once: a piece to think about, not the flood again.
 NAMED = "artifact-"  # What ids begin with; the number of the artifact in its run follows.
 
 
@@ -105,25 +99,3 @@ def cut(text: str, limit: int, mark: str) -> str:
     head = limit - tail
     told = f"[… {len(text) - limit:,} of {len(text):,} characters are left out here{mark} …]"
     return "\n".join([text[:head], told, text[len(text) - tail :]])
-
-
-@tool
-def read_artifact(ctx: ToolContext, id: str, offset: int = 0, limit: int = 10_000) -> str:
-    """Read a piece of a tool's result that was too long to be shown whole.
-
-    Args:
-        id: what the mark in the cut result calls it
-        offset: the first character to read, from 0
-        limit: how many characters to read, at most 20,000
-    """
-    artifact = ctx.artifacts.get(id)
-    if artifact is None:
-        kept = ", ".join(ctx.artifacts) or "none"
-        raise Retry(f"there is no artifact {id!r}, or it is not kept any more; there are: {kept}")
-    size = len(artifact.text)
-    if not 0 <= offset < size or not 1 <= limit <= MAX_READ:
-        raise Retry(
-            f"offset must be from 0 to {size - 1:,} and limit from 1 to {MAX_READ:,}, got {offset:,} and {limit:,}"
-        )
-    end = min(size, offset + limit)
-    return f"[characters {offset:,} to {end - 1:,} of {size:,}]\n{artifact.text[offset:end]}"

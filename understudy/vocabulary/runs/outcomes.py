@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Literal, NoReturn, Self, TypeAlias, Union, cast
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn, Self, TypeAlias, Union
 
 from understudy.errors import RunError, UnfinishedRun
 from understudy.vocabulary.checks import checked_json, checked_text
@@ -80,9 +80,28 @@ class Ending:
         the `token`, with which anybody can go on with the run: leave it out of logs. An `output` that is no JSON is dumped by
         pydantic; what that does not know either stands there as text.
         """
-        from .outcome_data import plain_outcome
+        from .outcome_data import plain_ending, plain_usage
 
-        return plain_outcome(cast("Outcome[object]", self))
+        told: dict[str, JsonValue] = {
+            "status": "",  # filled in below, as `text` is: here for their places
+            "agent_id": self.agent_id,
+            "run_id": self.run_id,
+            "text": None,
+            "completion_reason": self.completion_reason,
+            "iterations": self.iterations,
+            "turns": self.turns,
+            "usage": plain_usage(self.usage),
+            "cost_usd": self.cost_usd,
+        }
+        if self.tasks:
+            told["tasks"] = {name: _task_data(task) for name, task in self.tasks.items()}
+        if self.children:
+            told["children"] = [plain_ending(child) for child in self.children]
+        return told | self._own_data()
+
+    def _own_data(self) -> dict[str, JsonValue]:
+        """Return what this kind of outcome alone has."""
+        return {}
 
 
 @fast_init
@@ -103,6 +122,13 @@ class Complete(Ending, Generic[T_co]):
     def unwrap(self) -> Self:
         """Return the outcome itself: the run is complete."""
         return self
+
+    def _own_data(self) -> dict[str, JsonValue]:
+        from .outcome_data import plain_value
+
+        told: dict[str, JsonValue] = {"status": self.status, "text": self.text, "output": plain_value(self.output)}
+        told["finish_reason"] = self.finish_reason
+        return told if self.combined_text is None else {**told, "combined_text": self.combined_text}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +180,14 @@ class _Unfinished(Ending):
     def _why(self) -> str:
         return f"run {self.run_id or 'by hand'} is not finished: {self.completion_reason}"
 
+    def _data_with(self, status: str, key: str, value: JsonValue) -> dict[str, JsonValue]:
+        told: dict[str, JsonValue] = {"status": status}
+        if self.token:
+            told["token"] = self.token
+        if self.pauses:
+            told["pauses"] = [_pause_data(pause) for pause in self.pauses]
+        return {**told, key: value}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsInput(_Unfinished):
@@ -163,6 +197,9 @@ class NeedsInput(_Unfinished):
     """The first one, where several are open; `pauses` has all."""
     status: Literal["needs_input"] = "needs_input"
 
+    def _own_data(self) -> dict[str, JsonValue]:
+        return self._data_with(self.status, "question", self.question)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsApproval(_Unfinished):
@@ -171,6 +208,11 @@ class NeedsApproval(_Unfinished):
     calls: tuple[ToolCall, ...]
     """All that wait, also in runners inside of this one; `pauses` says where."""
     status: Literal["needs_approval"] = "needs_approval"
+
+    def _own_data(self) -> dict[str, JsonValue]:
+        from .outcome_data import plain_call
+
+        return self._data_with(self.status, "calls", [plain_call(call) for call in self.calls])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +225,26 @@ class Incomplete(_Unfinished):
 
     last_text: str = ""
     status: Literal["incomplete"] = "incomplete"
+
+    def _own_data(self) -> dict[str, JsonValue]:
+        return self._data_with(self.status, "last_text", self.last_text)
+
+
+def _task_data(task: TaskResult) -> dict[str, JsonValue]:
+    return {"status": task.status, "text": task.text, "reason": task.reason, "attempts": task.attempts}
+
+
+def _pause_data(pause: Pause) -> dict[str, JsonValue]:
+    from .outcome_data import plain_call
+
+    told: dict[str, JsonValue] = {"id": pause.id, "path": list(pause.path)}
+    if pause.question is not None:
+        return {**told, "question": pause.question}
+    calls: list[JsonValue] = []
+    for call in pause.calls:
+        why = {"reason": pause.reasons[call.id]} if call.id in pause.reasons else {}
+        calls.append({**plain_call(call), **why})
+    return {**told, "calls": calls}
 
 
 def stamp(

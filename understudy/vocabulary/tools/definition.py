@@ -29,12 +29,13 @@ from understudy.vocabulary.messages import ToolCall, ToolSpec
 
 from .isolation import Isolation, Place, check_can_travel, check_isolation, place_of
 from .options import DEFAULT_MAX_RESULT, OnToolError, checked_max_result, checked_on_error, checked_parallel
-from .signature import signature_of, without_partial
+from .origin import Origin
+from .parameters import without_partial
+from .signature import signature_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .toolset import Origin
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
@@ -14,15 +14,12 @@ from pydantic.fields import FieldInfo
 
 from understudy.vocabulary.messages import JsonObject, JsonValue
 
-from .signature import BadArguments, Documentation, module_names, without_partial
-
-if TYPE_CHECKING:
-    from .signature import Signature
+from .parameters import BadArguments, Described, Documentation, module_names, without_partial
 
 PREFIX = "arg_"  # Parameters may be called `copy` or `_x`; fields of a pydantic model may not.
 
 
-def arguments_model(signature: Signature, name: str) -> tuple[type[BaseModel], JsonObject]:
+def arguments_model(signature: Described, name: str) -> tuple[type[BaseModel], JsonObject]:
     """Build the model that checks a tool's arguments, and its JSON Schema.
 
     Raises:
@@ -47,7 +44,7 @@ def arguments_model(signature: Signature, name: str) -> tuple[type[BaseModel], J
     return model, {"type": "object", "properties": {}, **cleaned}
 
 
-def _blame(signature: Signature, name: str, hints: Mapping[str, Any], error: Exception) -> str:
+def _blame(signature: Described, name: str, hints: Mapping[str, Any], error: Exception) -> str:
     """Say which parameter has no JSON Schema."""
     for parameter in signature.parameters:
         try:
@@ -63,7 +60,7 @@ def _blame(signature: Signature, name: str, hints: Mapping[str, Any], error: Exc
     return f"tool {name!r}: its parameters have no JSON Schema: {error}"
 
 
-def _hints(signature: Signature, name: str) -> dict[str, Any]:
+def _hints(signature: Described, name: str) -> dict[str, Any]:
     """Return the parameters' types. The others' stay unread: they are often imported for type checkers only."""
     scope = module_names(signature.function)
     hints: dict[str, Any] = {}
@@ -105,7 +102,7 @@ def without_titles(schema: JsonObject) -> dict[str, JsonValue]:
     return cleaned
 
 
-def check_arguments(signature: Signature, name: str, arguments: JsonObject) -> dict[str, object]:
+def check_arguments(signature: Described, name: str, arguments: JsonObject) -> dict[str, object]:
     """Return the arguments as the tool's function takes them: validated, converted, defaults filled in.
 
     Raises:

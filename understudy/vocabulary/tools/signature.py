@@ -7,7 +7,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import UnionType
 from typing import TYPE_CHECKING, Union, cast, get_args, get_origin
 
@@ -15,23 +14,10 @@ from understudy.vocabulary.context.session import ToolContext
 from understudy.vocabulary.messages import JsonObject, ToolSpec
 
 from .isolation import asks_for_deps
+from .parameters import Documentation, module_names
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-
-class BadArguments(ValueError):
-    """Arguments do not fit a tool's parameters; the text names each, for the model to read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Documentation:
-    """What a function's docstring says."""
-
-    description: str
-    """The paragraphs before its sections."""
-    parameters: Mapping[str, str]
-    """Name of a parameter -> its description, of those that have one."""
 
 
 class Signature:
@@ -144,13 +130,6 @@ def _parameters_of(function: Callable[..., object], name: str) -> list[inspect.P
     return [parameter for parameter in found.values() if parameter.name not in given.keywords]
 
 
-def without_partial(function: Callable[..., object]) -> Callable[..., object]:
-    """Return the function behind a `functools.partial`, or the function itself."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
-
-
 def _is_receiver(parameter: inspect.Parameter) -> bool:
     # A decorator inside a class sees a plain function; only the name tells that it is a method.
     return parameter.name in ("self", "cls") and parameter.annotation is parameter.empty
@@ -172,16 +151,6 @@ def _names_context(word: str, names: Mapping[str, object]) -> bool:
     for name in rest:
         found = getattr(found, name, None)
     return not isinstance(found, str) and _is_context(found, names)
-
-
-def module_names(function: Callable[..., object]) -> dict[str, object]:
-    """Return the names of the module where the function's annotations were written."""
-    inner = inspect.unwrap(function)
-    if isinstance(inner, functools.partial):
-        inner = inspect.unwrap(inner.func)
-    if not inspect.isroutine(inner):  # an object that can be called
-        inner = inspect.unwrap(inner.__call__)
-    return getattr(inner, "__globals__", {})
 
 
 def signature_of(function: Callable[..., object], name: str) -> Signature:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias, cast
 
 from .definition import Tool, ToolLike, as_tool
-
-
-class Key:
-    """Stands for one toolset object, whose class may forbid that it is hashed or referred to weakly."""
-
-    __slots__ = ("__weakref__",)
+from .origin import Origin
 
 
 class Toolset:
@@ -44,41 +38,6 @@ class Toolset:
                 raise ValueError(f"{where}: max_parallel={made.max_parallel}, but calls of a toolset run one at a time")
 
 
-class Origin:
-    """Where the toolset of an agent's tools comes from; told apart by object.
-
-    Args:
-        cls: its class.
-        make: makes an object; None for one that is there.
-        given: the object that is there.
-    """
-
-    __slots__ = ("_make", "cls", "given")
-
-    def __init__(
-        self, cls: type[Toolset], make: Callable[[], Toolset] | None = None, given: Toolset | None = None
-    ) -> None:
-        self.cls = cls
-        self.given = given
-        self._make = make
-
-    def make(self) -> Toolset:
-        """Return a new object. What its class raises is raised."""
-        assert self._make is not None
-        return self._make()
-
-    @property
-    def key(self) -> Key | None:
-        """What stands for the object that is there; None if one is made."""
-        if self.given is None:
-            return None
-        key: Key = vars(self.given).setdefault("_toolset_key", Key())  # one step, also of a frozen dataclass
-        return key
-
-    def __repr__(self) -> str:
-        return f"Origin({self.cls.__name__})"
-
-
 ToolSource: TypeAlias = "ToolLike | Toolset"
 """What stands in an agent's `tools`: a tool, a function, or a toolset, whose class or partial is a callable too."""
 
@@ -98,8 +57,8 @@ def tools_in(given: ToolSource) -> tuple[Tool[..., object], ...]:
     origin = None if isinstance(given, Tool) else _origin(given)
     if origin is None:
         return (_alone(as_tool(cast(ToolLike, given))),)
-    cls = origin.cls
-    prefix = _prefix_of(cls if origin.given is None else origin.given)
+    cls = cast("type[Toolset]", origin.cls)
+    prefix = _prefix_of(cls if origin.given is None else cast(Toolset, origin.given))
     found = _tools_in(cls)
     if not found:
         raise ValueError(f"toolset {cls.__name__} has no tools; decorate those of its methods with @tool")

@@ -1,0 +1,63 @@
+"""`AnyOutcome`: what all outcomes have, for what stands below them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from .messages import JsonValue, Message, Usage
+
+
+class AnyOutcome(Protocol):
+    """Any of the outcomes that a run can have; `match` tells which. `Outcome` describes the attributes."""
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def agent_id(self) -> str: ...
+
+    @property
+    def status(self) -> str:
+        """`complete`, `needs_input`, `needs_approval` or `incomplete`."""
+        ...
+
+    @property
+    def completion_reason(self) -> str:
+        """Why the run ended or stopped here, in words."""
+        ...
+
+    @property
+    def iterations(self) -> int: ...
+
+    @property
+    def turns(self) -> int: ...
+
+    @property
+    def usage(self) -> Usage: ...
+
+    @property
+    def cost_usd(self) -> float | None: ...
+
+    @property
+    def messages(self) -> tuple[Message, ...]: ...
+
+    @property
+    def session(self) -> Mapping[str, JsonValue]: ...
+
+    @property
+    def text(self) -> str:
+        """Raises `UnfinishedRun` if the run did not come to its end."""
+        ...
+
+    @property
+    def output(self) -> object:
+        """Raises `UnfinishedRun` if the run did not come to its end."""
+        ...
+
+    @property
+    def children(self) -> tuple[AnyOutcome | BaseException, ...]: ...
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return it as plain data for JSON."""
+        ...
