@@ -13,7 +13,8 @@ from understudy.actors.run_view.tracebacks import let_go
 from understudy.actors.threads.pool import run_next_here, submit
 from understudy.actors.threads.promise import log
 from understudy.actors.tools.batch import ToolBatch, deadline_of
-from understudy.actors.tools.executor import execute, fails_agent
+from understudy.actors.tools.executor import execute
+from understudy.actors.tools.failed_calls import fails_agent
 from understudy.actors.tools.tool_call import GRACE, ToolCallTask
 from understudy.errors import ActorError, AgentCrashed, AgentDown, RunTimedOut, ToolError, UnderstudyError, in_words
 from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done

@@ -30,7 +30,7 @@ from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import log
 from understudy.actors.threads.run_elsewhere import run_elsewhere
-from understudy.actors.tools.executor import fails_agent, may_repeat, tell_repeated, timeout_result
+from understudy.actors.tools.failed_calls import fails_agent, may_repeat, tell_repeated, timeout_result
 from understudy.actors.tools.tool_call import GRACE, ToolCallTask
 from understudy.actors.tools.tool_slots import SlotsOfTools
 from understudy.errors import (

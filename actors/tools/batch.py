@@ -29,7 +29,8 @@ from understudy.vocabulary.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.vocabulary.tools.definition import Tool
 
 from .caller_thread import Deadlines, refuse
-from .executor import ToolExecutor, error_result, may_repeat, tell_repeated, timeout_result
+from .executor import ToolExecutor
+from .failed_calls import error_result, may_repeat, tell_repeated, timeout_result
 from .tool_call import GRACE, Attempt, Executed, ToolCallTask
 
 if TYPE_CHECKING:

@@ -24,44 +24,25 @@ from understudy.errors import (
     Retry,
     RunError,
     RunTimedOut,
-    ToolTimeout,
-    cause_of,
     had_its_retries,
     in_words,
 )
 from understudy.orchestration.definitions.sub_agent import SubAgent
-from understudy.vocabulary.context.artifacts import cut
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.context.session import SessionOverlay, ToolContext, lasting
-from understudy.vocabulary.messages import ToolCall, ToolErrorKind, ToolResult
-from understudy.vocabulary.tools.definition import Tool
+from understudy.vocabulary.messages import ToolErrorKind, ToolResult
 from understudy.vocabulary.tools.parameters import BadArguments
 
+from .failed_calls import CallFailed, error_result, fails_agent, timeout_result
 from .results import TooLarge, rendered, result_of
 from .tool_call import Executed, ToolCallTask
 from .tool_slots import call_tool
 
 if TYPE_CHECKING:
     from understudy.actors.runs.agent_record import AgentRunRecord
-    from understudy.orchestration import Agent
 
-MAX_WORDS = 20_000  # Characters of an error that the model reads; more says no more.
 _forks = 0  # Of this process and those it comes from: asking the kernel for our id would cost each call a system call.
 RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
-
-
-class CallFailed(Exception):
-    """A call failed in another process; the text says how, in the words of the error there.
-
-    Attributes:
-        again: whether another attempt may be made, if the tool allows any.
-        trace: where it failed there, without what the error says; empty if the process told nothing.
-    """
-
-    def __init__(self, words: str, *, again: bool = True, trace: str = "") -> None:
-        super().__init__(words)
-        self.again = again
-        self.trace = trace
 
 
 class ToolExecutor:
@@ -330,37 +311,3 @@ def _run_async(coroutine: Coroutine[Any, Any, object], scope: Scope) -> object:
             remove()
 
     return asyncio.run(guarded())
-
-
-def fails_agent(agent: Agent[object], error: BaseException) -> bool:
-    """Whether the agent wants to be restarted after an error of its model or of a tool, or after what that came of."""
-    named = agent.restart_on
-    return (isinstance(error, named) or isinstance(cause_of(error), named)) and not isinstance(error, RunError)
-
-
-def may_repeat(tool: Tool[..., object], timed_out: int, scope: Scope) -> bool:
-    """Whether a call may be tried again after so many attempts that timed out; if so, takes one of the run's retries."""
-    return tool.idempotent and timed_out <= tool.retries and scope.take_retry()
-
-
-def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResult:
-    """Make the result of a call that has no value; what an error says at great length is cut."""
-    if len(content) > MAX_WORDS:
-        content = cut(content, MAX_WORDS, "")
-    return ToolResult(call.id, content, is_error=True, error_kind=kind, name=call.name)
-
-
-def timeout_result(call: ToolCall, timeout: float | None) -> ToolResult:
-    """Make the result of a call that did not return in time."""
-    return error_result(call, "timed_out", _timed_out(call, timeout))
-
-
-def tell_repeated(order: ToolCallTask) -> None:
-    """Tell those who watch the run that a call which timed out is made again at once."""
-    call = order.call
-    order.tell_retry(0.0, ToolTimeout(_timed_out(call, order.tool.timeout), tool=call.name, call_id=call.id))
-
-
-def _timed_out(call: ToolCall, timeout: float | None) -> str:
-    within = "in time" if timeout is None else f"within {timeout:g} s"  # without one, the run's own time was over
-    return f"{call.name} did not return {within}; it was given up"

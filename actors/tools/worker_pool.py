@@ -25,7 +25,7 @@ from understudy.vocabulary.context.session import SessionOverlay
 from understudy.vocabulary.messages import JsonObject, JsonValue
 from understudy.vocabulary.tools.parameters import BadArguments
 
-from .executor import CallFailed
+from .failed_calls import CallFailed
 from .results import Rendered, TooLarge, result_of
 from .tool_call import Executed
 from .worker_channel import PROGRESS, Channel, Garbled, NotSendable, encode

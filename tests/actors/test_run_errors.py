@@ -14,7 +14,7 @@ import understudy as us
 from tests.support.copies import COPIES
 from tests.support.gates import Gate
 from tests.support.scripts import WAIT, finished
-from understudy.actors.tools.executor import error_result
+from understudy.actors.tools.failed_calls import error_result
 from understudy.errors import place_note
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
