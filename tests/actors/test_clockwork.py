@@ -128,7 +128,7 @@ def test_without_a_thread_an_alarm_is_refused_and_the_next_one_is_not(monkeypatc
 
 FORKS = """
 import os, threading, time
-from understudy.actors.clockwork import ring_at
+from understudy.actors.threads.alarms import ring_at
 
 rung = threading.Event()
 ring_at(time.monotonic() + 3600, print)

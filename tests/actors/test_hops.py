@@ -232,7 +232,7 @@ def test_the_default_system_is_told_how_many_runs_may_lead_to_one() -> None:
         from understudy.testing import FunctionModel, says
         us.configure(max_hops=7)
         print(us.Agent("clerk", model=FunctionModel(lambda request: says("hello"))).run("go").text)
-        from understudy.actors.current import current_system
+        from understudy.actors.system.default_system import current_system
         print(current_system().max_hops)
     """)
 

@@ -179,7 +179,7 @@ def test_a_call_that_was_given_up_before_it_began_is_not_run_and_not_counted_as_
         ran.append(1)
         return "seen"
 
-    monkeypatch.setattr(executor, "lend", late.append)  # threads come too late
+    monkeypatch.setattr(executor, "submit", late.append)  # threads come too late
     with us.ActorSystem("slow") as system:
         outcome = scripted(calls("look") + calls("look"), says("ok"), tools=[look]).run("go", system=system)
         for each in late:

@@ -495,8 +495,8 @@ HEAD = """
 import os, signal, sys, threading, time
 import understudy as us
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
-from understudy.actors import workers
-from understudy.actors.channel import encode
+from understudy.actors.tools import worker_pool as workers
+from understudy.actors.tools.worker_channel import encode
 sys.path.append({folder!r})
 import process_tools
 from process_tools import pid, hang
@@ -656,7 +656,7 @@ WITHOUT_GROUPS = """
 import os, signal, socket, sys
 del os.fork, os.killpg, os.getpgrp, os.register_at_fork, signal.SIGKILL, socket.MSG_DONTWAIT, socket.MSG_NOSIGNAL
 sys.modules["resource"] = sys.modules["fcntl"] = None
-import understudy.actors.worker_main
+import understudy.actors.tools.worker_main
 """
 
 LOOK = """
