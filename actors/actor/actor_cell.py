@@ -14,19 +14,15 @@ import time
 from collections.abc import Callable
 from functools import partial
 from math import inf
-from typing import NoReturn
 
-from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.envelope import Envelope, Fate
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.cells.mailbox import QUEUED, MailboxQueue, Put
+from understudy.actors.cells.mailbox import MailboxQueue, Put
 from understudy.actors.threads.alarms import ring_at
-from understudy.actors.threads.pool import on_a_pool_thread
 from understudy.actors.threads.promise import Promise
-from understudy.errors import AgentCrashed, AgentDown, MailboxFull, in_words
+from understudy.errors import AgentCrashed, AgentDown, in_words
 from understudy.orchestration.supervision.restarts import Restart
 from understudy.vocabulary.actors.messages import Down, Mailbox
-from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.context.ancestry import Link, enter_hops
 
 from .commands import Command, Timed, nothing
@@ -34,24 +30,15 @@ from .endpoint import ActorState
 from .incarnation import Incarnation
 from .lifecycle import Lifecycle
 from .members import Still, Then, always
+from .message_cell import MessageCell
 from .supervisor import SupervisorCell
 from .timers import Timer
+from .unhandled import is_dead_letter, lost_because
 
 log = logging.getLogger("understudy")
 
 
-SOON = 0.01  # Seconds until a message that was taken out of the mailbox is in hand.
-
-
-def _deadline_of(envelope: Envelope) -> float:
-    return inf if envelope.deadline is None else envelope.deadline
-
-
-def _none() -> NoReturn:
-    raise AssertionError("an actor's object is made at its seat, before any message is handled")
-
-
-class ActorCell(Cell):
+class ActorCell(MessageCell):
     """One actor of the user's, under its name; a member of a family, be it the only one.
 
     Args:
@@ -64,20 +51,12 @@ class ActorCell(Cell):
     """
 
     __slots__ = (
-        "__weakref__",
         "_begun_in",
-        "_blocks",
         "_failed_runs",
-        "_gone",
-        "_in_hand",
         "_life",
         "_seat",
-        "_stopped",
-        "_thread",
-        "busy_since",
         "events",
         "link",
-        "look_at",
         "restart",
     )
 
@@ -94,25 +73,14 @@ class ActorCell(Cell):
         self.link = Link(self, address)
         """The actor in the graph of who waits for whom."""
         self._seat = Incarnation(make, self.link)
-        super().__init__(address, _none, capacity=mailbox.capacity)
+        super().__init__(address, mailbox)
         self.events = events
         self.restart: Restart = restart
         self._life = Lifecycle(self, self._seat, family)
-        self._blocks = mailbox.when_full == "block"
-        self._gone = "has stopped"
-        """What those are told who send to it once it takes no more messages."""
         self._failed_runs = False
         """Whether it was failed by a run since the last one that ended well."""
         self._begun_in = 0
         """In which life of its family's it has begun last; orders of an earlier one come too late."""
-        self._thread = 0
-        """Whose turn it is, while a message is handled."""
-        self.busy_since: float | None = None
-        self._in_hand: Envelope | None = None
-        """What is handled at this moment."""
-        self.look_at = inf
-        """When an alarm rings for asks whose time is over then; infinite if none does."""
-        self._stopped: Promise[None] | None = None
         self.suspend()  # until it has begun: what comes before waits
 
     @property
@@ -130,21 +98,7 @@ class ActorCell(Cell):
         """How often it was given a new object."""
         return self._life.restarts
 
-    @property
-    def is_ending(self) -> bool:
-        """Whether it takes no more messages: it handles what waits, and then stops."""
-        return self._mailbox.closed
-
     # --- from any thread
-
-    @property
-    def stopped(self) -> Promise[None]:
-        """Completes when the actor has stopped."""
-        if self._stopped is None:
-            with self._counting:  # made for the first who asks, which of most actors nobody does
-                if self._stopped is None:
-                    self._stopped = Promise()
-        return self._stopped
 
     def stop(self) -> None:
         """Accept nothing more, handle what waits, then stop. A second call does nothing."""
@@ -173,47 +127,6 @@ class ActorCell(Cell):
             self._failed_runs = False
             self._life.worked()
 
-    def send(self, envelope: Envelope, timeout: float) -> Put:
-        """Put a user's message; outside of actors, and with the policy `block`, wait up to `timeout` seconds for room."""
-        if self._blocks and not on_a_pool_thread():
-            put = self._mailbox.put_waiting(envelope, timeout)
-        else:
-            put = self._mailbox.put(envelope)
-        if put is not QUEUED:  # of many messages at once most are, and nothing is left to do about them
-            self._sent(envelope, put)
-        return put
-
-    def expire(self, now: float) -> float:
-        """Answer the asks whose time is over: waiting ones are not handled any more, and nobody hears the reply of the one in hand.
-
-        Returns:
-            The next deadline among those that are left; infinite if there is none.
-        """
-        expired, running = self._mailbox.take_out(lambda each: each.deadline is not None and each.deadline <= now)
-        for envelope in expired:
-            self.finish(envelope, Fate.EXPIRED, error=self._late_error())
-        earliest, in_hand = self._mailbox.least(_deadline_of), self._in_hand
-        if in_hand is not None and in_hand.reply is not None and in_hand.deadline is not None:
-            if in_hand.deadline > now:
-                return min(earliest, in_hand.deadline)
-            in_hand.reply.fail(TimeoutError(f"{self.address} did not reply in time"))
-        elif running and in_hand is None:  # one may be on its way from the mailbox into the hand
-            return min(earliest, now + SOON)
-        return earliest
-
-    def lose_waiting(self) -> None:
-        """Answer the messages that wait and the one in hand: the system has ended without waiting for this actor.
-
-        It ends itself when it comes back from what it hangs in.
-        """
-        error = AgentDown(f"{self.address} has not stopped in time, and its system has", actor=self.address)
-        lost, _ = self._mailbox.take_out(lambda each: type(each.message) is not Command)
-        for envelope in lost:
-            self.finish(envelope, Fate.DEAD, error=error)
-        in_hand = self._in_hand
-        if in_hand is not None and in_hand.reply is not None:
-            in_hand.reply.fail(error)
-
     def watch(self, key: object, watcher: Callable[[Down], object]) -> None:
         """Call `watcher` with one `Down` when the actor stops or is given up; at once if it has. A key watches once."""
         self._life.watchers.add(key, watcher)
@@ -241,15 +154,6 @@ class ActorCell(Cell):
         self._mailbox.drain(close=True)
         self._stopped = Promise()
         self._stopped.set(None)
-
-    def _gone_error(self) -> AgentDown:
-        return AgentDown(f"{self.address} {self._gone}", actor=self.address)
-
-    @property
-    def oldest_age(self) -> float:
-        """Seconds since the longest waiting message was sent; 0 if none waits."""
-        oldest = self._mailbox.oldest()
-        return 0.0 if oldest is None else time.monotonic() - oldest.sent
 
     # --- a member of its family
 
@@ -308,30 +212,6 @@ class ActorCell(Cell):
 
     # --- on the actor's thread
 
-    def suspend(self) -> None:
-        """Let the user's messages wait."""
-        self._mailbox.suspend()
-
-    def resume(self) -> None:
-        """Handle the user's messages again."""
-        if self._mailbox.resume() is Put.WAKE:  # cannot be: it is our turn, so the cell runs
-            self._wake()
-
-    def close(self) -> None:
-        """Take no more messages, lose those that wait, and say that the actor has stopped."""
-        self._lose_waiting(self._gone_error(), close=True)
-        self.stopped.set(None)
-
-    def _handle(self, envelope: Envelope) -> None:
-        self._in_hand = envelope
-        self.busy_since = time.monotonic()
-        self._thread = threading.get_ident()
-        try:
-            self._handle_one(envelope)
-        finally:
-            self._in_hand = self.busy_since = None
-            self._thread = 0
-
     def _handle_one(self, envelope: Envelope) -> None:
         message = envelope.message
         try:
@@ -383,26 +263,8 @@ class ActorCell(Cell):
             log.error("%s", error, exc_info=cause)
         self._life.fail_over(cause, envelope.message, lambda: self.finish(envelope, Fate.FAILED, error=error))
 
-    # --- what is not handled, on any thread
-
     def _note_unhandled(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
-        """Post a dead letter, unless it is of the runtime's own, whose sender sees to it or means nothing by it."""
-        message = envelope.message
-        if type(message) is Timed:
-            told = isinstance(error, MailboxFull)  # otherwise timers go with what set them
-            message = message.message
-        else:
-            told = envelope.on_lost is None and type(message) is not Command and type(message) is not Down
-        if told:
-            self.events.dead_letter(self.address, self._why(fate, error), envelope, message)
-
-    def _why(self, fate: Fate, error: BaseException) -> LostBecause:
-        if fate is Fate.EXPIRED:
-            return "expired"
-        if fate is Fate.CANCELLED:
-            return "cancelled"
-        if isinstance(error, MailboxFull):
-            return "mailbox_full"
-        if self.state == "down":
-            return "given_up"
-        return "stopped" if error.__cause__ is None else "no_thread"
+        if is_dead_letter(envelope, error):
+            message = envelope.message
+            sent = message.message if type(message) is Timed else message
+            self.events.dead_letter(self.address, lost_because(fate, error, self.state), envelope, sent)

@@ -10,21 +10,13 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
-from understudy.actors.cells.dead_letters import type_name
 from understudy.errors import AgentDown, in_words
 from understudy.orchestration.supervision.restarts import LONGEST_BACKOFF
 from understudy.vocabulary.actors.messages import Down
-from understudy.vocabulary.actors.system_events import (
-    ActorBackedOff,
-    ActorFailed,
-    ActorGivenUp,
-    ActorRestarted,
-    ActorStarted,
-    ActorStopped,
-)
 
 from .commands import nothing
 from .endpoint import ActorState, OwnedCell
+from .event_notices import tell_begun, tell_delay, tell_failed, tell_given_up, tell_stopped
 from .incarnation import Incarnation
 from .members import Still, Then
 from .supervisor import SupervisorCell
@@ -81,15 +73,11 @@ class Lifecycle:
         self._cause = None
         self.watchers.renew()
         self.state = "running"
-        cell, events = self._cell, self._cell.events
-        if again and events.wants(ActorRestarted):
-            events.publish(ActorRestarted(address=cell.address, epoch=cell.epoch, restarts=self.restarts))
-        elif not again and events.wants(ActorStarted):
-            events.publish(ActorStarted(address=cell.address))
+        tell_begun(self._cell, self.restarts, again=again)
 
     def _start_failed(self, cause: BaseException, then: Then) -> None:
         """Failures to start burn the same budget; `then` follows the start that succeeds, or none."""
-        self._tell_failed(cause, None)
+        tell_failed(self._cell, cause, None)
         still = self._family.undisturbed()
         match self._family.decide(self._cell, cause, starting=True):
             case "restart":
@@ -118,7 +106,7 @@ class Lifecycle:
         self, cause: BaseException, message: object, told: Callable[[], object] = nothing, run: str = ""
     ) -> None:
         """Do what the family decides about a failure; `told` is called once an object to be replaced has let go."""
-        self._tell_failed(cause, message)
+        tell_failed(self._cell, cause, message)
         still = self._family.undisturbed()
         directive = self._family.decide(self._cell, cause, run=run)
         if directive == "restart":
@@ -155,14 +143,8 @@ class Lifecycle:
 
     def _begin_after(self, delay: float, then: Then, still: Still) -> None:
         self._suspend()
-        if delay > 0 and self._cell.events.wants(ActorBackedOff):
-            self._cell.events.publish(ActorBackedOff(address=self._cell.address, seconds=delay))
+        tell_delay(self._cell.events, self._cell.address, delay)
         self._cell.begin_again(delay, then, still)
-
-    def _tell_failed(self, cause: BaseException, message: object) -> None:
-        if self._cell.events.wants(ActorFailed):
-            name = "" if message is None else type_name(message)
-            self._cell.events.publish(ActorFailed(address=self._cell.address, error=cause, message_type=name))
 
     def halt(self, cause: BaseException | None) -> None:
         """Let go of the object, because others of the family are restarted; `begin` follows.
@@ -205,8 +187,7 @@ class Lifecycle:
 
     def _say_given_up(self, cause: BaseException) -> None:
         self._over("down", cause)
-        if self._cell.events.wants(ActorGivenUp):
-            self._cell.events.publish(ActorGivenUp(address=self._cell.address, reason=cause))
+        tell_given_up(self._cell, cause)
         self._tell_watchers()
 
     def try_again(self) -> bool:
@@ -252,8 +233,7 @@ class Lifecycle:
             return
         self._leave()
         self._over("stopped", cause)
-        if self._cell.events.wants(ActorStopped):
-            self._cell.events.publish(ActorStopped(address=self._cell.address, reason=cause))
+        tell_stopped(self._cell, cause)
         self._tell_watchers()
         self._cell.close()
 

@@ -6,7 +6,6 @@ the last one first, and begun again, the first one first, each by a message on i
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
@@ -14,18 +13,17 @@ from functools import partial
 
 from understudy.actors.cells.event_stream import EventStream
 from understudy.orchestration.supervision.restarts import (
-    DIRECTIVES,
     Directive,
     Restart,
     RestartBudget,
     Strategy,
     decide,
 )
-from understudy.vocabulary.actors.system_events import ActorBackedOff, Escalated
+from understudy.vocabulary.actors.system_events import Escalated
 
+from .decider import wanted_directive
+from .event_notices import tell_delay
 from .members import Member, Still, Then, always, begin_all, call_all, give_up_all, halt_all, stop_all
-
-log = logging.getLogger("understudy")
 
 
 class SupervisorCell:
@@ -82,28 +80,13 @@ class SupervisorCell:
 
     def decide(self, member: Member, error: BaseException, *, starting: bool = False, run: str = "") -> Directive:
         """Return what is to be done about a failure, of a `run` if it is an agent's; the budget is shared by all members."""
-        wanted = self._wanted(error)
+        wanted = wanted_directive(self._strategy, error, self.name)  # a user's function, so outside of the lock
         with self._lock:
             if self.cause is not None:
                 return "escalate"  # nobody begins again in a group that is given up
             if self._halted or (member in self._unbegun and not starting):
                 return "restart"  # on its way to a new object already, so nothing is spent
             return decide(wanted, member.restart, self._budget, time.monotonic(), run)
-
-    def _wanted(self, error: BaseException) -> Directive:
-        """Ask the user's decider, outside of the lock; who cannot decide lets the one above decide."""
-        if self._strategy.decider is None:
-            return "restart"
-        try:
-            wanted: object = self._strategy.decider(error)
-            for directive in DIRECTIVES:
-                if isinstance(wanted, str) and wanted == directive:
-                    return directive
-            expected = ", ".join(DIRECTIVES)
-            log.error("%s: the failure escalates: its decider must return %s; got %r", self.name, expected, wanted)
-        except BaseException:  # also SystemExit, which would end this actor's thread before anything is decided
-            log.exception("%s: the failure escalates: its decider failed", self.name)
-        return "escalate"
 
     def is_only(self, member: Member) -> bool:
         """Whether nobody else, also above, would begin with `member`."""
@@ -153,8 +136,8 @@ class SupervisorCell:
         halt_all(affected, cause, begin, life, with_siblings=True)
 
     def _tell_of_delay(self, delay: float) -> None:
-        if delay > 0 and self._events is not None and self._events.wants(ActorBackedOff):
-            self._events.publish(ActorBackedOff(address=self.name, seconds=delay))
+        if self._events is not None:
+            tell_delay(self._events, self.name, delay)
 
     def _has_begun(self, member: Member) -> None:
         with self._lock:

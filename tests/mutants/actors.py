@@ -7,6 +7,7 @@ from .mutant import Mutant
 MAILBOX = "actors/cells/mailbox.py"
 CELL = "actors/cells/cell.py"
 REPLY = "actors/threads/promise.py"
+DECIDER = "actors/actor/decider.py"
 SUPERVISOR = "actors/actor/supervisor.py"
 RESTARTS = "orchestration/supervision/restarts.py"
 WAIT_GRAPH = "actors/waiting/graph.py"
@@ -87,9 +88,9 @@ MUTANTS = (
     ),
     Mutant(
         "a decider that fails restarts",
-        SUPERVISOR,
-        '        return "escalate"\n\n    def is_only',
-        '        return "restart"\n\n    def is_only',
+        DECIDER,
+        '    return "escalate"\n',
+        '    return "restart"\n',
         (f"{TEST_GROUPS}::test_a_decider_that_returns_no_directive_escalates_and_says_so",),
     ),
     # --- the wait graph

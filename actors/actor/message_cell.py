@@ -1,0 +1,147 @@
+"""The messages of a user's actor: they wait, are in hand, come too late, or are lost when the actor ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from math import inf
+from typing import NoReturn
+
+from understudy.actors.cells.cell import Cell
+from understudy.actors.cells.envelope import Envelope, Fate
+from understudy.actors.cells.mailbox import QUEUED, Put
+from understudy.actors.threads.pool import on_a_pool_thread
+from understudy.actors.threads.promise import Promise
+from understudy.errors import AgentDown
+from understudy.vocabulary.actors.messages import Mailbox
+
+from .commands import Command
+
+SOON = 0.01  # Seconds until a message that was taken out of the mailbox is in hand.
+
+
+def _deadline_of(envelope: Envelope) -> float:
+    return inf if envelope.deadline is None else envelope.deadline
+
+
+def _none() -> NoReturn:
+    raise AssertionError("an actor's object is made at its seat, before any message is handled")
+
+
+class MessageCell(Cell):
+    """The mailbox of a user's actor, and the message in hand.
+
+    Args:
+        address: its name.
+        mailbox: how many messages may wait, and whether a sender waits for room.
+    """
+
+    __slots__ = ("__weakref__", "_blocks", "_gone", "_in_hand", "_stopped", "_thread", "busy_since", "look_at")
+
+    def __init__(self, address: str, mailbox: Mailbox) -> None:
+        super().__init__(address, _none, capacity=mailbox.capacity)
+        self._blocks = mailbox.when_full == "block"
+        self._gone = "has stopped"
+        """What those are told who send to it once it takes no more messages."""
+        self._thread = 0
+        """Whose turn it is, while a message is handled."""
+        self.busy_since: float | None = None
+        self._in_hand: Envelope | None = None
+        """What is handled at this moment."""
+        self.look_at = inf
+        """When an alarm rings for asks whose time is over then; infinite if none does."""
+        self._stopped: Promise[None] | None = None
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it takes no more messages: it handles what waits, and then stops."""
+        return self._mailbox.closed
+
+    @property
+    def stopped(self) -> Promise[None]:
+        """Completes when the actor has stopped."""
+        if self._stopped is None:
+            with self._counting:  # made for the first who asks, which of most actors nobody does
+                if self._stopped is None:
+                    self._stopped = Promise()
+        return self._stopped
+
+    def send(self, envelope: Envelope, timeout: float) -> Put:
+        """Put a user's message; outside of actors, and with the policy `block`, wait up to `timeout` seconds for room."""
+        if self._blocks and not on_a_pool_thread():
+            put = self._mailbox.put_waiting(envelope, timeout)
+        else:
+            put = self._mailbox.put(envelope)
+        if put is not QUEUED:  # of many messages at once most are, and nothing is left to do about them
+            self._sent(envelope, put)
+        return put
+
+    def expire(self, now: float) -> float:
+        """Answer the asks whose time is over: waiting ones are not handled any more, and nobody hears the reply of the one in hand.
+
+        Returns:
+            The next deadline among those that are left; infinite if there is none.
+        """
+        expired, running = self._mailbox.take_out(lambda each: each.deadline is not None and each.deadline <= now)
+        for envelope in expired:
+            self.finish(envelope, Fate.EXPIRED, error=self._late_error())
+        earliest, in_hand = self._mailbox.least(_deadline_of), self._in_hand
+        if in_hand is not None and in_hand.reply is not None and in_hand.deadline is not None:
+            if in_hand.deadline > now:
+                return min(earliest, in_hand.deadline)
+            in_hand.reply.fail(TimeoutError(f"{self.address} did not reply in time"))
+        elif running and in_hand is None:  # one may be on its way from the mailbox into the hand
+            return min(earliest, now + SOON)
+        return earliest
+
+    def lose_waiting(self) -> None:
+        """Answer the messages that wait and the one in hand: the system has ended without waiting for this actor.
+
+        It ends itself when it comes back from what it hangs in.
+        """
+        error = AgentDown(f"{self.address} has not stopped in time, and its system has", actor=self.address)
+        lost, _ = self._mailbox.take_out(lambda each: type(each.message) is not Command)
+        for envelope in lost:
+            self.finish(envelope, Fate.DEAD, error=error)
+        in_hand = self._in_hand
+        if in_hand is not None and in_hand.reply is not None:
+            in_hand.reply.fail(error)
+
+    # --- on the actor's thread
+
+    def suspend(self) -> None:
+        """Let the user's messages wait."""
+        self._mailbox.suspend()
+
+    def resume(self) -> None:
+        """Handle the user's messages again."""
+        if self._mailbox.resume() is Put.WAKE:  # cannot be: it is our turn, so the cell runs
+            self._wake()
+
+    def close(self) -> None:
+        """Take no more messages, lose those that wait, and say that the actor has stopped."""
+        self._lose_waiting(self._gone_error(), close=True)
+        self.stopped.set(None)
+
+    def _gone_error(self) -> AgentDown:
+        return AgentDown(f"{self.address} {self._gone}", actor=self.address)
+
+    @property
+    def oldest_age(self) -> float:
+        """Seconds since the longest waiting message was sent; 0 if none waits."""
+        oldest = self._mailbox.oldest()
+        return 0.0 if oldest is None else time.monotonic() - oldest.sent
+
+    def _handle(self, envelope: Envelope) -> None:
+        self._in_hand = envelope
+        self.busy_since = time.monotonic()
+        self._thread = threading.get_ident()
+        try:
+            self._handle_one(envelope)
+        finally:
+            self._in_hand = self.busy_since = None
+            self._thread = 0
+
+    def _handle_one(self, envelope: Envelope) -> None:
+        """Handle the message in hand; must not raise."""
+        self._receive(envelope)
