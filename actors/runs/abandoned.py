@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.threads.work import Work
 from understudy.vocabulary.actors.system_events import WorkAbandoned, WorkOverdue
 
 if TYPE_CHECKING:
+    from understudy.actors.actor.actor_cell import ActorCell
     from understudy.actors.tools.tool_call import ToolCallTask
 
-    from .record import RunRecord
+
+class OfRun(Protocol):
+    """The run that work belongs to."""
+
+    @property
+    def run_id(self) -> str:
+        """Unique in its system."""
+        ...
+
+    @property
+    def cell(self) -> ActorCell:
+        """The runner's actor."""
+        ...
 
 
 class AbandonedWork:
@@ -34,7 +47,7 @@ class AbandonedWork:
         with self._lock:
             self._work.append(work)
 
-    def abandon(self, work: Work, record: RunRecord, what: str, since: float) -> None:
+    def abandon(self, work: Work, record: OfRun, what: str, since: float) -> None:
         """Give up work of a run, and tell of it.
 
         Args:

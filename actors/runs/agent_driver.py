@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, assert_never
 
@@ -20,9 +21,11 @@ from understudy.errors import ActorError, AgentCrashed, AgentDown, RunTimedOut, 
 from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
+from understudy.vocabulary.context.session import lasting
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.models import Model, ModelName
 
+from .agent_pause import paused_outcome
 from .agent_record import AgentRunRecord
 from .callbacks import CallbackDispatcher
 from .output_checks import check_answer, with_output
@@ -30,7 +33,6 @@ from .record import Stale
 from .turn_checks import about_turn
 
 if TYPE_CHECKING:
-    from understudy.actors.system.run_manager import RunManager
     from understudy.vocabulary.answers.output_type import CheckedOutput
 
 
@@ -62,10 +64,9 @@ class AgentDriver:
         returned: whether its thread came back, which a driver that was taken over may never do.
     """
 
-    __slots__ = ("_checked", "_epoch", "_model_time", "_moments", "_record", "_runs", "_timed_model", "returned")
+    __slots__ = ("_checked", "_epoch", "_model_time", "_moments", "_record", "_timed_model", "returned")
 
-    def __init__(self, runs: RunManager, record: AgentRunRecord, epoch: int) -> None:
-        self._runs = runs
+    def __init__(self, record: AgentRunRecord, epoch: int) -> None:
         self._record = record
         self._epoch = epoch
         self._moments = CallbackDispatcher(record, epoch) if record.agent.callbacks else None
@@ -96,7 +97,7 @@ class AgentDriver:
 
     def _lost(self, error: ActorError, cause: BaseException) -> None:
         error.__cause__ = cause
-        if not self._runs.fail(self._record, error, self._epoch):
+        if not self._record.host.fail(self._record, error, self._epoch):
             log.warning("run %s: a driver failed that no longer had it", self._record.run_id, exc_info=cause)
 
     @property
@@ -112,11 +113,11 @@ class AgentDriver:
             pass  # the run is in other hands
         except UnderstudyError as error:
             if fails_agent(record.agent, error):
-                self._runs.crashed(record, error, epoch)
+                record.host.crashed(record, error, epoch)
             else:
                 self._fail(error)
         except BaseException as cause:
-            self._runs.crashed(record, cause, epoch)
+            record.host.crashed(record, cause, epoch)
         finally:
             self.returned = True
 
@@ -126,7 +127,7 @@ class AgentDriver:
             if self._moments is not None and self._moments.replaced(error):
                 self._drive_to_end()
             else:
-                self._runs.fail(self._record, error, self._epoch)
+                self._record.host.fail(self._record, error, self._epoch)
 
     def _drive(self) -> None:
         record, epoch = self._record, self._epoch
@@ -150,14 +151,23 @@ class AgentDriver:
                 case CallTools(calls=calls):
                     self._run_tools(calls)
                 case AwaitApproval() | AwaitInput():
-                    return self._runs.pause(record, epoch)
+                    return self._pause()
                 case Done(outcome=outcome):
                     told = with_output(record, outcome, self._checked)
                     if self._moments is not None:
                         self._moments.finish(told)
-                    return self._runs.complete(record, told, epoch)
+                    return record.host.complete(record, told, epoch)
                 case _:
                     assert_never(step)
+
+    def _pause(self) -> None:
+        """End the run's stay here: a person is needed, and a token brings it back."""
+        record = self._record
+        told = paused_outcome(record)
+        if self._moments is not None:
+            self._moments.tell(told)
+            told = replace(told, session=lasting(record.session))
+        record.host.park(record, told, self._epoch)
 
     # --- the model
 
@@ -231,7 +241,7 @@ class AgentDriver:
         """Run the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
         record, epoch = self._record, self._epoch
         tool = record.agent.tools_by_name[call.name]
-        order = ToolCallTask(record, tool, call, deadline_of(tool), self._runs.slots.of(tool, record))
+        order = ToolCallTask(record, tool, call, deadline_of(tool), record.host.slots.of(tool, record))
         if call.id in record.before:
             order.follow(*record.before[call.id])
         if order.slots is not None and not order.slots.take_now(order):
@@ -252,4 +262,4 @@ class AgentDriver:
         """Run calls at the same time, as many as the agent says, each in an executor; the results go in call order."""
         record, epoch = self._record, self._epoch
         record.begin_step(epoch, f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools")
-        record.take_results(epoch, ToolBatch(self._runs, record, calls).run())
+        record.take_results(epoch, ToolBatch(record, calls).run())

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
-from understudy.actors.memory.access import recall
+from understudy.actors.memory.access import recall, remember
 from understudy.actors.run_view.event_reader import next_seq
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished
@@ -22,13 +22,13 @@ from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import RunContext, SessionOverlay, SessionState, lasting
 from understudy.vocabulary.messages import JsonObject, ModelTurn, Part, ToolResult
 from understudy.vocabulary.models import name_of
-from understudy.vocabulary.runs.outcomes import PauseAnswer
+from understudy.vocabulary.runs.outcomes import Complete, PauseAnswer
 
+from .host import RunHost
 from .record import RunRecord
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.actors.system.run_manager import RunManager
     from understudy.actors.tools.tool_call import ToolCallTask
     from understudy.orchestration import Agent
     from understudy.orchestration.agent.steps import Step
@@ -74,7 +74,7 @@ class AgentRunRecord(RunRecord):
         input: str | Sequence[Part],
         options: RunOptions,
         scope: Scope,
-        host: RunManager,
+        host: RunHost[RunRecord],
         cell: ActorCell,
         machine: AgentRun | None = None,
     ) -> None:
@@ -287,6 +287,9 @@ class AgentRunRecord(RunRecord):
             self.step_order = None
             self.step_check = None
         return successor
+
+    def remember(self, outcome: Complete[object], epoch: int) -> Callable[[], object] | None:
+        return remember(self, outcome.messages, epoch)
 
     def _let_go(self, given_up: bool) -> None:
         order, self.step_order = self.step_order, None

@@ -22,12 +22,11 @@ from .record import RunRecord
 from .saving import saved_run
 
 if TYPE_CHECKING:
-    from understudy.actors.system.actor_system import ActorSystem
     from understudy.orchestration.agent.state import PausedChild
     from understudy.orchestration.definitions.runner import Runner
 
 
-def refuse_call(system: ActorSystem, outer: RunRecord, runner: Runner[object]) -> None:
+def refuse_call(outer: RunRecord, runner: Runner[object]) -> None:
     """Refuse a run of `runner` that `outer` would wait for, if it may not begin.
 
     Raises:
@@ -38,14 +37,13 @@ def refuse_call(system: ActorSystem, outer: RunRecord, runner: Runner[object]) -
     try:
         graph.check(outer.ancestry, runner)
     except CircularAgentCall as error:
-        system.tell_refused(runner, error)
+        outer.host.tell_refused(runner, error)
         raise
     check_permits(runner)
-    check_hops(runner, system.max_hops)
+    check_hops(runner, outer.host.max_hops)
 
 
 def begun(
-    system: ActorSystem,
     outer: RunRecord,
     runner: Runner[object],
     input: str | Sequence[Part],
@@ -55,16 +53,13 @@ def begun(
     """Return the record of a new run, which sees the session of the run around it and writes to one of its own."""
     given = outer.options
     options = RunOptions(session=outer.session, user_id=given.user_id, deps=given.deps, conversation_id=conversation_id)
-    return _part_of(outer, system.prepare(runner, input, options))
+    return _part_of(outer, outer.host.prepare(runner, input, options))
 
 
-def continued(
-    system: ActorSystem, outer: RunRecord, runner: Runner[object], paused: PausedChild, scope: Scope
-) -> RunRecord:
+def continued(outer: RunRecord, runner: Runner[object], paused: PausedChild, scope: Scope) -> RunRecord:
     """Return the record with which a paused run goes on, and has the answers.
 
     Args:
-        system: where it goes on.
         outer: the run around it.
         runner: whose run it is.
         paused: the run as text, and the answers.
@@ -80,7 +75,6 @@ def continued(
         runner,
         outer.options.deps,
         Scope(None, time.monotonic, parent=scope),
-        system.cell_of(runner),
         adopt=True,
     )
     child.session.changes.update(saved.session)

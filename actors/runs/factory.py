@@ -15,11 +15,11 @@ from .agent_driver import AgentDriver
 from .agent_record import AgentRunRecord
 from .group_driver import GroupDriver
 from .group_record import GroupRunRecord
+from .host import RunHost
 from .record import RunDriver, RunRecord
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.actors.system.run_manager import RunManager
     from understudy.orchestration.definitions.port import RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.vocabulary.context.scope import Scope
@@ -31,7 +31,7 @@ def new_record(
     input: str | Sequence[Part],
     options: RunOptions,
     scope: Scope,
-    host: RunManager,
+    host: RunHost[RunRecord],
     cell: ActorCell,
 ) -> RunRecord:
     """Return the record of a run that begins; what is wrong with the definition is raised here, and not by a driver."""
@@ -49,9 +49,9 @@ def new_record(
     return GroupRunRecord(run_id, runner, options, scope, host, cell, machine)
 
 
-def driver_of(runs: RunManager, record: RunRecord, epoch: int) -> RunDriver:
+def driver_of(record: RunRecord, epoch: int) -> RunDriver:
     """Return a driver for a run from `epoch` on."""
     if isinstance(record, AgentRunRecord):
-        return AgentDriver(runs, record, epoch)
+        return AgentDriver(record, epoch)
     assert isinstance(record, GroupRunRecord)
-    return GroupDriver(runs, record, epoch)
+    return GroupDriver(record, epoch)

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from sys import maxsize
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from understudy.actors.cells.cell import Cell
 from understudy.actors.run_view.errors import LIMITS, timed_out
 from understudy.actors.run_view.log import ChildEnded, Conflict, Retried
-from understudy.actors.system.default_system import current_system
 from understudy.errors import UnderstudyError, had_its_retries
 from understudy.orchestration.agent.pauses import paused_by
 from understudy.orchestration.graph.run import GraphRun
@@ -34,9 +33,6 @@ from .group_record import GroupRunRecord, Woken
 from .inner_run import Inside
 from .record import RunRecord, Stale
 
-if TYPE_CHECKING:
-    from understudy.actors.system.run_manager import RunManager
-
 ALL = "all"
 NEWS = "news"
 
@@ -44,10 +40,9 @@ NEWS = "news"
 class GroupDriver(Woken):
     """Drives `record` for as long as it holds `epoch`."""
 
-    __slots__ = ("_cell", "_context", "_epoch", "_record", "_runs", "_woken", "returned")
+    __slots__ = ("_cell", "_context", "_epoch", "_record", "_woken", "returned")
 
-    def __init__(self, runs: RunManager, record: GroupRunRecord, epoch: int) -> None:
-        self._runs = runs
+    def __init__(self, record: GroupRunRecord, epoch: int) -> None:
         self._record = record
         self._epoch = epoch
         self._context = record.started_in.copy()
@@ -78,9 +73,9 @@ class GroupDriver(Woken):
         except Stale:
             pass  # the run is in other hands
         except UnderstudyError as error:
-            self._runs.fail(record, error, epoch)
+            record.host.fail(record, error, epoch)
         except BaseException as cause:
-            self._runs.crashed(record, cause, epoch)
+            record.host.crashed(record, cause, epoch)
         finally:
             self.returned = True
 
@@ -103,8 +98,8 @@ class GroupDriver(Woken):
             if inside.record.link is way[1]:
                 error = circular(*[link.runner.id for link in (*way[1:], way[1])])
                 error.run_id = inside.record.run_id
-                current_system().tell_refused(inside.record.runner, error)
-                return self._runs.refuse(inside.record, error)
+                self._record.host.tell_refused(inside.record.runner, error)
+                return self._record.host.refuse(inside.record, error)
 
     def _news(self) -> list[int]:
         news = self._record.news
@@ -126,7 +121,7 @@ class GroupDriver(Woken):
             try:
                 step = record.next_step(epoch, only_new=not all_of_them)
             except Exception as error:
-                self._runs.fail(record, error, epoch)
+                record.host.fail(record, error, epoch)
                 return None
             match step:
                 case RunChildren(children=orders):
@@ -136,7 +131,7 @@ class GroupDriver(Woken):
                         return None
                     all_of_them = False
                 case AwaitChildren(pauses=pauses):
-                    return self._runs.park(record, self._paused(pauses), epoch)
+                    return record.host.park(record, self._paused(pauses), epoch)
                 case GroupDone(outcome=outcome):
                     return self._complete(outcome)
                 case _:
@@ -154,7 +149,7 @@ class GroupDriver(Woken):
             cost_usd=in_dollars(spending.cost),
             children=record.outcomes.at_the_end(),
         )
-        self._runs.complete(record, told, self._epoch)
+        record.host.complete(record, told, self._epoch)
 
     def _paused(self, pauses: tuple[Pause, ...]) -> NeedsInput | NeedsApproval:
         record, spending = self._record, self._record.account.spending
@@ -190,7 +185,7 @@ class GroupDriver(Woken):
         try:
             inside = record.join(self._epoch, position, self._prepared(order))
             inside.record.reply.when_done(inside.ended)
-            current_system().launch(inside.record)
+            record.host.launch(inside.record)
         except Exception as error:
             self._tell_retry(position, self._failed(position, error))
             return True
@@ -199,12 +194,11 @@ class GroupDriver(Woken):
         return False
 
     def _prepared(self, order: ChildOrder) -> RunRecord:
-        record, system = self._record, current_system()
-        runner = record.runner_at(order.position)
-        refuse_call(system, record, runner)
+        record, runner = self._record, self._record.runner_at(order.position)
+        refuse_call(record, runner)
         if order.paused is not None:
-            return continued(system, record, runner, order.paused, record.scope)
-        return begun(system, record, runner, order.input, conversation_id=record.options.conversation_id)
+            return continued(record, runner, order.paused, record.scope)
+        return begun(record, runner, order.input, conversation_id=record.options.conversation_id)
 
     def _is_wanted(self, position: int) -> bool:
         """Ask the task's own function whether it is to run."""

@@ -30,12 +30,12 @@ from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Outcome, PauseAnswer
 
 from .child_outcomes import ChildOutcomes
+from .host import RunHost
 from .inner_run import Inside
 from .record import RunDriver, RunRecord, Stale
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.actors.system.run_manager import RunManager
     from understudy.orchestration.definitions.port import RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.group.children import ChildOrder
@@ -65,7 +65,7 @@ class GroupRunRecord(RunRecord):
         group: Orchestrator,
         options: RunOptions,
         scope: Scope,
-        host: RunManager,
+        host: RunHost[RunRecord],
         cell: ActorCell,
         machine: Machine,
     ) -> None:

@@ -25,14 +25,14 @@ from understudy.vocabulary.context.scope import Scope, enter_scope
 from understudy.vocabulary.context.session import SessionOverlay, SessionState
 from understudy.vocabulary.messages import JsonValue, Part, join_text
 from understudy.vocabulary.runs.handles import RunPhase, RunStatus
-from understudy.vocabulary.runs.outcomes import Outcome, PauseAnswer
+from understudy.vocabulary.runs.outcomes import Complete, Outcome, PauseAnswer
 
 from .error_facts import describe
+from .host import RunHost
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
     from understudy.actors.memory.conversations import Lease
-    from understudy.actors.system.run_manager import RunManager
     from understudy.actors.tools.caller_thread import CallerThreadCalls
     from understudy.orchestration.definitions.port import RunOptions
     from understudy.orchestration.definitions.runner import Runner
@@ -112,7 +112,7 @@ class RunRecord(ABC):
         input: str | Sequence[Part],
         options: RunOptions,
         scope: Scope,
-        host: RunManager,
+        host: RunHost[RunRecord],
         cell: ActorCell,
         account: Account,
     ) -> None:
@@ -206,6 +206,14 @@ class RunRecord(ABC):
             error: gets messages, session and children.
             from_inside: whether the error is of a run inside of this one, and has what that one had.
         """
+
+    def remember(self, outcome: Complete[object], epoch: int) -> Callable[[], object] | None:
+        """Store what the runner's memory keeps of a run that is done, for the driver that holds `epoch`.
+
+        Returns:
+            What is still to be done in the moment in which the run ends; None if there is nothing.
+        """
+        return None
 
     def _let_go(self, given_up: bool) -> None:  # noqa: B027 (a kind of run may hold nothing)
         """Let go of what the run was at when it ended; `given_up` says whether its driver is still at it."""

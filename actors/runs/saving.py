@@ -16,11 +16,11 @@ from understudy.vocabulary.context.session import lasting
 
 from .agent_record import AgentRunRecord
 from .group_record import GroupRunRecord
+from .host import RunHost
 from .record import RunRecord
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.actors.system.run_manager import RunManager
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.saving.saved_run import SavedRun
     from understudy.vocabulary.context.scope import Scope
@@ -59,7 +59,7 @@ def load(
     runner: Runner[object],
     deps: object,
     scope: Scope,
-    host: RunManager,
+    host: RunHost[RunRecord],
     cell: ActorCell,
     *,
     adopt: bool = False,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from understudy.actors.run_view.log import Delegated
-from understudy.actors.system.default_system import current_system
 from understudy.actors.tools.results import rendered, result_of
 from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask
 from understudy.actors.waiting.graph import graph
@@ -16,7 +15,6 @@ from .child_runs import begun, changes_of, continued, refuse_call, saved_inner, 
 from .record import RunRecord
 
 if TYPE_CHECKING:
-    from understudy.actors.system.actor_system import ActorSystem
     from understudy.orchestration.definitions.sub_agent import SubAgent
 
 
@@ -29,24 +27,24 @@ def delegate(order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
         UnfinishedRun: its model stopped before its answer met a criterion.
         UnderstudyError: whatever else its run ended with.
     """
-    system, runner, record = current_system(), sub_agent.runner, order.record
-    refuse_call(system, record, runner)
+    runner, record = sub_agent.runner, order.record
+    refuse_call(record, runner)
     with record.lock:
         machine = record.machine
         paused = None if machine is None else machine.child(order.call.id)
     if paused is None:
-        child = begun(system, record, runner, task)  # it has no conversation: each task is one of its own
+        child = begun(record, runner, task)  # it has no conversation: each task is one of its own
     else:
-        child = continued(system, record, runner, paused, order.scope)
+        child = continued(record, runner, paused, order.scope)
     if sub_agent.permit is not None:
         child.link.permits += (sub_agent.permit,)
     record.story.note(Delegated(order.call.id, child.story))
-    return _executed(order, child, _outcome_of(system, order, child))
+    return _executed(order, child, _outcome_of(order, child))
 
 
-def _outcome_of(system: ActorSystem, order: ToolCallTask, child: RunRecord) -> Outcome[object]:
+def _outcome_of(order: ToolCallTask, child: RunRecord) -> Outcome[object]:
     with graph.waiting(order.record.ancestry, child.link):
-        system.launch(child)  # its scope is inside of the call's: it ends at the latest with that
+        child.host.launch(child)  # its scope is inside of the call's: it ends at the latest with that
         child.reply.wait()
     return child.reply.get()
 

@@ -7,7 +7,6 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
@@ -20,6 +19,7 @@ from understudy.actors.actor.supervisor_ref import SupervisorRef
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.subscriptions import Subscription
 from understudy.actors.pauses.open_store import open_store
+from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.pool import forget_threads
@@ -40,7 +40,7 @@ from .agent_ref import AgentRef
 from .default_system import enter_system
 from .directory import Directory
 from .health import Health, health_of, tree_of
-from .run_manager import RunManager
+from .run_manager import RunManager, RunSettings
 
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.port import Answer, ResumeOptions, RunOptions
@@ -88,46 +88,46 @@ class ActorSystem:
         if max_runs is not None and not (whole and max_runs >= 1):
             raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
         self.name = name
-        self._max_runs = max_runs
-        self.max_hops = checked_whole("max_hops", max_hops, 1)
-        self._require_user = checked_flag("require_user", require_user)
-        self._store = open_store(store)
-        self._cancels = False
-        """Whether every run in flight is cancelled; set before they are looked for, so that none is missed."""
+        self._settings = RunSettings(
+            app=name,
+            max_hops=checked_whole("max_hops", max_hops, 1),
+            max_runs=max_runs,
+            require_user=checked_flag("require_user", require_user),
+            store=open_store(store),
+        )
         self._events = EventStream(name)
-        self._runs = self._new_runs()
-        self._directory = Directory(name, partial(Maker, self._runs), self._runs.hung.give_up, self._events)
+        hung = AbandonedWork(self._events)
+        self._directory = Directory(name, Maker, hung.give_up, self._events)
+        self._runs = self._new_runs(hung)
         _systems.add(self)
 
-    def _new_runs(self) -> RunManager:
+    @property
+    def max_hops(self) -> int:
+        """How many runs may have led to a run."""
+        return self._settings.max_hops
+
+    def _new_runs(self, hung: AbandonedWork) -> RunManager:
         # Ids are unique over processes without a random number per run; over those of all times, if a store has them all.
-        unique = secrets.token_hex(4 if self._store is None else 8)
-        return RunManager(
-            f"{self.name}-{unique}",
-            self._start_run,
-            self._events,
-            self._max_runs,
-            self._store,
-            app=self.name,
-            require_user=self._require_user,
-        )
+        unique = secrets.token_hex(4 if self._settings.store is None else 8)
+        prefix = f"{self.name}-{unique}"
+        return RunManager(prefix, self._start_run, self._directory, self._events, hung, self._settings)
 
     def leave_to_parent(self) -> None:
         """Make anew, in a forked child, what holds a lock, a thread or a run; what was spawned before is the parent's."""
         self._events.begin_anew()
         for unit in self._directory.units:
             _leave_to_parent(unit)
-        self._runs = self._new_runs()
-        self._directory = self._directory.in_child(partial(Maker, self._runs), self._runs.hung.give_up)
+        hung = AbandonedWork(self._events)
+        self._directory = self._directory.in_child(hung.give_up)
+        self._runs = self._new_runs(hung)
 
     def prepare(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> RunRecord:
         """Make the record of a new run; nothing happens before `launch`."""
-        return self._runs.prepare(runner, self._directory.cell_of(runner), input, options)
+        return self._runs.prepare(runner, input, options)
 
     def prepare_again(self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions) -> RunRecord:
         """Use up a token and make the record with which its run goes on; nothing happens before `launch`."""
-        self._directory.refuse_if_closed()
-        return self._runs.go_on(runner, token, answer, options, self._directory.cell_of)
+        return self._runs.go_on(runner, token, answer, options)
 
     def cell_of(self, runner: Runner[object]) -> ActorCell:
         """Return the actor that stands for a runner here; one that only runs gets its own at its first run."""
@@ -146,8 +146,6 @@ class ActorSystem:
     def launch(self, record: RunRecord) -> None:
         """Start a run that was prepared; returns at once."""
         self._runs.launch(record)
-        if self._cancels:  # it was prepared before the system was closed
-            self._runs.cancel(record, self._why_cancelled)
 
     # --- what is spawned
 
@@ -306,7 +304,7 @@ class ActorSystem:
 
     def tell_refused(self, runner: Runner[object], error: CircularAgentCall) -> None:
         """Tell who subscribes of a run that would have waited for itself."""
-        self._events.refused(self._directory.address_of(runner), error)
+        self._runs.tell_refused(runner, error)
 
     # --- what runs need
 
@@ -336,9 +334,8 @@ class ActorSystem:
     def _end(self, deadline: float) -> tuple[str, ...]:
         for record in self._runs.in_flight():
             record.reply.wait(max(0.0, deadline - time.monotonic()))
-        self._cancels = True
         with cancel_hooks.settling(max(cancel_hooks.AT_HAND, deadline - time.monotonic())):
-            cancelled = self._runs.cancel_all(self._why_cancelled)
+            cancelled = self._runs.cancel_all(f"system {self.name!r} stopped")
         self._runs.rest()
         agents, own = self._directory.stop_all()
         for cell in agents:
@@ -349,10 +346,6 @@ class ActorSystem:
             cell.lose_waiting()
         self._events.finish(deadline)
         return (*cancelled, *[cell.address for cell in hanging])
-
-    @property
-    def _why_cancelled(self) -> str:
-        return f"system {self.name!r} stopped"
 
     @property
     def in_flight(self) -> int:

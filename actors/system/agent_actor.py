@@ -17,8 +17,6 @@ from understudy.orchestration import Agent
 from understudy.vocabulary.actors.messages import Mailbox
 from understudy.vocabulary.models import ModelName, Renewable
 
-from .run_manager import RunManager
-
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
 
@@ -37,19 +35,17 @@ class AgentActor(Actor[StartRun]):
     """Starts the drivers of one runner's runs. Who is in flight is known to the watchdog of the system's runs.
 
     Args:
-        runs: the runs of the system.
         runner: whose actor this is; it lives for as long as the runner does, and must not keep it alive.
     """
 
-    def __init__(self, runs: RunManager, runner: weakref.ref[Runner[object]]) -> None:
-        self._runs = runs
+    def __init__(self, runner: weakref.ref[Runner[object]]) -> None:
         self._runner = runner
 
     def on_receive(self, message: StartRun) -> None:
         if not isinstance(message, StartRun):
             raise TypeError(f"an agent's actor takes StartRun, got {type(message).__name__}")
         # The record refuses the driver if the run has ended meanwhile.
-        self._runs.drive(message.record, message.epoch, last=True)
+        message.record.host.drive(message.record, message.epoch, last=True)
 
     def before_restart(self, error: BaseException, message: object) -> None:
         runner = self._runner()
@@ -67,11 +63,10 @@ class AgentActor(Actor[StartRun]):
 class Maker:
     """Makes the actors that stand for a runner, one after another."""
 
-    __slots__ = ("_runner", "_runs")
+    __slots__ = ("_runner",)
 
-    def __init__(self, runs: RunManager, runner: Runner[object]) -> None:
-        self._runs = runs
+    def __init__(self, runner: Runner[object]) -> None:
         self._runner = weakref.ref(runner)
 
     def __call__(self) -> AgentActor:
-        return AgentActor(self._runs, self._runner)
+        return AgentActor(self._runner)

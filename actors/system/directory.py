@@ -66,9 +66,9 @@ class Directory:
         self._units: dict[Unit, int] = {}
         """What was spawned at once, in that order -> how many actors of it have not stopped."""
 
-    def in_child(self, maker: Callable[[Runner[object]], Make], give_up: Callable[[Work], object]) -> Directory:
+    def in_child(self, give_up: Callable[[Work], object]) -> Directory:
         """Return the directory of a forked child: agents stay known, for they have no state; an end stays an end."""
-        made = Directory(self._system, maker, give_up, self._events)
+        made = Directory(self._system, self._maker, give_up, self._events)
         made._agents, made._closed = self._agents, self._closed
         return made
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.memory.access import remember
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
@@ -22,8 +20,9 @@ from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.admission import Admission
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.answers import feed_answer
-from understudy.actors.runs.callbacks import CallbackDispatcher, tell_of_error
+from understudy.actors.runs.callbacks import tell_of_error
 from understudy.actors.runs.factory import driver_of, new_record
+from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.saving import load
 from understudy.actors.runs.watchdog import Watchdog
@@ -35,6 +34,7 @@ from understudy.actors.tools.tool_call import GRACE, ToolCallTask
 from understudy.actors.tools.tool_slots import SlotsOfTools
 from understudy.errors import (
     AgentCrashed,
+    CircularAgentCall,
     RunCancelled,
     RunError,
     StoreError,
@@ -42,16 +42,16 @@ from understudy.errors import (
     had_its_retries,
     in_words,
 )
-from understudy.orchestration.agent.pauses import paused_by
 from understudy.vocabulary.actors.system_events import RunCrashed
 from understudy.vocabulary.checks import WrongReturn
 from understudy.vocabulary.context.ancestry import Link, next_hops
-from understudy.vocabulary.context.prices import in_dollars
 from understudy.vocabulary.context.scope import Scope, current_scope
 from understudy.vocabulary.context.session import lasting
 from understudy.vocabulary.messages import Part
 from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, stamp
+
+from .directory import Directory
 
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.port import Answer, ResumeOptions, RunOptions
@@ -63,49 +63,66 @@ RETRIES = 50  # Of a run and all inside of it: more than one needs that ends wel
 POISON = 3  # Failures of a run's drivers after which the run itself is held to be what they fail of.
 
 
-class RunManager:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What a system was made with, as far as its runs need it."""
+
+    app: str
+    """The system's name, which conversations belong to."""
+    max_hops: int
+    """How many runs may have led to a run."""
+    max_runs: int | None
+    """How many runs that nothing inside of a run began may be under way at once; None for any number."""
+    store: PauseStore | None
+    """Where paused runs are kept; None for this process's memory."""
+    require_user: bool
+    """Whether a run is refused that would remember a conversation of nobody in particular."""
+
+
+class RunManager(RunHost[RunRecord]):
     """Keeps the runs of one system, and carries out what their drivers and the watchdog decide.
 
     Args:
         prefix: what run ids begin with.
         start: has an agent's actor start a driver for a run at an epoch; `drive` is what it calls.
-        events: where crashes and abandoned work are told.
-        max_runs: how many runs that nothing inside of a run began may be under way at once; None for any number.
-        store: where paused runs are kept; None for this process's memory.
-        app: the system's name, which conversations belong to.
-        require_user: whether a run is refused that would remember a conversation of nobody in particular.
+        actors: those of the system.
+        events: where crashes are told.
+        hung: counts work that is given up.
+        settings: what the system was made with.
     """
 
     def __init__(
         self,
         prefix: str,
         start: Callable[[RunRecord, int], object],
+        actors: Directory,
         events: EventStream,
-        max_runs: int | None = None,
-        store: PauseStore | None = None,
-        app: str = "",
-        require_user: bool = False,
+        hung: AbandonedWork,
+        settings: RunSettings,
     ) -> None:
+        self._actors = actors
         self.events = events
-        self._require_user = require_user
+        self.hung = hung
+        self.max_hops = settings.max_hops
+        self._require_user = settings.require_user
         self._prefix = prefix
         self._start = start
         self._numbers = count(1)
         self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
-        self.conversations = Conversations(app)
-        self._admission = Admission(max_runs, self._admitted)
-        self._tokens = Tokens() if store is None else StoredPauses(store)
-        self.stores = store is not None
+        self.conversations = Conversations(settings.app)
+        self._admission = Admission(settings.max_runs, self._admitted)
+        self._tokens = Tokens() if settings.store is None else StoredPauses(settings.store)
+        self.stores = settings.store is not None
         """Whether paused runs are written down, so that sessions must be JSON."""
-        self.hung = AbandonedWork(events)
         self.slots = SlotsOfTools()
+        self._why_all_cancelled = ""
+        """Why every run is cancelled; empty until they are."""
 
     # --- beginning and going on
 
-    def prepare(
-        self, runner: Runner[object], cell: ActorCell, input: str | Sequence[Part], options: RunOptions
-    ) -> RunRecord:
+    def prepare(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> RunRecord:
         """Make the record of a new run; `launch` starts it."""
+        cell = self._actors.cell_of(runner)
         run_id = f"{self._prefix}-{next(self._numbers)}"
         record = new_record(run_id, runner, input, options, _scope(options.timeout), self, cell)
         record.lease = self.conversations.lease(record)
@@ -116,6 +133,10 @@ class RunManager:
             )
         return record
 
+    def tell_refused(self, runner: Runner[object], error: CircularAgentCall) -> None:
+        """Tell who subscribes of a run that would have waited for itself."""
+        self.events.refused(self._actors.address_of(runner), error)
+
     def root_of(self, link: Link) -> str:
         """Return the id of the outermost run here that a run was begun in, or its own."""
         for run_id in link.begun_in:
@@ -124,19 +145,13 @@ class RunManager:
                 return outer.root
         return link.run_id
 
-    def go_on(
-        self,
-        runner: Runner[object],
-        token: str,
-        answer: Answer,
-        options: ResumeOptions,
-        cell_of: Callable[[Runner[object]], ActorCell],
-    ) -> RunRecord:
+    def go_on(self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions) -> RunRecord:
         """Feed an answer to a paused run, and make the record with which it goes on; `launch` starts it."""
+        self._actors.refuse_if_closed()
         self._watchdog.be_awake()  # before the token is used up: a run that cannot be watched does not go on
 
         def read(saved: SavedRun) -> RunRecord:
-            return self.load(saved, runner, options.deps, _scope(None), cell_of(runner), adopt=options.adopt)
+            return self.load(saved, runner, options.deps, _scope(None), adopt=options.adopt)
 
         with self._tokens.claimed(token, read) as paused:
             scope = _scope(options.timeout)
@@ -147,14 +162,7 @@ class RunManager:
             return record
 
     def load(
-        self,
-        saved: SavedRun,
-        runner: Runner[object],
-        deps: object,
-        scope: Scope,
-        cell: ActorCell,
-        *,
-        adopt: bool = False,
+        self, saved: SavedRun, runner: Runner[object], deps: object, scope: Scope, *, adopt: bool = False
     ) -> RunRecord:
         """Return the record with which a run that was saved as text goes on.
 
@@ -162,7 +170,7 @@ class RunManager:
             SpecChanged: the run was saved with another definition of the runner, and `adopt` is false.
             ValueError: what was saved is no run, or one of another runner.
         """
-        record = load(saved, runner, deps, scope, self, cell, adopt=adopt)
+        record = load(saved, runner, deps, scope, self, self._actors.cell_of(runner), adopt=adopt)
         record.lease = self.conversations.lease(record, was_saved=True)
         return record
 
@@ -183,6 +191,8 @@ class RunManager:
             if record.phase != "running":  # it ended meanwhile, and its end undid no tie
                 record.detach()
         self._admission.enter(record)
+        if self._why_all_cancelled:  # it was prepared before all were cancelled
+            self.cancel(record, self._why_all_cancelled)
 
     def _admitted(self, record: RunRecord) -> None:
         # In this order: a run that waits for a place has no conversation, which what is under way may wait for.
@@ -207,7 +217,7 @@ class RunManager:
 
     def drive(self, record: RunRecord, epoch: int, *, last: bool = False) -> None:
         """Start a driver for `record`; none if the run is over or in other hands."""
-        driver = driver_of(self, record, epoch)
+        driver = driver_of(record, epoch)
         if record.give_to(driver, epoch):
             driver.begin(last=last)
 
@@ -219,34 +229,12 @@ class RunManager:
         if isinstance(outcome, Incomplete):
             self.park(record, outcome, epoch)
         else:
-            commit = remember(record, outcome.messages, epoch) if isinstance(record, AgentRunRecord) else None
+            commit = record.remember(outcome, epoch)
             if not record.hold(epoch):
                 return
             safely(record, self._tokens.over, record)
             safely(record, record.cell.worked)
             record.end(outcome, "complete", epoch=epoch, commit=commit)
-
-    def pause(self, record: AgentRunRecord, epoch: int) -> None:
-        """End the run's stay here: a person is needed, and a token brings it back."""
-        machine = record.machine
-        assert machine is not None
-        state = machine.state
-        told = replace(
-            paused_by(machine.pauses),
-            run_id=record.run_id,
-            agent_id=record.agent.id,
-            iterations=state.iterations,
-            turns=state.turns,
-            usage=state.usage,
-            cost_usd=in_dollars(state.cost),
-            messages=machine.new_messages,
-            session=lasting(record.session),
-            artifacts=record.artifacts.snapshot(),
-        )
-        if record.agent.callbacks:
-            CallbackDispatcher(record, epoch).tell(told)
-            told = replace(told, session=lasting(record.session))
-        self.park(record, told, epoch)
 
     def park(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
         """End the run's stay here with an outcome, to which a token is added unless another run goes on with it."""
@@ -336,6 +324,7 @@ class RunManager:
         What waits goes before what it waits for, or it could go on with that one's error; and of others the last one
         first, so that none that stands in line is admitted in the place of another.
         """
+        self._why_all_cancelled = why  # before they are looked for, so that none is missed
         records = self.in_flight()
         records.reverse()
         records.sort(key=lambda record: len(record.link.begun_in))

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextvars import copy_context
 from math import inf
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from understudy.actors.run_view.errors import cancelled
 from understudy.actors.run_view.log import Finished, RunLog
@@ -33,20 +33,17 @@ from .executor import ToolExecutor
 from .failed_calls import error_result, may_repeat, tell_repeated, timeout_result
 from .tool_call import GRACE, Attempt, Executed, ToolCallTask
 
-if TYPE_CHECKING:
-    from understudy.actors.system.run_manager import RunManager
-
 
 class ToolBatch:
     """Several calls of one run. Made and waited for by the run's driver."""
 
-    def __init__(self, runs: RunManager, record: AgentRunRecord, calls: Sequence[ToolCall]) -> None:
+    def __init__(self, record: AgentRunRecord, calls: Sequence[ToolCall]) -> None:
         tools = [record.agent.tools_by_name[call.name] for call in calls]
         limit = record.agent.max_parallel_calls
         self._record = record
         self._tell = _Teller(record.story)
         self._calls = [
-            Call(runs, ToolCallTask(record, tool, call, None, runs.slots.of(tool, record)))
+            Call(ToolCallTask(record, tool, call, None, record.host.slots.of(tool, record)))
             for call, tool in zip(calls, tools, strict=True)
         ]
         self._due = Deadlines()
@@ -175,10 +172,9 @@ class ToolBatch:
 class Call:
     """One call of a round, over all its attempts. Its driver looks at the time; an alarm does for one that stood in line."""
 
-    def __init__(self, runs: RunManager, order: ToolCallTask) -> None:
+    def __init__(self, order: ToolCallTask) -> None:
         self.order = order
         self.reply: Promise[object] = Promise()
-        self._runs = runs
         self._context = copy_context()
         self._lock = threading.Lock()
         """Guards what `look` decides: the driver and an alarm may look at once."""
@@ -303,7 +299,7 @@ class Call:
         if again:
             self._repeat(order)
         elif not warned:
-            self._runs.hung.tell_overdue(order)
+            order.record.host.hung.tell_overdue(order)
             order.warn()
             if order.slots is not None:  # it may have stood in line, and then the driver looks only by chance
                 self._look_at(now + GRACE)
@@ -314,7 +310,7 @@ class Call:
     def _repeat(self, order: ToolCallTask) -> None:
         """Make another attempt. Whichever succeeds first is taken: the tool is one that may run twice."""
         tell_repeated(order)
-        self._runs.hung.abandon(order, order.record, order.doing, order.begun)
+        order.record.host.hung.abandon(order, order.record, order.doing, order.begun)
         order.abandon()
         self._context = self._context.copy()  # the attempt that hangs is inside of the other one
         if order.slots is None or self._look_at(self.order.deadline):
@@ -332,7 +328,7 @@ class Call:
             self._out_of_line()
             order.returned = True
             return
-        self._runs.hung.abandon(order, order.record, order.doing, order.begun)
+        order.record.host.hung.abandon(order, order.record, order.doing, order.begun)
         order.abandon()
 
     def executed(self) -> Executed:

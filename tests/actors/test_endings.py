@@ -17,8 +17,10 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.memory.conversations import Conversations, Lease
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.log import RunLog
+from understudy.actors.runs import agent_pause
 from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.admission import Admission
+from understudy.actors.runs.agent_driver import AgentDriver
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.callbacks import CallbackDispatcher
 from understudy.actors.runs.group_driver import GroupDriver
@@ -159,7 +161,7 @@ REPLACED: list[tuple[Any, str]] = [
     (RunLog, "end"),
     (AgentRunRecord, "cut_off"),
     (RunManager, "complete"),
-    (RunManager, "pause"),
+    (AgentDriver, "_pause"),
     (RunManager, "park"),
     (RunManager, "crashed"),
     (Tokens, "issue"),
@@ -182,8 +184,8 @@ REPLACED: list[tuple[Any, str]] = [
     (GroupDriver, "wake"),
     (runs, "stamp"),
     (runs, "lasting"),
-    (runs, "remember"),
-    (runs, "paused_by"),
+    (AgentRunRecord, "remember"),
+    (agent_pause, "paused_by"),
     (runs, "_may_go_on"),
     (runs, "_can_be_raised"),
     (runs, "_tell_of_error"),

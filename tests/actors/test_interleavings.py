@@ -69,12 +69,12 @@ def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeyp
         record = system.prepare(agent, "go", RunOptions())
         make = AgentDriver.__init__
 
-        def cancelled_meanwhile(driver: AgentDriver, runs: RunManager, record: AgentRunRecord, epoch: int) -> None:
-            runs.cancel(record)
-            make(driver, runs, record, epoch)
+        def cancelled_meanwhile(driver: AgentDriver, record: AgentRunRecord, epoch: int) -> None:
+            record.host.cancel(record)
+            make(driver, record, epoch)
 
         monkeypatch.setattr(AgentDriver, "__init__", cancelled_meanwhile)
-        AgentActor(record.host, weakref.ref(agent)).on_receive(StartRun(record))
+        AgentActor(weakref.ref(agent)).on_receive(StartRun(record))
 
         assert record.driver is None
         assert model.requests == []

@@ -11,6 +11,7 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, needs_input, results_of, scripted
 from tests.support.threads import CLOCK, REFUSAL, WATCHDOG, idle, no_threads
 from understudy.actors.actor.ref import ActorRef
+from understudy.actors.system.run_manager import RunManager
 from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, calls, says
@@ -94,6 +95,7 @@ def test_a_token_stands_if_its_run_could_not_be_watched() -> None:
     agent = scripted(says("__ask_user__: who?"), says("Hello, Ada."))
     paused = needs_input(agent.run("go", system=system))
     runs = system.prepare(agent, "go", RunOptions()).host
+    assert isinstance(runs, RunManager)
 
     with no_threads(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs._watchdog, "_ticking", False)  # pyright: ignore[reportPrivateUsage]  # it retires after seconds

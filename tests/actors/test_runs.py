@@ -259,7 +259,7 @@ def test_a_run_that_no_thread_can_be_had_for_ends_and_says_so(monkeypatch: pytes
     assert isinstance(record, AgentRunRecord)
     monkeypatch.setattr(shell, "pool", shell.ThreadPool())
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    AgentDriver(record.host, record, record.epoch).begin(last=False)
+    AgentDriver(record, record.epoch).begin(last=False)
 
     assert isinstance(record.reply.error(), us.AgentDown)
     assert "can't start new thread" in str(record.reply.error())

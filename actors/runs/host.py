@@ -1,0 +1,103 @@
+"""What runs need of the system that keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.memory.conversations import Conversations
+from understudy.actors.tools.tool_slots import SlotsOfTools
+from understudy.errors import CircularAgentCall, UnderstudyError
+from understudy.orchestration.definitions.port import RunOptions
+from understudy.orchestration.definitions.runner import Runner
+from understudy.vocabulary.context.ancestry import Link
+from understudy.vocabulary.context.scope import Scope
+from understudy.vocabulary.messages import Part
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
+
+from .abandoned import AbandonedWork
+
+if TYPE_CHECKING:
+    from understudy.orchestration.saving.saved_run import SavedRun
+
+R = TypeVar("R")
+
+
+class RunHost(Protocol[R]):
+    """The side of a system that its runs see. `R` is the record of a run, which in its turn knows its host."""
+
+    events: EventStream
+    """Where the system tells what happens in it."""
+    hung: AbandonedWork
+    """Work that was given up."""
+    slots: SlotsOfTools
+    """How many calls of a tool may run at once."""
+    conversations: Conversations
+    """Which run has which conversation."""
+    stores: bool
+    """Whether paused runs are written down, so that sessions must be JSON."""
+    max_hops: int
+    """How many runs may have led to a run."""
+
+    # --- beginning
+
+    def root_of(self, link: Link) -> str:
+        """Return the id of the outermost run here that a run was begun in, or its own."""
+        ...
+
+    def prepare(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> R:
+        """Make the record of a new run; `launch` starts it."""
+        ...
+
+    def load(self, saved: SavedRun, runner: Runner[object], deps: object, scope: Scope, *, adopt: bool = False) -> R:
+        """Return the record with which a run that was saved as text goes on."""
+        ...
+
+    def launch(self, record: R) -> None:
+        """Start a run that was prepared; returns at once."""
+        ...
+
+    def drive(self, record: R, epoch: int, *, last: bool = False) -> None:
+        """Start a driver for a run; none if the run is over or in other hands."""
+        ...
+
+    def tell_refused(self, runner: Runner[object], error: CircularAgentCall) -> None:
+        """Tell who subscribes of a run that would have waited for itself."""
+        ...
+
+    # --- ending, called by the driver that holds `epoch`; does nothing for any other
+
+    def complete(self, record: R, outcome: Complete[object] | Incomplete, epoch: int) -> None:
+        """End the run with its outcome."""
+        ...
+
+    def park(self, record: R, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
+        """End the run's stay here; a token brings it back."""
+        ...
+
+    def fail(self, record: R, error: BaseException, epoch: int) -> bool:
+        """End the run with an error; False if it was over or in other hands."""
+        ...
+
+    def crashed(self, record: R, cause: BaseException, epoch: int) -> None:
+        """Fail the runner's actor, and give the run another driver, or end it."""
+        ...
+
+    def cannot_go_on(self, record: R, failure: BaseException, epoch: int) -> None:
+        """End a run that nobody would ever drive, because of a failure of the runtime's own."""
+        ...
+
+    # --- ending, called by anyone
+
+    def cancel(self, record: R, why: str = "") -> bool:
+        """End a run early, whatever it is doing; whether this call ended it."""
+        ...
+
+    def refuse(self, record: R, circle: UnderstudyError) -> None:
+        """End a run that could end only after one which waits for it."""
+        ...
+
+    def ended(self, record: R) -> None:
+        """Take a run off the books; its record calls this once."""
+        ...
