@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.memory.conversations import Conversations
 from understudy.actors.tools.tool_slots import SlotsOfTools
 from understudy.errors import CircularAgentCall, UnderstudyError
 from understudy.orchestration.definitions.port import RunOptions
@@ -33,8 +32,6 @@ class RunHost(Protocol[R]):
     """Work that was given up."""
     slots: SlotsOfTools
     """How many calls of a tool may run at once."""
-    conversations: Conversations
-    """Which run has which conversation."""
     stores: bool
     """Whether paused runs are written down, so that sessions must be JSON."""
     max_hops: int

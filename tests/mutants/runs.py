@@ -107,8 +107,8 @@ MUTANTS = (
     Mutant(
         "a run waits for its admission with its conversation in hand",
         RUN_MANAGER,
-        "self._admission = Admission(max_runs, self._admitted)",
-        "self._admission = Admission(max_runs, lambda record: start(record, record.epoch))",
+        "self._admission = Admission(settings.max_runs, self._admitted)",
+        "self._admission = Admission(settings.max_runs, lambda record: start(record, record.epoch))",
         (f"{TEST_CONVERSATIONS}::test_runs_of_one_conversation_come_one_after_another_in_their_order",),
     ),
     Mutant(
