@@ -74,7 +74,7 @@ def test_making_clients_loads_no_http_library_and_needs_no_key() -> None:
     program = """
 import sys
 from understudy import providers as p
-from understudy.models import ModelName
+from understudy.vocabulary.models import ModelName
 p.OpenAI("m"); p.Anthropic("m"); p.Gemini("m"); p.Vertex("m"); p.resolve(ModelName.parse("openai:m"))
 print(sorted({"httpx", "httpcore", "tenacity", "pydantic", "ssl", "google"} & set(sys.modules)))
 """
