@@ -1,12 +1,12 @@
-"""`ActorSystem`: the actors of one application part, and the default one of each process."""
+"""`ActorSystem`: the actors of one application part, and which one the code of a context runs inside of."""
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
@@ -22,7 +22,6 @@ from understudy.actors.pauses.open_store import open_store
 from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads import cancel_hooks
-from understudy.actors.threads.pool import forget_threads
 from understudy.errors import AgentDown, CircularAgentCall
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import OneForOne
@@ -32,12 +31,11 @@ from understudy.vocabulary.actors.system_events import DeadLetter, SystemEvent
 from understudy.vocabulary.checks import checked_flag, checked_plain, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 from understudy.vocabulary.messages import Part
-from understudy.vocabulary.runs import memory
 from understudy.vocabulary.runs.pause_store import PauseStore
 
+from . import forks
 from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef
-from .default_system import enter_system
 from .directory import Directory
 from .health import Health, health_of, tree_of
 from .run_manager import RunManager, RunSettings
@@ -99,7 +97,7 @@ class ActorSystem:
         hung = AbandonedWork(self._events)
         self._directory = Directory(name, Maker, hung.give_up, self._events)
         self._runs = self._new_runs(hung)
-        _systems.add(self)
+        forks.systems.add(self)
 
     @property
     def max_hops(self) -> int:
@@ -309,7 +307,7 @@ class ActorSystem:
     # --- what runs need
 
     def _start_run(self, record: RunRecord, epoch: int) -> None:
-        record.started_in.run(enter_system, self)
+        record.started_in.run(entered.set, self)
         record.cell.tell(StartRun(record, epoch), on_lost=record.lost)
 
     def stop(self, timeout: float = 10.0) -> tuple[str, ...]:
@@ -369,9 +367,6 @@ class ActorSystem:
         return f"ActorSystem({self.name!r})"
 
 
-_systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
-
-
 def _leave_to_parent(unit: Member) -> None:
     if isinstance(unit, ActorCell):
         unit.stay_in_parent()
@@ -381,13 +376,15 @@ def _leave_to_parent(unit: Member) -> None:
             _leave_to_parent(member)
 
 
-def _begin_anew_in_child() -> None:
-    """Forget what belongs to the parent: its threads do not exist here, and its runs stay its own."""
-    forget_threads()
-    memory.begin_anew_in_child()
-    for system in list(_systems):
-        system.leave_to_parent()
+entered: ContextVar[ActorSystem | None] = ContextVar("understudy_system", default=None)
+"""The system that the code of this context runs inside of; it is left with the context."""
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew_in_child)
+@contextmanager
+def inside(system: ActorSystem) -> Generator[None]:
+    """Let the code of the `with` block run inside of `system`."""
+    token = entered.set(system)
+    try:
+        yield
+    finally:
+        entered.reset(token)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
     from understudy.vocabulary.actors.system_events import SystemEvent
 
-    from .actor_system import ActorSystem
-
     T_co = TypeVar("T_co", covariant=True, default=str)
 else:
     from typing import TypeVar
@@ -38,9 +36,10 @@ class AgentRef(ActorRef[Never], Generic[T_co]):
 
     __slots__ = ("_agent", "_system")
 
-    def __init__(self, system: ActorSystem, agent: Runner[T_co], cell: ActorCell) -> None:
+    def __init__(self, system: object, agent: Runner[T_co], cell: ActorCell) -> None:
         super().__init__(cell)
         self._system = system
+        """Where it was spawned; a run takes it as `system=`."""
         self._agent = agent
 
     @property

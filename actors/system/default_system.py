@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from understudy.actors.pauses.open_store import MEMORY, open_store
 from understudy.vocabulary.checks import UNSET, Unset, checked_flag, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 
+from .actor_system import ActorSystem, entered
+
 if TYPE_CHECKING:
     from understudy.vocabulary.runs.pause_store import PauseStore
-
-    from .actor_system import ActorSystem
 
 STORE = "UNDERSTUDY_STORE"
 """The variable of the environment that names the default system's store; read when that system starts."""
 
-_inside: ContextVar[ActorSystem | None] = ContextVar("understudy_system", default=None)
 _default: ActorSystem | None = None
 _inherited: ActorSystem | None = None
 """In a forked child: the parent's default system, until somebody here uses it or sets up another."""
@@ -30,7 +26,7 @@ _store: str | PauseStore | None = None
 _max_hops = DEFAULT_MAX_HOPS
 _require_user = False
 _default_lock = threading.Lock()
-"""Guards all five."""
+"""Guards all of these."""
 
 
 def configure(
@@ -85,15 +81,13 @@ def current_system() -> ActorSystem:
         ValueError: `UNDERSTUDY_STORE` names no store.
         StoreError: its store cannot be opened.
     """
-    inside = _inside.get()
+    inside = entered.get()
     if inside is not None:
         return inside
     return _default if _default is not None else _start_default()
 
 
 def _start_default() -> ActorSystem:
-    from .actor_system import ActorSystem
-
     global _default, _inherited
     with _default_lock:
         if _default is None:
@@ -111,21 +105,6 @@ def _store_named_outside() -> PauseStore | None:
         return open_store(os.environ.get(STORE) or None)
     except ValueError as error:
         raise ValueError(f"{STORE}: {error}") from None
-
-
-def enter_system(system: ActorSystem) -> None:
-    """Make `system` the current one of this context, which is left with the context."""
-    _inside.set(system)
-
-
-@contextmanager
-def inside(system: ActorSystem) -> Generator[None]:
-    """Let `system` be the current one of this context, in the `with` block."""
-    token = _inside.set(system)
-    try:
-        yield
-    finally:
-        _inside.reset(token)
 
 
 def _begin_anew_in_child() -> None:

@@ -22,8 +22,8 @@ from understudy.vocabulary.context.session import check_key
 from understudy.vocabulary.messages import Part
 from understudy.vocabulary.runs.outcomes import Outcome
 
-from .actor_system import ActorSystem
-from .default_system import current_system, inside
+from .actor_system import ActorSystem, inside
+from .default_system import current_system
 from .map_answers import Answers
 from .memory_notice import warn_of_unused_memory
 

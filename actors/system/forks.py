@@ -1,0 +1,33 @@
+"""What a forked child does with the systems of its parent: their threads do not exist here, and their runs stay the parent's."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Protocol
+
+from understudy.actors.threads.pool import forget_threads
+from understudy.vocabulary.runs import memory
+
+
+class Inherited(Protocol):
+    """What a forked child has of its parent and cannot use as it is."""
+
+    def leave_to_parent(self) -> None:
+        """Make anew, in a forked child, what holds a lock, a thread or a run."""
+        ...
+
+
+systems: weakref.WeakSet[Inherited] = weakref.WeakSet()
+"""All systems of this process."""
+
+
+def _begin_anew_in_child() -> None:
+    forget_threads()
+    memory.begin_anew_in_child()
+    for system in list(systems):
+        system.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew_in_child)
