@@ -1,4 +1,4 @@
-"""Asks whose time is over are answered then, whatever their actor does: one alarm for each actor with such asks, not for each ask."""
+"""Late asks are answered at their deadline, whatever the actor does. There is one alarm for each actor, not for each ask."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ log = logging.getLogger("understudy")
 def answer_by(cell: Endpoint, deadline: float) -> None:
     """Have an ask of an actor answered at its deadline.
 
-    Most asks come with a later deadline than the one before them, and find an alarm set.
+    Most asks have a later deadline than the one before them, and find an alarm set.
     """
     if deadline >= cell.look_at or deadline == inf:
         return
     cell.look_at = deadline
     try:
         ring_at(deadline, partial(_look, weakref.ref(cell)))
-    except RuntimeError as error:  # the actor finds them when it comes to them
+    except RuntimeError as error:  # the actor answers them when it comes to them
         cell.look_at = inf
         log.warning("%s: no thread can be had to answer asks that are too late: %s", cell.address, error)
 
 
 def expire(cell: Endpoint) -> None:
-    """Answer the asks of an actor whose time is over."""
-    cell.look_at = inf  # before the search: an ask that comes from here on sets an alarm of its own
+    """Answer the late asks of an actor."""
+    cell.look_at = inf  # before the search: a later ask sets its own alarm
     answer_by(cell, cell.expire(time.monotonic()))
 
 

@@ -1,4 +1,4 @@
-"""What comes to an actor besides its messages: commands of the runtime's, and messages of its own timers."""
+"""Messages of the runtime to an actor: commands, and the messages of its timers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from .timers import Timer
 
 
 class Command:
-    """Something to do on the actor's own thread, and what follows."""
+    """Something to do on the actor's own thread, and a callback."""
 
-    __slots__ = ("do", "then")
+    __slots__ = ("do", "on_done")
 
-    def __init__(self, do: Callable[[], object], then: Callable[[], object]) -> None:
+    def __init__(self, do: Callable[[], object], on_done: Callable[[], object]) -> None:
         self.do = do
-        self.then = then
+        self.on_done = on_done
 
 
 class Timed:
-    """A message of a timer's, which is not handled any more once the timer was cancelled."""
+    """A message of a timer; it is not handled once the timer was cancelled."""
 
     __slots__ = ("message", "taken", "timer")
 
@@ -29,4 +29,4 @@ class Timed:
 
 
 def nothing() -> None:
-    """What follows where nothing does."""
+    """Do nothing: a callback for those who need none."""

@@ -13,7 +13,7 @@ from understudy.actors.threads.promise import Promise
 from understudy.vocabulary.actors.messages import Down
 from understudy.vocabulary.context.ancestry import Link
 
-from .members import Member, Still, Then
+from .members import IsCurrent, Member, OnDone
 from .timers import Timer
 
 ActorState: TypeAlias = Literal["starting", "running", "restarting", "down", "stopped"]
@@ -111,6 +111,6 @@ class OwnedCell(Endpoint, Member, Protocol):
         """Take no more messages, lose those that wait, and complete `stopped`."""
         ...
 
-    def begin_again(self, delay: float, then: Then, still: Still) -> None:
+    def begin_again(self, delay: float, on_done: OnDone, is_current: IsCurrent) -> None:
         """Begin by itself after `delay` seconds."""
         ...

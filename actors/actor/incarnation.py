@@ -1,4 +1,4 @@
-"""Where an actor's object sits: objects come and go, the context of their hooks stays, and their timers go with them."""
+"""The objects of one actor, one after another: each has its own timers, and all have one context for their hooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("understudy")
 
 
 class Incarnation:
-    """Makes the objects of one actor, calls their hooks, and keeps what they have set. For the actor's own thread.
+    """Makes the objects of one actor, calls their hooks, and keeps their timers. For the actor's own thread.
 
     Args:
         make: makes an object; called again for each restart.
@@ -31,13 +31,13 @@ class Incarnation:
 
     def __init__(self, make: Callable[[], object], link: Link) -> None:
         self.context = contextvars.Context()
-        """What hooks and timers run in: the context of no sender."""
+        """The context of hooks and timers, which have no sender."""
         self.context.run(enter_ancestry, (link,), 0)
         self._make = make
         self._timers: tuple[Timer, ...] = ()
 
     def make(self, cell: OwnedCell) -> Actor[object]:
-        """Return a new object that has started; what its class or its `on_start` raises is raised."""
+        """Return a new object that has started. Raises what its class or its `on_start` raises."""
         return self.context.run(self._made, cell)
 
     def _made(self, cell: OwnedCell) -> Actor[object]:
@@ -50,7 +50,7 @@ class Incarnation:
         return actor
 
     def vacate(self, cell: OwnedCell) -> Actor[object] | None:
-        """Take the object out of its place, and cancel what it has set."""
+        """Drop the object and cancel its timers; return it, or None if there was none."""
         old, cell.behaviour = cell.behaviour, None
         timers, self._timers = self._timers, ()
         for timer in timers:
@@ -61,14 +61,14 @@ class Incarnation:
         return cast("Actor[object]", old)
 
     def guard(self, address: str, what: str, call: Callable[[], object]) -> None:
-        """Run a hook; its failure is logged and changes nothing about what happens to the actor."""
+        """Run a hook; its failure is logged, and nothing else comes of it."""
         try:
             self.context.run(call)
         except BaseException:
             log.exception("%s: %s failed", address, what)
 
     def timer(self, cell: Endpoint, first: float, message: object, period: float | None) -> Timer:
-        """Send a message to the actor later; the timer goes with the object that sets it."""
+        """Send a message to the actor later; the timer ends with the object that sets it."""
         for seconds in (first, period):
             if seconds is not None and not seconds >= 0:
                 raise ValueError(f"a timer's seconds must not be negative, got {seconds!r}")
@@ -79,13 +79,13 @@ class Incarnation:
         return timer
 
     def has_set(self, timer: Timer) -> bool:
-        """Whether the object in place set `timer`, and none before it."""
+        """Whether the present object has set `timer`, and not an earlier one."""
         return timer in self._timers
 
 
 def _send(cell: Endpoint, message: object, timer: Timer, taken: Callable[[], None]) -> None:
     def go_on(error: BaseException) -> None:
-        if isinstance(error, MailboxFull):  # this one is lost, and the timer is not
+        if isinstance(error, MailboxFull):  # this message is lost, but the timer goes on
             taken()
 
     cell.tell(Timed(message, taken, timer), on_lost=go_on)

@@ -1,4 +1,4 @@
-"""An actor's life: it starts, is restarted with or without its family, is given up, is tried again, and ends.
+"""The life of one actor: it starts, is restarted alone or with its group, is given up, is tried again, and ends.
 
 All of it happens on the actor's own thread, between two messages.
 """
@@ -18,26 +18,26 @@ from .commands import nothing
 from .endpoint import ActorState, OwnedCell
 from .event_notices import tell_begun, tell_delay, tell_failed, tell_given_up, tell_stopped
 from .incarnation import Incarnation
-from .members import Still, Then
+from .members import IsCurrent, OnDone
 from .supervisor import SupervisorCell
 from .watchers import Watchers
 
 
 class Lifecycle:
-    """Carries out what the family decides about one actor. Others may read `state` and `restarts`.
+    """Carries out what the supervisor decides about one actor. Other threads may read `state` and `restarts`.
 
     Args:
-        cell: the actor; its user lane is suspended while it has no object and may still get one.
-        seat: where its object sits.
-        family: decides what comes of a failure.
+        cell: the actor; its user queue is suspended while it has no object and may still get one.
+        incarnation: makes and drops its objects.
+        supervisor: decides about failures.
     """
 
-    __slots__ = ("_cause", "_cell", "_family", "_retry_at", "_seat", "restarts", "state", "watchers")
+    __slots__ = ("_cause", "_cell", "_incarnation", "_retry_at", "_supervisor", "restarts", "state", "watchers")
 
-    def __init__(self, cell: OwnedCell, seat: Incarnation, family: SupervisorCell) -> None:
+    def __init__(self, cell: OwnedCell, incarnation: Incarnation, supervisor: SupervisorCell) -> None:
         self._cell = cell
-        self._seat = seat
-        self._family = family
+        self._incarnation = incarnation
+        self._supervisor = supervisor
         self._cause: BaseException | None = None
         self._retry_at = 0.0
         self.watchers = Watchers()
@@ -46,24 +46,24 @@ class Lifecycle:
 
     # --- beginning
 
-    def begin(self, then: Then) -> None:
-        """Make an object and handle messages; then call `then`."""
+    def begin(self, on_done: OnDone) -> None:
+        """Make an object and handle messages; then call `on_done`."""
         if self.state == "stopped" or (self._cell.is_ending and self._cell.behaviour is not None):
-            then()
+            on_done()
             return
         if self._cell.behaviour is not None:
-            self.halt(None)  # there was no thread to do it on when it was due
+            self.halt(None)  # when the halt was due there was no thread for it
         again = self.state != "starting"
         if again:
             self._count_restart()
         try:
-            self._cell.behaviour = self._seat.make(self._cell)
+            self._cell.behaviour = self._incarnation.make(self._cell)
         except BaseException as cause:
-            self._start_failed(cause, then)
+            self._start_failed(cause, on_done)
             return
         self._works(again)
         self._cell.resume()
-        then()
+        on_done()
 
     def _count_restart(self) -> None:
         self._cell.epoch += 1
@@ -75,81 +75,81 @@ class Lifecycle:
         self.state = "running"
         tell_begun(self._cell, self.restarts, again=again)
 
-    def _start_failed(self, cause: BaseException, then: Then) -> None:
-        """Failures to start burn the same budget; `then` follows the start that succeeds, or none."""
+    def _start_failed(self, cause: BaseException, on_done: OnDone) -> None:
+        """Decide about a failure to start, by the same budget; `on_done` is called after the next successful start, if any."""
         tell_failed(self._cell, cause, None)
-        still = self._family.undisturbed()
-        match self._family.decide(self._cell, cause, starting=True):
+        is_current = self._supervisor.undisturbed()
+        match self._supervisor.decide(self._cell, cause, starting=True):
             case "restart":
-                self._begin_after(self._family.delay(), then, still)
+                self._begin_after(self._supervisor.delay(), on_done, is_current)
             case "escalate":
                 self.give_up(cause)
-                self._family.escalate(cause)
+                self._supervisor.escalate(cause)
             case "stop" | "resume":
                 self.end(cause)
-                then()
+                on_done()
 
-    def cannot_begin(self, why: BaseException, then: Then) -> None:
-        """Do without a beginning, on the thread that found none to begin on: be down until the next message.
+    def cannot_begin(self, why: BaseException, on_done: OnDone) -> None:
+        """Be down until the next message, because no thread could be had for the start; on the thread that found out.
 
-        What should have followed a beginning follows the one that succeeds, as always, or that of an actor that has stopped.
+        `on_done` is called after the next successful start, or at once if the actor has stopped.
         """
         if self.state == "stopped":
-            then()
+            on_done()
             return
         self.be_down(why)
-        self._family.escalate(why)
+        self._supervisor.escalate(why)
 
     # --- failing
 
     def fail_over(
         self, cause: BaseException, message: object, told: Callable[[], object] = nothing, run: str = ""
     ) -> None:
-        """Do what the family decides about a failure; `told` is called once an object to be replaced has let go."""
+        """Do what the supervisor decides about a failure; `told` is called after the hook of an object that is replaced."""
         tell_failed(self._cell, cause, message)
-        still = self._family.undisturbed()
-        directive = self._family.decide(self._cell, cause, run=run)
+        is_current = self._supervisor.undisturbed()
+        directive = self._supervisor.decide(self._cell, cause, run=run)
         if directive == "restart":
             self._let_go(cause, message)
         told()
         match directive:
             case "resume":
                 pass
-            case "restart" if self._cell.is_ending:  # nobody else is concerned, and nothing is waited for
+            case "restart" if self._cell.is_ending:  # alone and without a delay
                 self.begin(nothing)
-            case "restart" if self._family.concerns_others(self._cell):
+            case "restart" if self._supervisor.concerns_others(self._cell):
                 self._suspend()
-                self._family.regroup(self._cell, cause)
+                self._supervisor.regroup(self._cell, cause)
             case "restart":
-                self._restart_alone(still)
+                self._restart_alone(is_current)
             case "stop":
                 self.end(cause)
             case "escalate":
                 self.give_up(cause)
-                self._family.escalate(cause)
+                self._supervisor.escalate(cause)
 
     def worked(self) -> None:
-        """Note that a run of the agent's ended well."""
-        self._family.worked()
+        """Note that a run of the agent has succeeded."""
+        self._supervisor.worked()
 
-    def _restart_alone(self, still: Still) -> None:
-        delay = self._family.delay()
+    def _restart_alone(self, is_current: IsCurrent) -> None:
+        delay = self._supervisor.delay()
         if delay > 0:
-            self._begin_after(delay, nothing, still)
-        elif still():
+            self._begin_after(delay, nothing, is_current)
+        elif is_current():
             self.begin(nothing)
-        else:  # those above are restarted or given up, and it with them
+        else:  # the supervisor was halted or given up meanwhile, and this actor with it
             self._suspend()
 
-    def _begin_after(self, delay: float, then: Then, still: Still) -> None:
+    def _begin_after(self, delay: float, on_done: OnDone, is_current: IsCurrent) -> None:
         self._suspend()
         tell_delay(self._cell.events, self._cell.address, delay)
-        self._cell.begin_again(delay, then, still)
+        self._cell.begin_again(delay, on_done, is_current)
 
     def halt(self, cause: BaseException | None) -> None:
-        """Let go of the object, because others of the family are restarted; `begin` follows.
+        """Let go of the object, because the group is restarted; `begin` follows.
 
-        Not of one that is about to stop: it is nobody's any more, and handles what waits.
+        An actor that is about to stop keeps its object, and handles the messages that wait.
         """
         if not self._cell.is_ending and self.state in ("running", "starting", "restarting"):
             others = AgentDown(f"{self._cell.address} is restarted with others", actor=self._cell.address)
@@ -157,7 +157,7 @@ class Lifecycle:
             self._suspend()
 
     def _let_go(self, cause: BaseException, message: object) -> None:
-        old = self._seat.vacate(self._cell)
+        old = self._incarnation.vacate(self._cell)
         if old is not None:
             self._guard("before_restart", partial(old.before_restart, cause, message))
 
@@ -177,10 +177,10 @@ class Lifecycle:
         self._cell.resume()
 
     def be_down(self, why: BaseException) -> None:
-        """Be given up for want of a thread, until the next message; on any thread, and only for an actor without an object."""
+        """Be given up until the next message, for want of a thread. On any thread; without effect if there is an object."""
         if self._cell.behaviour is not None or self.state in ("down", "stopped"):
             return
-        self._retry_at = inf  # a message must not make an object while who watches is told
+        self._retry_at = inf  # no message may make an object while the watchers are told
         self._say_given_up(why)
         self._retry_at = 0.0
         self._cell.resume()
@@ -191,22 +191,23 @@ class Lifecycle:
         self._tell_watchers()
 
     def try_again(self) -> bool:
-        """Make the attempt of an actor without an object that is to handle a message; whether it has an object now.
+        """Try to make an object for a message that has come while there is none; return whether there is one now.
 
-        One that was given up has one after a while; one that is stopped in the middle of a restart, unless it backs off.
+        An actor that was given up tries once in a while. One that is stopped in the middle of a restart tries at once,
+        unless its restarts have a delay.
         """
-        if self.state == "restarting" and self._cell.is_ending and not self._family.backs_off:
+        if self.state == "restarting" and self._cell.is_ending and not self._supervisor.backs_off:
             self.begin(nothing)
             return self._cell.behaviour is not None
         if self.state != "down" or time.monotonic() < self._retry_at:
             return False
         self._retry_at = time.monotonic() + LONGEST_BACKOFF
-        if not self._family.is_only(self._cell):
-            self._family.try_again()
+        if not self._supervisor.is_only(self._cell):
+            self._supervisor.try_again()
             return False
-        self._family.forgive()
+        self._supervisor.forgive()
         try:
-            self._cell.behaviour = self._seat.make(self._cell)
+            self._cell.behaviour = self._incarnation.make(self._cell)
         except BaseException as cause:
             self._cause = cause
             return False
@@ -215,7 +216,7 @@ class Lifecycle:
         return True
 
     def down_error(self) -> AgentDown:
-        """Make the error for a message that comes while there is no object and will be none for now."""
+        """Return the error for a message that is not handled because there is no object."""
         address = self._cell.address
         if self.state != "down":
             return AgentDown(f"{address} was stopped while it was restarted", actor=address)
@@ -238,14 +239,14 @@ class Lifecycle:
         self._cell.close()
 
     def stay_in_parent(self, why: AgentDown) -> None:
-        """Be over in a forked child, without a word to anyone: no hook runs, and who watched is the parent's."""
+        """Be stopped in a forked child: no hook runs, no event is published, and the watchers are the parent's."""
         self.watchers = Watchers()
         self.watchers.take(Down(self._cell.address, why, self._cell.epoch))
         self._cause = why
         self.state = "stopped"
 
     def _leave(self) -> None:
-        old = self._seat.vacate(self._cell)
+        old = self._incarnation.vacate(self._cell)
         if old is not None:
             self._guard("on_stop", old.on_stop)
 
@@ -259,4 +260,4 @@ class Lifecycle:
             self._guard("a watcher", partial(watcher, down))
 
     def _guard(self, what: str, call: Callable[[], object]) -> None:
-        self._seat.guard(self._cell.address, what, call)
+        self._incarnation.guard(self._cell.address, what, call)

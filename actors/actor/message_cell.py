@@ -24,8 +24,8 @@ def _deadline_of(envelope: Envelope) -> float:
     return inf if envelope.deadline is None else envelope.deadline
 
 
-def _none() -> NoReturn:
-    raise AssertionError("an actor's object is made at its seat, before any message is handled")
+def _no_factory() -> NoReturn:
+    raise AssertionError("the lifecycle makes an actor's object, before any message is handled")
 
 
 class MessageCell(Cell):
@@ -39,29 +39,29 @@ class MessageCell(Cell):
     __slots__ = ("__weakref__", "_blocks", "_gone", "_in_hand", "_stopped", "_thread", "busy_since", "look_at")
 
     def __init__(self, address: str, mailbox: Mailbox) -> None:
-        super().__init__(address, _none, capacity=mailbox.capacity)
+        super().__init__(address, _no_factory, capacity=mailbox.capacity)
         self._blocks = mailbox.when_full == "block"
         self._gone = "has stopped"
-        """What those are told who send to it once it takes no more messages."""
+        """The reason in the error of messages that come when it takes no more."""
         self._thread = 0
-        """Whose turn it is, while a message is handled."""
+        """The thread that handles a message, while one does."""
         self.busy_since: float | None = None
         self._in_hand: Envelope | None = None
-        """What is handled at this moment."""
+        """The message that is handled at this moment."""
         self.look_at = inf
-        """When an alarm rings for asks whose time is over then; infinite if none does."""
+        """When an alarm rings for asks that are late by then; infinite if none is set."""
         self._stopped: Promise[None] | None = None
 
     @property
     def is_ending(self) -> bool:
-        """Whether it takes no more messages: it handles what waits, and then stops."""
+        """Whether it takes no more messages: it handles those that wait, and then stops."""
         return self._mailbox.closed
 
     @property
     def stopped(self) -> Promise[None]:
         """Completes when the actor has stopped."""
         if self._stopped is None:
-            with self._counting:  # made for the first who asks, which of most actors nobody does
+            with self._counting:  # made at the first call; for most actors there is none
                 if self._stopped is None:
                     self._stopped = Promise()
         return self._stopped
@@ -72,15 +72,15 @@ class MessageCell(Cell):
             put = self._mailbox.put_waiting(envelope, timeout)
         else:
             put = self._mailbox.put(envelope)
-        if put is not QUEUED:  # of many messages at once most are, and nothing is left to do about them
+        if put is not QUEUED:  # the usual case under load, with nothing left to do
             self._sent(envelope, put)
         return put
 
     def expire(self, now: float) -> float:
-        """Answer the asks whose time is over: waiting ones are not handled any more, and nobody hears the reply of the one in hand.
+        """Answer the asks that are late: those that wait are not handled any more, and the reply of the one in hand is dropped.
 
         Returns:
-            The next deadline among those that are left; infinite if there is none.
+            The next deadline of the other asks; infinite if there is none.
         """
         expired, running = self._mailbox.take_out(lambda each: each.deadline is not None and each.deadline <= now)
         for envelope in expired:
@@ -90,14 +90,14 @@ class MessageCell(Cell):
             if in_hand.deadline > now:
                 return min(earliest, in_hand.deadline)
             in_hand.reply.fail(TimeoutError(f"{self.address} did not reply in time"))
-        elif running and in_hand is None:  # one may be on its way from the mailbox into the hand
+        elif running and in_hand is None:  # a thread may have taken one and not noted it yet
             return min(earliest, now + SOON)
         return earliest
 
     def lose_waiting(self) -> None:
         """Answer the messages that wait and the one in hand: the system has ended without waiting for this actor.
 
-        It ends itself when it comes back from what it hangs in.
+        The actor ends when the message that it hangs in returns.
         """
         error = AgentDown(f"{self.address} has not stopped in time, and its system has", actor=self.address)
         lost, _ = self._mailbox.take_out(lambda each: type(each.message) is not Command)
@@ -115,11 +115,11 @@ class MessageCell(Cell):
 
     def resume(self) -> None:
         """Handle the user's messages again."""
-        if self._mailbox.resume() is Put.WAKE:  # cannot be: it is our turn, so the cell runs
+        if self._mailbox.resume() is Put.WAKE:  # never the case: this thread runs the cell
             self._wake()
 
     def close(self) -> None:
-        """Take no more messages, lose those that wait, and say that the actor has stopped."""
+        """Take no more messages, lose those that wait, and complete `stopped`."""
         self._lose_waiting(self._gone_error(), close=True)
         self.stopped.set(None)
 
@@ -128,7 +128,7 @@ class MessageCell(Cell):
 
     @property
     def oldest_age(self) -> float:
-        """Seconds since the longest waiting message was sent; 0 if none waits."""
+        """Seconds since the oldest message that waits was sent; 0 if none waits."""
         oldest = self._mailbox.oldest()
         return 0.0 if oldest is None else time.monotonic() - oldest.sent
 

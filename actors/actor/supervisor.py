@@ -1,7 +1,7 @@
-"""The children of one supervisor at run time: restarted together, one after another, on their own threads.
+"""A supervisor at run time: it restarts its members together, one after another, on their own threads.
 
-No thread belongs to a supervisor. A child that fails asks its family what to do; where others are affected, they are halted,
-the last one first, and begun again, the first one first, each by a message on its system lane that calls the next one's turn.
+A supervisor has no thread. A member that fails asks it what to do. Where others are affected, they are halted, the last
+one first, and begun again, the first one first: each by a message in its system queue, whose callback goes on to the next.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from understudy.vocabulary.actors.system_events import Escalated
 
 from .decider import wanted_directive
 from .event_notices import tell_delay
-from .members import Member, Still, Then, always, begin_all, call_all, give_up_all, halt_all, stop_all
+from .members import IsCurrent, Member, OnDone, always, begin_all, call_all, give_up_all, halt_all, stop_all
 
 
 class SupervisorCell:
-    """What a supervisor is while it runs. Any thread may call it; it never waits.
+    """A running supervisor; itself a member, if another one is above it. Any thread may call it; it never waits.
 
     Args:
         name: the supervisor's address.
         strategy: what happens when a member fails.
-        parent: who is told when this family has failed too often; None for a family of the system's own.
-        events: where what happens to it is told; None for the family of an actor that stands alone, which tells it itself.
-        restart: what the parent does about it.
-        budget: how many failures give the family up; None for the strategy's number.
+        parent: the supervisor above, told when this one gives up; None at the top of a system.
+        events: where its events are published; None for the supervisor of a lone actor, which publishes its own.
+        restart: what the parent does when this one gives up.
+        budget: how many failures it bears; None for the strategy's number.
     """
 
     def __init__(
@@ -55,63 +55,63 @@ class SupervisorCell:
         self._parent = parent
         self._events = events
         self._budget = RestartBudget(strategy) if budget is None else budget
-        self._then: tuple[Then, ...] = ()
-        """What follows when all members have begun, of everyone who had them begin; empty while they are not beginning."""
+        self._waiting_for_begin: tuple[OnDone, ...] = ()
+        """Callbacks of all who had the members begin, until these have begun; empty while no begin is under way."""
         self._lock = threading.Lock()
-        """Guards the budget and everything below, and what follows."""
+        """Guards the budget, those callbacks and everything below."""
         self._regrouping = False
         """Whether some members are being restarted together."""
         self._unbegun: tuple[Member, ...] = ()
-        """Of those, who has not begun again."""
+        """The members among them that have not begun again."""
         self._next: tuple[Member, ...] = ()
-        """Who failed meanwhile, and has its turn after that."""
+        """Members that have failed meanwhile; they are restarted after that."""
         self._epoch = 0
-        """How often it was begun, halted or given up; what was to begin before that does not begin any more."""
-        self._life = 0
+        """How often it was begun, halted or given up. A begin that was decided in an earlier epoch is superseded."""
+        self._generation = 0
         """How often it was begun."""
-        self._begun_in = 0
-        """In which life of the parent's it was begun last."""
+        self._parent_generation = 0
+        """The parent's generation in which it was begun last."""
         self._halted = False
-        """Whether it was halted and has not begun since: those above are restarted, and it begins with them."""
+        """Whether it was halted and has not begun since: the supervisors above are restarted, and it begins with them."""
         self.cause: BaseException | None = None
-        """Why the family was given up; None while it works."""
+        """Why it was given up; None while it works."""
 
     # --- called by a member, on its own thread
 
     def decide(self, member: Member, error: BaseException, *, starting: bool = False, run: str = "") -> Directive:
-        """Return what is to be done about a failure, of a `run` if it is an agent's; the budget is shared by all members."""
+        """Return what to do about a failure, in a `run` if the member is an agent; all members share the budget."""
         wanted = wanted_directive(self._strategy, error, self.name)  # a user's function, so outside of the lock
         with self._lock:
             if self.cause is not None:
-                return "escalate"  # nobody begins again in a group that is given up
+                return "escalate"  # no member begins again in a group that is given up
             if self._halted or (member in self._unbegun and not starting):
-                return "restart"  # on its way to a new object already, so nothing is spent
+                return "restart"  # it gets a new object already, so the budget is not spent
             return decide(wanted, member.restart, self._budget, time.monotonic(), run)
 
     def is_only(self, member: Member) -> bool:
-        """Whether nobody else, also above, would begin with `member`."""
+        """Whether `member` has no siblings, and no supervisor above this one."""
         return self._parent is None and self.members == [member]
 
     def worked(self) -> None:
-        """Note that a run of a member's ended well."""
+        """Note that a run of a member has succeeded."""
         with self._lock:
             self._budget.worked()
 
     def concerns_others(self, member: Member) -> bool:
-        """Whether a restart of `member` is more than its own business."""
+        """Whether a restart of `member` restarts others too."""
         return self._strategy.affected(self.members, member) != (member,)
 
     @property
     def backs_off(self) -> bool:
-        """Whether restarts are waited for."""
+        """Whether a restart comes after a delay."""
         return self._strategy.backoff is not None
 
-    def undisturbed(self) -> Still:
-        """Return what says whether the family works, and has not been begun, halted or given up since now."""
+    def undisturbed(self) -> IsCurrent:
+        """Return a function that is true until the supervisor is next begun, halted or given up; never, if it does not work."""
         with self._lock:
             return self._undisturbed() if self.cause is None and not self._halted else _never
 
-    def _undisturbed(self) -> Still:
+    def _undisturbed(self) -> IsCurrent:
         epoch = self._epoch
         return lambda: self._epoch == epoch
 
@@ -121,7 +121,7 @@ class SupervisorCell:
             return self._budget.delay(random.random())
 
     def regroup(self, member: Member, cause: BaseException) -> None:
-        """Restart `member` and all that the strategy restarts with it, now or after the regrouping under way."""
+        """Restart `member` and those that the strategy restarts with it: now, or after the regrouping under way."""
         with self._lock:
             if member in self._unbegun or self.cause is not None or self._halted:
                 return
@@ -130,10 +130,10 @@ class SupervisorCell:
                 return
             affected = self._strategy.affected(self.members, member)
             self._regrouping, self._unbegun = True, affected
-            delay, still, life = self._budget.delay(random.random()), self._undisturbed(), self._life
+            delay, is_current, generation = self._budget.delay(random.random()), self._undisturbed(), self._generation
         self._tell_of_delay(delay)
-        begin = partial(begin_all, affected, delay, self._regrouped, still, life, self._has_begun)
-        halt_all(affected, cause, begin, life, with_siblings=True)
+        begin = partial(begin_all, affected, delay, self._regrouped, is_current, generation, self._has_begun)
+        halt_all(affected, cause, begin, generation, with_siblings=True)
 
     def _tell_of_delay(self, delay: float) -> None:
         if self._events is not None:
@@ -155,102 +155,106 @@ class SupervisorCell:
         with self._lock:
             if self.cause is not None:
                 return
-            life = self._end(cause)
-            then, self._then = self._then, ()
+            generation = self._end(cause)
+            callbacks, self._waiting_for_begin = self._waiting_for_begin, ()
         if self._events is not None and self._events.wants(Escalated):
             self._events.publish(Escalated(address=self.name, reason=cause))
-        give_up_all(self.members, cause, partial(self._tell_parent, cause, then, life), life)
+        give_up_all(self.members, cause, partial(self._tell_parent, cause, callbacks, generation), generation)
 
-    def _tell_parent(self, cause: BaseException, then: tuple[Then, ...], life: int) -> None:
+    def _tell_parent(self, cause: BaseException, callbacks: tuple[OnDone, ...], generation: int) -> None:
         if self._parent is not None:
-            self._parent.member_failed(self, cause, partial(call_all, then) if then else None, life)
+            self._parent.member_failed(self, cause, partial(call_all, callbacks) if callbacks else None, generation)
 
     def _end(self, cause: BaseException | None) -> int:
-        """End what was to begin, and return which life it is."""
+        """Supersede the begins that were decided before, and return the generation."""
         self.cause = cause
         self._epoch += 1
         self._regrouping, self._unbegun, self._next = False, (), ()
-        return self._life
+        return self._generation
 
-    def member_failed(self, member: SupervisorCell, cause: BaseException, then: Then | None, life: int) -> None:
-        """Do what is to be done about a member that is a family and has failed too often.
+    def member_failed(
+        self, member: SupervisorCell, cause: BaseException, on_done: OnDone | None, generation: int
+    ) -> None:
+        """Decide about a member that is a supervisor and has given up.
 
         Args:
-            member: the family.
-            cause: what it failed of last.
-            then: what should have followed its start; None if it had started.
-            life: its life in which it failed; in a later one there is nothing to be done.
+            member: the supervisor.
+            cause: its last failure.
+            on_done: called after its next successful start, if it gave up while it was starting; else None.
+            generation: its own generation in which it gave up; in a later one there is nothing to do.
         """
-        still = self.undisturbed()
-        if member.has_begun_since(life, then):
+        is_current = self.undisturbed()
+        if member.has_begun_since(generation, on_done):
             return
-        match self.decide(member, cause, starting=then is not None):
-            case "restart" if then is not None:
+        match self.decide(member, cause, starting=on_done is not None):
+            case "restart" if on_done is not None:
                 delay = self.delay()
                 self._tell_of_delay(delay)
-                member.begin(delay, then, still, self._life)
+                member.begin(delay, on_done, is_current, self._generation)
             case "restart":
                 self.regroup(member, cause)
             case "escalate":
                 self.escalate(cause)
-            case "resume" | "stop":  # it stays given up, and those after it do without it
-                if then is not None:
-                    then()
+            case "resume" | "stop":  # it stays given up, and the members after it start without it
+                if on_done is not None:
+                    on_done()
 
-    def has_begun_since(self, life: int, then: Then | None) -> bool:
-        """Return whether the family was begun after that life; `then` follows the beginning under way, or is called now."""
+    def has_begun_since(self, generation: int, on_done: OnDone | None) -> bool:
+        """Return whether it was begun after `generation`; if so, `on_done` is called when all members have begun."""
         with self._lock:
-            if self._life == life:
+            if self._generation == generation:
                 return False
-            beginning = bool(self._then)
-            if beginning and then is not None:
-                self._then += (then,)
-        if not beginning and then is not None:
-            then()
+            beginning = bool(self._waiting_for_begin)
+            if beginning and on_done is not None:
+                self._waiting_for_begin += (on_done,)
+        if not beginning and on_done is not None:
+            on_done()
         return True
 
-    # --- a family as a member
+    # --- a supervisor as a member
 
-    def halt(self, cause: BaseException | None, then: Then, life: int = 0, *, with_siblings: bool = False) -> None:
+    def halt(
+        self, cause: BaseException | None, on_done: OnDone, generation: int = 0, *, with_siblings: bool = False
+    ) -> None:
         with self._lock:
-            mine = self._end(self.cause) if life >= self._begun_in else None
+            mine = self._end(self.cause) if generation >= self._parent_generation else None
             self._halted = self._halted or mine is not None
         if mine is None:
-            then()
+            on_done()
         else:
-            halt_all(self.members, cause, then, mine)
+            halt_all(self.members, cause, on_done, mine)
 
-    def begin(self, delay: float, then: Then, still: Still = always, life: int = 0) -> None:
+    def begin(self, delay: float, on_done: OnDone, is_current: IsCurrent = always, generation: int = 0) -> None:
         with self._lock:
-            if not still():
+            if not is_current():
                 return
-            self._begun_in = life
-            self._end(None)  # also what a member began that failed after it was halted
+            self._parent_generation = generation
+            self._end(None)  # supersedes also the begin of a member that failed after it was halted
             self._halted = False
-            self._life += 1
+            self._generation += 1
             self._budget.renew()
-            self._then += (then,)  # one who had it begin before, such as a regrouping, must hear of it as well
-            undisturbed, mine = self._undisturbed(), self._life
-        begin_all(self.members, delay, self._begun, lambda: undisturbed() and still(), mine)
+            self._waiting_for_begin += (on_done,)  # beside those of an earlier begin, such as a regrouping's
+            undisturbed, mine = self._undisturbed(), self._generation
+        begin_all(self.members, delay, self._begun, lambda: undisturbed() and is_current(), mine)
 
     def _begun(self) -> None:
         with self._lock:
-            then, self._then = self._then, ()
-        call_all(then)
+            callbacks, self._waiting_for_begin = self._waiting_for_begin, ()
+        call_all(callbacks)
 
-    def stop_then(self, then: Then) -> None:
-        """Stop the members, the last one first, each after the one before it, and then call `then`."""
-        stop_all(self.members, then)
+    def stop_then(self, on_done: OnDone) -> None:
+        """Stop the members, the last one first, each after the one before it, and then call `on_done`."""
+        stop_all(self.members, on_done)
 
-    def give_up(self, cause: BaseException, then: Then, life: int = 0) -> None:
+    def give_up(self, cause: BaseException, on_done: OnDone, generation: int = 0) -> None:
         with self._lock:
-            # Also if it was given up before: its members may have been halted since, to begin with others.
+            # Also if it was given up before: its members may have been halted since.
             why = cause if self.cause is None else self.cause
-            mine = self._end(why) if life >= self._begun_in else None
+            mine = self._end(why) if generation >= self._parent_generation else None
         if mine is None:
-            then()
+            on_done()
         else:
-            give_up_all(self.members, cause, then, mine)
+            give_up_all(self.members, cause, on_done, mine)
 
     def forgive(self) -> None:
         """Forget the failures, for a new attempt."""
@@ -259,13 +263,13 @@ class SupervisorCell:
             self._budget.renew()
 
     def try_again(self) -> None:
-        """Begin all members anew after the family was given up; if it was given up with those above, all of these too."""
+        """Begin all members again after it was given up, and those of the supervisors above that were given up with it."""
         if self._parent is not None and self._parent.cause is not None:
             self._parent.try_again()
         else:
-            self.begin(0.0, lambda: None, life=self._begun_in)
+            self.begin(0.0, lambda: None, generation=self._parent_generation)
 
 
 def _never() -> bool:
-    """Say, as an `undisturbed` does, that the beginning is not wanted any more."""
+    """Never true: the start is superseded already."""
     return False

@@ -10,20 +10,20 @@ from .supervisor import SupervisorCell
 class SupervisorRef:
     """A group of actors that was spawned together."""
 
-    __slots__ = ("_family",)
+    __slots__ = ("_supervisor",)
 
-    def __init__(self, family: SupervisorCell) -> None:
-        self._family = family
+    def __init__(self, supervisor: SupervisorCell) -> None:
+        self._supervisor = supervisor
 
     @property
     def address(self) -> str:
         """The group's name in its system: `SYSTEM/ID`."""
-        return self._family.name
+        return self._supervisor.name
 
     @property
     def is_alive(self) -> bool:
         """Whether it works; False once it has failed more often than its strategy bears."""
-        return self._family.cause is None
+        return self._supervisor.cause is None
 
     def stop(self, timeout: float | None = None) -> bool:
         """Stop the children, the last one first, each after what it has to do.
@@ -35,7 +35,7 @@ class SupervisorRef:
             Whether all have stopped.
         """
         stopped: Promise[None] = Promise()
-        self._family.stop_then(lambda: stopped.set(None))
+        self._supervisor.stop_then(lambda: stopped.set(None))
         return stopped.done if timeout is None else stopped.wait(timeout)
 
     def __repr__(self) -> str:

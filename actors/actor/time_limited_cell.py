@@ -1,7 +1,7 @@
-"""A cell whose messages may take only so long: one that takes longer is given up where it is, and the actor goes on.
+"""A cell with a time limit for each message: a message that takes longer is given up, and the actor goes on.
 
-No thread can be killed. What hangs keeps its thread and its object; the cell takes the message away from it, ends it, and
-goes on with a new object on another thread. What the old one brings later is refused.
+No thread can be killed. A handler that hangs keeps its thread and its object. The cell takes the message away from it, ends
+the message, and goes on with a new object on another thread. A result that the old thread brings later is refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Turn:
     """One message in hand.
 
     Attributes:
-        returned: whether its handling came back, which one that hangs may never do.
+        returned: whether its handler has returned; one that hangs may never do so.
     """
 
     __slots__ = ("envelope", "returned", "scope")
@@ -48,12 +48,12 @@ class Turn:
 
 
 class LimitedCell(ActorCell):
-    """An actor each of whose messages must be handled in time; its hooks are not limited.
+    """An actor that must handle each message in time; its hooks have no limit.
 
     Args:
-        limit: seconds for one message; inside, the scope's deadline says when they are over.
-        give_up: counts a turn, or a function that is called because it was given up, until it comes back.
-        address, make, mailbox, family, events, restart: as for every actor.
+        limit: seconds for one message; the scope of its handler has the deadline.
+        give_up: counts a turn that was given up, and a cancel hook that hangs, until it returns.
+        address, make, mailbox, supervisor, events, restart: as for every actor.
     """
 
     __slots__ = ("_abandoned", "_claiming", "_give_up_turn", "_limit", "_runner", "_turn")
@@ -64,22 +64,22 @@ class LimitedCell(ActorCell):
         make: Callable[[], object],
         *,
         mailbox: Mailbox,
-        family: SupervisorCell,
+        supervisor: SupervisorCell,
         events: EventStream,
         restart: Restart,
         limit: float,
         give_up: Callable[[Work], object],
     ) -> None:
-        super().__init__(address, make, mailbox=mailbox, family=family, events=events, restart=restart)
+        super().__init__(address, make, mailbox=mailbox, supervisor=supervisor, events=events, restart=restart)
         self._limit = limit
         self._give_up_turn = give_up
         self._claiming = threading.Lock()
-        """Guards those below: a turn is ended by whoever handles it, or by whoever gives it up, and not by both."""
+        """Guards those below: a turn is ended by its handler's thread or by the alarm, not by both."""
         self._turn: Turn | None = None
         self._abandoned: set[Envelope] = set()
-        """Messages that were taken away from threads which have not come back."""
+        """Messages that were taken away from threads that have not returned."""
         self._runner: object = None
-        """Who runs the cell; a thread that was given up is not it any more."""
+        """Stands for the thread that runs the cell; None once that thread was given up."""
 
     def run_turns(self) -> None:
         """Handle messages until there are none, or this thread was given up."""
@@ -89,10 +89,10 @@ class LimitedCell(ActorCell):
             del envelope
 
     def _handle(self, envelope: Envelope) -> None:
-        if type(envelope.message) is Command or self.behaviour is None:  # hooks may run, and are not limited
+        if type(envelope.message) is Command or self.behaviour is None:  # hooks have no limit
             super()._handle(envelope)
             return
-        context = (self._seat.context if envelope.context is None else envelope.context).copy()
+        context = (self._incarnation.context if envelope.context is None else envelope.context).copy()
         deadline = time.monotonic() + self._limit
         turn = Turn(envelope, Scope(deadline, time.monotonic, parent=scope_in(context)))
         context.run(enter_scope, turn.scope)
@@ -103,7 +103,7 @@ class LimitedCell(ActorCell):
         try:
             alarm = ring_at(deadline, partial(self._overdue, turn))
             self._handle_one(envelope)
-        except RuntimeError as cause:  # only the alarm's, for want of a thread: what handles a message raises nothing
+        except RuntimeError as cause:  # only from the alarm, for want of a thread: `_handle_one` raises nothing
             self._failed(envelope, cause)
         finally:
             if alarm is not None:
@@ -133,7 +133,7 @@ class LimitedCell(ActorCell):
             return True
 
     def _overdue(self, turn: Turn) -> None:
-        """Take the actor away from the thread that hangs; on a thread of the alarm's."""
+        """Take the actor away from the thread that hangs; on the alarm's thread."""
         with self._claiming:
             if self._turn is not turn:
                 return
@@ -147,7 +147,7 @@ class LimitedCell(ActorCell):
         error.__cause__ = cause
         if turn.envelope.reply is None:
             log.error("%s", error)
-        old = self._seat.vacate(self)  # without a hook: the object is in use
+        old = self._incarnation.vacate(self)  # without a hook: the object is in use
         if old is not None:
             detach(old)
         self._give_up_turn(turn)

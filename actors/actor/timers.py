@@ -12,9 +12,9 @@ class Timer:
     """Sends a message once, or again and again; safe to cancel from any thread.
 
     Args:
-        send: puts the message of this timer; its second argument is called when the message has been taken.
+        send: sends the message of this timer; its second argument is called when the actor takes the message.
         first: seconds until the first message.
-        period: seconds from one message taken to the next one sent; None sends one.
+        period: seconds from taking one message to sending the next; None sends one.
     """
 
     __slots__ = ("_alarm", "_cancelled", "_period", "_send")
@@ -26,7 +26,7 @@ class Timer:
         self._alarm: Alarm = ring_at(time.monotonic() + first, self._ring)
 
     def cancel(self) -> None:
-        """Send no more; a message that is sent already may still come."""
+        """Send no more; a message that was sent already may still come."""
         self._cancelled = True
         self._alarm.call_off()
 

@@ -1,4 +1,4 @@
-"""Who watches an actor, and hears once when it stops or is given up."""
+"""The watchers of an actor: each hears once when it stops or is given up."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from understudy.vocabulary.actors.messages import Down
 
 
 class Watchers:
-    """Who is to hear that an actor is down, each once."""
+    """Callbacks that hear that an actor is down, each once."""
 
     __slots__ = ("_last", "_lock", "_waiting")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        """Guards both: who comes while the word goes out hears it from one side."""
+        """Guards both: a watcher that is added while the others are told hears once, from one of the two threads."""
         self._waiting: dict[object, Callable[[Down], object]] = {}
         self._last: Down | None = None
 
     def add(self, key: object, watcher: Callable[[Down], object]) -> None:
-        """Have `watcher` called once; at once if the actor is down. A key waits once."""
+        """Have `watcher` called once; at once if the actor is down. A key hears once."""
         with self._lock:
             last = self._last
             if last is None:
@@ -29,7 +29,7 @@ class Watchers:
             watcher(last)
 
     def take(self, down: Down) -> list[Callable[[Down], object]]:
-        """Note that the actor is down, and return who is to be told."""
+        """Note that the actor is down, and return the watchers to call."""
         with self._lock:
             self._last = down
             waiting, self._waiting = self._waiting, {}

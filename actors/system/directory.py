@@ -256,12 +256,12 @@ class Directory:
         mailbox = child.mailbox if agent is None else ROOM_FOR_RUNS
         address, limit, events = f"{path}/{name}", child.turn_timeout, self._events
         if limit is None:
-            return ActorCell(address, make, mailbox=mailbox, family=family, events=events, restart=child.restart)
+            return ActorCell(address, make, mailbox=mailbox, supervisor=family, events=events, restart=child.restart)
         return LimitedCell(
             address,
             make,
             mailbox=mailbox,
-            family=family,
+            supervisor=family,
             events=events,
             restart=child.restart,
             limit=limit,

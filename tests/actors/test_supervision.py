@@ -624,41 +624,46 @@ class Noted:
     def __init__(self, name: str, notes: list[str]) -> None:
         self._name = name
         self._notes = notes
-        self._begun_in = 0
+        self._generation = 0
         self.held: list[Callable[[], object]] = []
 
     def _note(self, what: str, in_time: bool) -> None:
         self._notes.append(f"{self._name}: {what if in_time else f'not {what}'}")
 
     def begin(
-        self, delay: float, then: Callable[[], object], still: Callable[[], bool] = always, life: int = 0
+        self, delay: float, on_done: Callable[[], object], is_current: Callable[[], bool] = always, generation: int = 0
     ) -> None:
-        self._note("begun", still())
-        if still():
-            self._begun_in = life
-            then()
+        self._note("begun", is_current())
+        if is_current():
+            self._generation = generation
+            on_done()
 
     def halt(
-        self, cause: BaseException | None, then: Callable[[], object], life: int = 0, *, with_siblings: bool = False
+        self,
+        cause: BaseException | None,
+        on_done: Callable[[], object],
+        generation: int = 0,
+        *,
+        with_siblings: bool = False,
     ) -> None:
-        self._note("halted", life >= self._begun_in)
-        self.held.append(then)
+        self._note("halted", generation >= self._generation)
+        self.held.append(on_done)
 
-    def give_up(self, cause: BaseException, then: Callable[[], object], life: int = 0) -> None:
-        self._note("given up", life >= self._begun_in)
-        then()
+    def give_up(self, cause: BaseException, on_done: Callable[[], object], generation: int = 0) -> None:
+        self._note("given up", generation >= self._generation)
+        on_done()
 
-    def stop_then(self, then: Callable[[], object]) -> None:
-        then()
+    def stop_then(self, on_done: Callable[[], object]) -> None:
+        on_done()
 
 
 class Held(Noted):
     """Begins when the test says so."""
 
     def begin(
-        self, delay: float, then: Callable[[], object], still: Callable[[], bool] = always, life: int = 0
+        self, delay: float, on_done: Callable[[], object], is_current: Callable[[], bool] = always, generation: int = 0
     ) -> None:
-        self.held.append(then)
+        self.held.append(on_done)
 
 
 def group_of(notes: list[str], *names: str) -> tuple[SupervisorCell, list[Noted]]:
@@ -674,8 +679,8 @@ def test_everyone_who_had_a_group_begin_hears_when_it_has() -> None:
 
     family.begin(0.0, lambda: heard.append("its first start"))
     family.begin(0.0, lambda: heard.append("its restart with others"))
-    for then in member.held:
-        then()
+    for on_done in member.held:
+        on_done()
 
     assert heard == ["its first start", "its restart with others"]
 
@@ -727,7 +732,7 @@ def test_a_member_that_fails_between_the_halt_and_the_beginning_of_its_group_can
 
     family.halt(None, lambda: None)
     family.regroup(only, ValueError("it failed before its halt reached it"))
-    family.begin(0.0, lambda: None, life=1)
+    family.begin(0.0, lambda: None, generation=1)
     for halted in list(only.held):
         halted()
     del notes[:], only.held[:]
