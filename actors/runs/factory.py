@@ -1,4 +1,4 @@
-"""What depends on the kind of a runner: the record of its run, and who drives it."""
+"""What depends on the kind of a runner: the record of its run, new or saved, and who drives it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from understudy.orchestration import Agent
+from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.groups import Group
+from understudy.orchestration.definitions.port import RunOptions
 from understudy.orchestration.definitions.workflow import Workflow
-from understudy.orchestration.saving.machines import begun
+from understudy.orchestration.saving.machines import begun, loaded
+from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.messages import Part
 
 from .agent_driver import AgentDriver
@@ -20,8 +23,8 @@ from .record import RunDriver, RunRecord
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.orchestration.definitions.port import RunOptions
     from understudy.orchestration.definitions.runner import Runner
+    from understudy.orchestration.saving.saved_run import SavedRun
     from understudy.vocabulary.context.scope import Scope
 
 
@@ -47,6 +50,46 @@ def new_record(
     machine = begun(runner, input, options.parameters)
     machine.state.spending.budget = options.budget
     return GroupRunRecord(run_id, runner, options, scope, host, cell, machine)
+
+
+def load(
+    saved: SavedRun,
+    runner: Runner[object],
+    deps: object,
+    scope: Scope,
+    host: RunHost[RunRecord],
+    cell: ActorCell,
+    *,
+    adopt: bool = False,
+) -> RunRecord:
+    """Return the record with which a saved run goes on.
+
+    Raises:
+        SpecChanged: the run was saved with another definition of the runner, and `adopt` is false.
+        ValueError: what was saved is no run, or one of another runner.
+    """
+    if saved.runner_id != runner.id:
+        raise ValueError(f"run {saved.run_id} belongs to {saved.runner_id!r}, not to {runner.id!r}")
+    options = RunOptions(
+        session=saved.session,
+        user_id=saved.user_id,
+        conversation_id=saved.conversation_id,
+        deps=deps,
+        history=() if saved.own_history else None,
+    )
+    if isinstance(runner, Agent):
+        machine = AgentRun.from_json(saved.machine, runner.run_spec, adopt=adopt)
+        record = AgentRunRecord(saved.run_id, runner, saved.input, options, scope, host, cell, machine)
+        record.artifacts = Artifacts(saved.artifacts)
+        record.story.first_seq = saved.events
+        return record
+    if not isinstance(runner, (Group, Workflow)):
+        raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
+    machine_of_group = loaded(runner, saved.machine, adopt=adopt)
+    group = GroupRunRecord(saved.run_id, runner, options, scope, host, cell, machine_of_group)
+    group.artifacts = Artifacts(saved.artifacts)
+    group.story.first_seq = saved.events
+    return group
 
 
 def driver_of(record: RunRecord, epoch: int) -> RunDriver:

@@ -21,10 +21,9 @@ from understudy.actors.runs.admission import Admission
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.answers import feed_answer
 from understudy.actors.runs.callbacks import tell_of_error
-from understudy.actors.runs.factory import driver_of, new_record
+from understudy.actors.runs.factory import driver_of, load, new_record
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.record import RunRecord
-from understudy.actors.runs.saving import load
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import log
