@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from understudy.actors.threads.work import Work
     from understudy.orchestration import Agent
     from understudy.orchestration.definitions.port import RunOptions
     from understudy.orchestration.definitions.runner import Runner
@@ -13,6 +15,15 @@ if TYPE_CHECKING:
     from understudy.vocabulary.runs.handles import RunPhase
 
     from .log import RunLog
+
+
+class ActorView(Protocol):
+    """The actor of a runner."""
+
+    @property
+    def address(self) -> str:
+        """Its address in the system."""
+        ...
 
 
 class RunView(Protocol):
@@ -29,6 +40,11 @@ class RunView(Protocol):
     @property
     def runner(self) -> Runner[object]:
         """The definition that runs."""
+        ...
+
+    @property
+    def cell(self) -> ActorView:
+        """The actor of its runner."""
         ...
 
     @property
@@ -63,4 +79,34 @@ class AgentRunView(RunView, Protocol):
     @property
     def agent(self) -> Agent[object]:
         """The agent that runs."""
+        ...
+
+
+class AbandonedWorkLog(Protocol):
+    """Where the work of a system that is given up is counted and told."""
+
+    def give_up(self, work: Work) -> None:
+        """Count work until it comes back."""
+        ...
+
+    def abandon(self, work: Work, record: RunView, what: str, since: float) -> None:
+        """Give up work of a run, and tell of it: what it is at, and since when on the monotonic clock."""
+        ...
+
+    def tell_overdue(self, record: RunView, what: str, since: float, stack: Callable[[], str]) -> None:
+        """Tell of work of a run whose time is over; `stack` says where it is."""
+        ...
+
+
+class HostView(Protocol):
+    """What keeps the runs of a system."""
+
+    @property
+    def hung(self) -> AbandonedWorkLog:
+        """Where work that is given up is told."""
+        ...
+
+    @property
+    def stores(self) -> bool:
+        """Whether paused runs are written down, so that sessions must be JSON."""
         ...

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.threads.work import Work
 from understudy.vocabulary.actors.system_events import WorkAbandoned, WorkOverdue
 
 if TYPE_CHECKING:
-    from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.actors.tools.tool_call import ToolCallTask
-
-
-class OfRun(Protocol):
-    """The run that work belongs to."""
-
-    @property
-    def run_id(self) -> str:
-        """Unique in its system."""
-        ...
-
-    @property
-    def cell(self) -> ActorCell:
-        """The runner's actor."""
-        ...
+    from understudy.actors.run_view.view import RunView
 
 
 class AbandonedWork:
@@ -47,7 +33,7 @@ class AbandonedWork:
         with self._lock:
             self._work.append(work)
 
-    def abandon(self, work: Work, record: OfRun, what: str, since: float) -> None:
+    def abandon(self, work: Work, record: RunView, what: str, since: float) -> None:
         """Give up work of a run, and tell of it.
 
         Args:
@@ -62,12 +48,18 @@ class AbandonedWork:
             event = WorkAbandoned(address=record.cell.address, run_id=record.run_id, what=what, seconds=seconds)
             self._events.publish(event)
 
-    def tell_overdue(self, order: ToolCallTask) -> None:
-        """Tell of a call whose time is over, and where it is."""
+    def tell_overdue(self, record: RunView, what: str, since: float, stack: Callable[[], str]) -> None:
+        """Tell of work of a run whose time is over.
+
+        Args:
+            record: the run it belongs to.
+            what: what it is at, in words.
+            since: when that began, on the monotonic clock.
+            stack: returns where it is at this moment; called only if somebody hears of it.
+        """
         if self._events.wants(WorkOverdue):
-            address, seconds = order.record.cell.address, time.monotonic() - order.begun
-            run_id, stack = order.record.run_id, order.stack()
-            event = WorkOverdue(address=address, run_id=run_id, what=order.doing, seconds=seconds, stack=stack)
+            address, run_id, seconds = record.cell.address, record.run_id, time.monotonic() - since
+            event = WorkOverdue(address=address, run_id=run_id, what=what, seconds=seconds, stack=stack())
             self._events.publish(event)
 
     def count(self) -> int:

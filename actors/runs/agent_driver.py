@@ -262,4 +262,4 @@ class AgentDriver:
         """Run calls at the same time, as many as the agent says, each in an executor; the results go in call order."""
         record, epoch = self._record, self._epoch
         record.begin_step(epoch, f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools")
-        record.take_results(epoch, ToolBatch(record, calls).run())
+        record.take_results(epoch, ToolBatch(record.host.slots, record, calls).run())

@@ -26,6 +26,7 @@ from understudy.vocabulary.runs.outcomes import Complete, PauseAnswer
 
 from .host import RunHost
 from .record import RunRecord
+from .sub_agents import delegate
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from understudy.orchestration import Agent
     from understudy.orchestration.agent.steps import Step
     from understudy.orchestration.definitions.port import RunOptions
+    from understudy.orchestration.definitions.sub_agent import SubAgent
 
     from .turn_findings import AboutTurn
 
@@ -161,6 +163,12 @@ class AgentRunRecord(RunRecord):
             continues=0 if state is None else state.continues,
             answer_tool="" if typed is None else typed.tool,
         )
+
+    def delegate(self, order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
+        """Carry out a call of a sub-agent on this thread, which waits for the run that the call is."""
+        with self.lock:
+            paused = None if self.machine is None else self.machine.child(order.call.id)
+        return delegate(self, order, sub_agent, task, paused)
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other
 

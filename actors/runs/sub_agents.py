@@ -15,11 +15,21 @@ from .child_runs import begun, changes_of, continued, refuse_call, saved_inner, 
 from .record import RunRecord
 
 if TYPE_CHECKING:
+    from understudy.orchestration.agent.state import PausedChild
     from understudy.orchestration.definitions.sub_agent import SubAgent
 
 
-def delegate(order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
+def delegate(
+    record: RunRecord, order: ToolCallTask, sub_agent: SubAgent, task: str, paused: PausedChild | None
+) -> Executed:
     """Carry out a call of a sub-agent on this thread, which waits for the run that the call is.
+
+    Args:
+        record: the run whose call it is.
+        order: the call.
+        sub_agent: what it calls.
+        task: what the model wants of it.
+        paused: the run that the call began, if that waits to go on.
 
     Raises:
         CircularAgentCall: the sub-agent would wait for itself.
@@ -27,11 +37,8 @@ def delegate(order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
         UnfinishedRun: its model stopped before its answer met a criterion.
         UnderstudyError: whatever else its run ended with.
     """
-    runner, record = sub_agent.runner, order.record
+    runner = sub_agent.runner
     refuse_call(record, runner)
-    with record.lock:
-        machine = record.machine
-        paused = None if machine is None else machine.child(order.call.id)
     if paused is None:
         child = begun(record, runner, task)  # it has no conversation: each task is one of its own
     else:
@@ -39,22 +46,22 @@ def delegate(order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
     if sub_agent.permit is not None:
         child.link.permits += (sub_agent.permit,)
     record.story.note(Delegated(order.call.id, child.story))
-    return _executed(order, child, _outcome_of(order, child))
+    return _executed(record, order, child, _outcome_of(record, child))
 
 
-def _outcome_of(order: ToolCallTask, child: RunRecord) -> Outcome[object]:
-    with graph.waiting(order.record.ancestry, child.link):
+def _outcome_of(record: RunRecord, child: RunRecord) -> Outcome[object]:
+    with graph.waiting(record.ancestry, child.link):
         child.host.launch(child)  # its scope is inside of the call's: it ends at the latest with that
         child.reply.wait()
     return child.reply.get()
 
 
-def _executed(order: ToolCallTask, child: RunRecord, outcome: Outcome[object]) -> Executed:
+def _executed(record: RunRecord, order: ToolCallTask, child: RunRecord, outcome: Outcome[object]) -> Executed:
     call = order.call
     match outcome:
         case Complete(output=output):
             told = child.runner.dump_output(output) if isinstance(child.runner, Agent) else output
-            return result_of(call, order.tool, rendered(told), order.record), changes_of(order.record, child)
+            return result_of(call, order.tool, rendered(told), order.record), changes_of(record, child)
         case Incomplete():
             raise unfinished(child, outcome)
         case _:

@@ -367,7 +367,7 @@ class RunManager(RunHost[RunRecord]):
             if warn:
                 record.step_deadline = now + GRACE
         if warn:
-            self.hung.tell_overdue(order)
+            order.tell_overdue()
             order.warn()
         else:
             self._take_step_away(record, order, again)

@@ -125,7 +125,7 @@ def _launch_and_wait(system: ActorSystem, record: RunRecord) -> Outcome[object]:
         with CallerThreadCalls() as errands, inside(system):
             record.errands = errands
             system.launch(record)
-            errands.run_until_over(record)
+            errands.run_until_over(record.reply)
     return record.reply.get()
 
 

@@ -16,7 +16,6 @@ from typing import cast
 
 from understudy.actors.run_view.errors import cancelled
 from understudy.actors.run_view.log import Finished, RunLog
-from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.threads.alarms import ring_at
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
@@ -28,22 +27,24 @@ from understudy.orchestration.agent.tool_failures import failure_of
 from understudy.vocabulary.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.vocabulary.tools.definition import Tool
 
+from .attempt import Attempt
 from .caller_thread import Deadlines, refuse
 from .executor import ToolExecutor
 from .failed_calls import error_result, may_repeat, tell_repeated, timeout_result
-from .tool_call import GRACE, Attempt, Executed, ToolCallTask
+from .tool_call import GRACE, Executed, ToolCallTask, ToolRun
+from .tool_slots import SlotsOfTools
 
 
 class ToolBatch:
     """Several calls of one run. Made and waited for by the run's driver."""
 
-    def __init__(self, record: AgentRunRecord, calls: Sequence[ToolCall]) -> None:
+    def __init__(self, slots: SlotsOfTools, record: ToolRun, calls: Sequence[ToolCall]) -> None:
         tools = [record.agent.tools_by_name[call.name] for call in calls]
         limit = record.agent.max_parallel_calls
         self._record = record
         self._tell = _Teller(record.story)
         self._calls = [
-            Call(ToolCallTask(record, tool, call, None, record.host.slots.of(tool, record)))
+            Call(ToolCallTask(record, tool, call, None, slots.of(tool, record)))
             for call, tool in zip(calls, tools, strict=True)
         ]
         self._due = Deadlines()
@@ -299,7 +300,7 @@ class Call:
         if again:
             self._repeat(order)
         elif not warned:
-            order.record.host.hung.tell_overdue(order)
+            order.tell_overdue()
             order.warn()
             if order.slots is not None:  # it may have stood in line, and then the driver looks only by chance
                 self._look_at(now + GRACE)
@@ -310,8 +311,7 @@ class Call:
     def _repeat(self, order: ToolCallTask) -> None:
         """Make another attempt. Whichever succeeds first is taken: the tool is one that may run twice."""
         tell_repeated(order)
-        order.record.host.hung.abandon(order, order.record, order.doing, order.begun)
-        order.abandon()
+        _abandon(order)
         self._context = self._context.copy()  # the attempt that hangs is inside of the other one
         if order.slots is None or self._look_at(self.order.deadline):
             self.begin()
@@ -328,8 +328,7 @@ class Call:
             self._out_of_line()
             order.returned = True
             return
-        order.record.host.hung.abandon(order, order.record, order.doing, order.begun)
-        order.abandon()
+        _abandon(order)
 
     def executed(self) -> Executed:
         """Return what came of the call, as a result; it must be done."""
@@ -341,6 +340,12 @@ class Call:
         kind: ToolErrorKind = "unavailable" if isinstance(error, ToolUnavailable) else "not_run"
         what = "did not run to its end" if self.order.thread else "did not run"
         return error_result(call, kind, f"{call.name} {what}: {error}"), None
+
+
+def _abandon(order: ToolCallTask) -> None:
+    """Wait no longer for a call that may be running still."""
+    order.record.host.hung.abandon(order, order.record, order.doing, order.begun)
+    order.abandon()
 
 
 class _Teller:

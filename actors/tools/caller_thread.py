@@ -17,8 +17,8 @@ from .executor import execute
 from .tool_call import ToolCallTask
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.record import RunRecord
     from understudy.orchestration.definitions.runner import Runner
+    from understudy.vocabulary.runs.outcomes import Outcome
 
 
 class CallerThreadCalls:
@@ -40,13 +40,13 @@ class CallerThreadCalls:
                 return
         refuse(order, reply)
 
-    def run_until_over(self, record: RunRecord) -> None:
-        """Make the calls, on this thread and with its context variables, until the run has ended or paused.
+    def run_until_over(self, outcome: Promise[Outcome[object]]) -> None:
+        """Make the calls, on this thread and with its context variables, until the run has its outcome.
 
         An interrupt, or another exception that is not the tool's but the thread's, is raised, and its call stays
         without an answer: whoever catches it ends the run.
         """
-        record.reply.when_done(lambda: self._line.put(None))
+        outcome.when_done(lambda: self._line.put(None))
         while (errand := self._line.get()) is not None:
             order, reply = errand
             if reply.done:

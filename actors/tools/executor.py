@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from understudy.actors.run_view.progress import Reporter
 from understudy.actors.run_view.tracebacks import let_go, where
@@ -35,11 +35,8 @@ from understudy.vocabulary.tools.parameters import BadArguments
 
 from .failed_calls import CallFailed, error_result, fails_agent, timeout_result
 from .results import TooLarge, rendered, result_of
-from .tool_call import Executed, ToolCallTask
+from .tool_call import Executed, ToolCallTask, ToolRun
 from .tool_slots import call_tool
-
-if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import AgentRunRecord
 
 _forks = 0  # Of this process and those it comes from: asking the kernel for our id would cost each call a system call.
 RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
@@ -164,7 +161,7 @@ def _log(order: ToolCallTask, error: BaseException) -> None:
         log.warning("tool %s failed%s (run %s%s):\n%s", order.call.name, place, run_id, times, trace)
 
 
-def _kind_of(error: BaseException, record: AgentRunRecord) -> ToolErrorKind:
+def _kind_of(error: BaseException, record: ToolRun) -> ToolErrorKind:
     # A run inside met a limit that this one stands before too: it stops there itself, where it can be resumed.
     same_limit = isinstance(error, BudgetExceeded) and error.inherited and record.account.refusal() is not None
     return "not_run" if same_limit else "raised"
@@ -179,9 +176,7 @@ def _attempt_of(order: ToolCallTask) -> Callable[[], Executed]:
         return partial(run_in_process, order)
     arguments = _checked_arguments(order)
     if isinstance(tool, SubAgent):
-        from understudy.actors.runs.sub_agents import delegate
-
-        return partial(delegate, order, tool, str(arguments["input"]))
+        return partial(order.record.delegate, order, tool, str(arguments["input"]))
     return partial(_attempt, order, arguments, order.scope)
 
 

@@ -26,7 +26,7 @@ from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.options import MAX_RESULT
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import AgentRunRecord
+    from .tool_call import ToolRun
 
 MAX_MEDIA = (
     10 * 2**20
@@ -106,7 +106,7 @@ def _check(parts: Sequence[Media]) -> None:
         check_media(part)
 
 
-def result_of(call: ToolCall, tool: Tool[..., object], made: Rendered, record: AgentRunRecord) -> ToolResult:
+def result_of(call: ToolCall, tool: Tool[..., object], made: Rendered, record: ToolRun) -> ToolResult:
     """Return the result of a call; of a text that is too long for the model the run keeps the whole.
 
     Raises:

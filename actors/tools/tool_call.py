@@ -6,11 +6,12 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 from understudy.actors.run_view.log import Finished, Retried
 from understudy.actors.run_view.progress import Report
 from understudy.actors.run_view.tracebacks import let_go
+from understudy.actors.run_view.view import AgentRunView, HostView
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
@@ -18,12 +19,16 @@ from understudy.actors.threads.slots import Slots
 from understudy.actors.waiting.waits import CallLink, CallScope
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import SessionOverlay
-from understudy.vocabulary.messages import ToolCall, ToolResult
+from understudy.vocabulary.messages import JsonObject, ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Pause
 from understudy.vocabulary.tools.definition import Tool
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import AgentRunRecord
+    from understudy.actors.actor.actor_cell import ActorCell
+    from understudy.orchestration.definitions.sub_agent import SubAgent
+    from understudy.vocabulary.context.account import Account
+    from understudy.vocabulary.context.ancestry import Ancestry
+    from understudy.vocabulary.context.artifacts import Artifacts
 
 GRACE = 0.25  # Seconds between the word that the time is over and giving up: enough for who listens, and no more.
 
@@ -41,6 +46,71 @@ class Paused:
 
 Executed: TypeAlias = tuple[ToolResult | Paused, SessionOverlay | None]
 """The result, and what the call changed in the session; None when the call failed, or is not over."""
+
+
+class CallerThread(Protocol):
+    """The thread that waits for a run, and makes the calls of tools with `isolation="caller"`."""
+
+    def put(self, order: ToolCallTask, reply: Promise[object]) -> None:
+        """Have the thread make a call; does not wait."""
+        ...
+
+
+class ToolRun(AgentRunView, Protocol):
+    """A run of an agent that calls tools."""
+
+    @property
+    def cell(self) -> ActorCell:
+        """The agent's actor; a toolset is made anew when it restarts."""
+        ...
+
+    @property
+    def host(self) -> HostView:
+        """What keeps the run."""
+        ...
+
+    @property
+    def ancestry(self) -> Ancestry:
+        """Who waits for what the run does, the run itself at the end."""
+        ...
+
+    @property
+    def account(self) -> Account:
+        """What the run draws from."""
+        ...
+
+    @property
+    def session(self) -> SessionOverlay:
+        """What tools read and write."""
+        ...
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """Results that were too long for the model."""
+        ...
+
+    @property
+    def errands(self) -> CallerThread | None:
+        """The thread that waits for the run; None if nobody waits, or no tool needs it."""
+        ...
+
+    @property
+    def checked(self) -> dict[int, tuple[JsonObject, dict[str, object]]]:
+        """Identity of a call's arguments -> these, as the model gave them and as the tool takes them."""
+        ...
+
+    @property
+    def raised(self) -> dict[str, BaseException]:
+        """Call id -> what the tool raised, of tools whose errors end the run."""
+        ...
+
+    def fail_agent(self, cause: BaseException) -> None:
+        """Have the agent's actor fail."""
+        ...
+
+    def delegate(self, order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
+        """Carry out a call of a sub-agent on this thread, which waits for the run that the call is."""
+        ...
 
 
 class ToolCallTask:
@@ -79,7 +149,7 @@ class ToolCallTask:
 
     def __init__(
         self,
-        record: AgentRunRecord,
+        record: ToolRun,
         tool: Tool[..., object],
         call: ToolCall,
         deadline: float | None,
@@ -134,6 +204,10 @@ class ToolCallTask:
         """Tell the tool that it should stop: its scope is cancelled, and an async tool's task with it."""
         cancel_hooks.cancel(self.scope, self.record.host.hung.give_up)
 
+    def tell_overdue(self) -> None:
+        """Tell those who watch the system that the time of the call is over, and where it is."""
+        self.record.host.hung.tell_overdue(self.record, self.doing, self.begun, self.stack)
+
     def warn(self) -> None:
         """Tell the tool that its time is over, before it is given up; what it fails of from now on is that."""
         self.overdue = True
@@ -162,29 +236,3 @@ class ToolCallTask:
 
 
 ToolSlots: TypeAlias = Slots[ToolCallTask]
-
-
-class Attempt(Promise[object]):
-    """The reply of one attempt at a call that may have several; what it says is passed on to the reply of the call.
-
-    Not so the failure of an attempt that was given up: mostly it fails of that, and another one is on its way.
-    """
-
-    __slots__ = ("_call", "_order")
-
-    def __init__(self, order: ToolCallTask, call: Promise[object]) -> None:
-        super().__init__()
-        self._order = order
-        self._call = call
-
-    def finish(self, value: object, error: BaseException | None) -> bool:
-        if not super().finish(value, error):
-            return False
-        failed = error is not None or cast(Executed, value)[0].is_error
-        if not (failed and self._order.superseded):
-            self._call.finish(value, error)
-        return True
-
-    @property
-    def done(self) -> bool:
-        return self._done or self._call.done

@@ -8,17 +8,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.threads.slots import Slots
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.origin import Key, Origin
 
-from .tool_call import ToolCallTask, ToolSlots
-
-if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import AgentRunRecord
+from .tool_call import ToolCallTask, ToolRun, ToolSlots
 
 
 class ToolsetInstance(Slots[ToolCallTask]):
@@ -74,7 +70,7 @@ class SlotsOfTools:
         self._slots: weakref.WeakKeyDictionary[Tool[..., object], ToolSlots] = weakref.WeakKeyDictionary()
         self._homes = ToolsetInstances()
 
-    def of(self, tool: Tool[..., object], record: AgentRunRecord) -> ToolSlots | None:
+    def of(self, tool: Tool[..., object], record: ToolRun) -> ToolSlots | None:
         """Return the slots of a tool; None for one that does not say `max_parallel` and is of no toolset."""
         if tool.toolset is not None:
             return self._homes.of(record.cell, tool.toolset)
