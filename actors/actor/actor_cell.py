@@ -243,8 +243,8 @@ class ActorCell(MessageCell):
         """End at a fault of the runtime: the actor cannot go on, and nobody may wait for it."""
         error = AgentDown(f"{self.address} ended at an error of the runtime's: {in_words(cause)}", actor=self.address)
         error.__cause__ = cause
-        if envelope.reply is not None:
-            envelope.reply.fail(error)
+        if envelope.promise is not None:
+            envelope.promise.fail(error)
         for end in (partial(log.error, "%s", error, exc_info=cause), partial(self._lifecycle.end, error), self.close):
             with contextlib.suppress(BaseException):
                 end()
@@ -266,7 +266,7 @@ class ActorCell(MessageCell):
     def _failed(self, envelope: Envelope, cause: BaseException) -> None:
         error = AgentCrashed(f"{self.address} failed: {in_words(cause)}", actor=self.address)
         error.__cause__ = cause
-        if envelope.reply is None:  # nobody waits to be told
+        if envelope.promise is None:  # nobody waits to be told
             log.error("%s", error, exc_info=cause)
         self._lifecycle.fail_over(cause, envelope.message, lambda: self.finish(envelope, Fate.FAILED, error=error))
 

@@ -86,10 +86,10 @@ class MessageCell(Cell):
         for envelope in expired:
             self.finish(envelope, Fate.EXPIRED, error=self._late_error())
         earliest, in_hand = self._mailbox.least(_deadline_of), self._in_hand
-        if in_hand is not None and in_hand.reply is not None and in_hand.deadline is not None:
+        if in_hand is not None and in_hand.promise is not None and in_hand.deadline is not None:
             if in_hand.deadline > now:
                 return min(earliest, in_hand.deadline)
-            in_hand.reply.fail(TimeoutError(f"{self.address} did not reply in time"))
+            in_hand.promise.fail(TimeoutError(f"{self.address} did not reply in time"))
         elif running and in_hand is None:  # a thread may have taken one and not noted it yet
             return min(earliest, now + SOON)
         return earliest
@@ -104,8 +104,8 @@ class MessageCell(Cell):
         for envelope in lost:
             self.finish(envelope, Fate.DEAD, error=error)
         in_hand = self._in_hand
-        if in_hand is not None and in_hand.reply is not None:
-            in_hand.reply.fail(error)
+        if in_hand is not None and in_hand.promise is not None:
+            in_hand.promise.fail(error)
 
     # --- on the actor's thread
 

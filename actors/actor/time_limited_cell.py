@@ -145,7 +145,7 @@ class LimitedCell(ActorCell):
         )
         error = AgentCrashed(f"{self.address} failed: {cause}", actor=self.address)
         error.__cause__ = cause
-        if turn.envelope.reply is None:
+        if turn.envelope.promise is None:
             log.error("%s", error)
         old = self._incarnation.vacate(self)  # without a hook: the object is in use
         if old is not None:

@@ -1,7 +1,7 @@
-"""A cell: the mailbox, behaviour and counters behind an address. It outlives failures; shells come and go.
+"""A cell: the mailbox, behaviour and counters behind an address. It outlives failures, and is lent threads.
 
-The law: every accepted message ends in exactly one `Fate`, and every reply completes exactly once. `Cell.finish` is the
-one place where a message ends.
+The law: every accepted message ends in exactly one `Fate`, and its promise completes exactly once. `Cell.finish` is the one
+place where a message ends.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Cell:
     ) -> None:
         self.address = address
         self.epoch: int = 0
-        """How many behaviours were replaced; what an earlier one still sends is stale."""
+        """How many behaviours were replaced; messages that an earlier one still sends are stale."""
         self._counting = threading.Lock()
-        """Guards the counts of what several threads may count at once, and what an actor makes for the first who asks."""
+        """Guards the counts that several threads may raise at once, and attributes that are made at their first use."""
         self._counts = [0] * len(Fate)
         self._factory = factory
         self.behaviour = behaviour
@@ -65,7 +65,7 @@ class Cell:
 
         Args:
             message: anything; nobody changes it once sent.
-            system: use the lane that is first and never full.
+            system: use the queue that is served first and is never full.
             context: the context variables to handle it in.
             on_lost: called with the reason if the message is never handled, or its handling fails.
         """
@@ -78,10 +78,10 @@ class Cell:
         timeout: float = DEFAULT_ASK_TIMEOUT,
         context: contextvars.Context | None = None,
     ) -> Promise[object]:
-        """Send, and return the reply to come; a message not begun within `timeout` seconds never is."""
-        reply: Promise[object] = Promise()
-        self._deliver(Envelope(message, reply, time.monotonic() + timeout, context), False)
-        return reply
+        """Send, and return the promise of the reply; a message that is not begun within `timeout` seconds never is."""
+        promise: Promise[object] = Promise()
+        self._deliver(Envelope(message, promise, time.monotonic() + timeout, context), False)
+        return promise
 
     def _deliver(self, envelope: Envelope, system: bool) -> None:
         self._sent(envelope, self._mailbox.put(envelope, system=system))
@@ -103,39 +103,39 @@ class Cell:
         submit(self)
 
     def refused(self, cause: RuntimeError) -> None:
-        """Answer what waits with `AgentDown`: no thread can be started."""
+        """Answer the messages that wait with `AgentDown`: no thread can be started."""
         error = AgentDown(f"{self.address} has no thread to run on: {cause}", actor=self.address)
         error.__cause__ = cause
         self._lose_waiting(error, close=False)
 
     def stop(self) -> None:
-        """Accept nothing more and answer what waits with `AgentDown`. A second call does nothing."""
+        """Accept nothing more, and answer the messages that wait with `AgentDown`. A second call does nothing."""
         self._lose_waiting(self._gone_error(), close=True)
 
     def _lose_waiting(self, error: ActorError, *, close: bool) -> None:
         for envelope in self._mailbox.drain(close=close):
             self.finish(envelope, Fate.DEAD, error=error)
 
-    # --- handling, on a shell's thread
+    # --- handling, on a lent thread
 
     def run_turns(self) -> None:
         """Handle messages until there are none."""
-        shell = here()
+        thread = here()
         while (envelope := self._mailbox.take()) is not None:
             self._handle(envelope)
-            # A parked thread must not keep the last message and its reply alive.
+            # A parked thread must not keep the last message and its promise alive.
             del envelope
-            if shell is not None and shell.next is not None and len(self._mailbox):
-                start_next_thread()  # what was handed over during this message would wait for all the others
+            if thread is not None and thread.next is not None and len(self._mailbox):
+                start_next_thread()  # else the thread's next work would wait for all messages of this cell
 
     def _handle(self, envelope: Envelope) -> None:
         self._receive(envelope)
 
     def _receive(self, envelope: Envelope) -> None:
-        """Have the behaviour handle a message, if anyone still wants it handled."""
+        """Have the behaviour handle a message, unless it is late or its sender has given it up."""
         if envelope.deadline is not None and time.monotonic() >= envelope.deadline:
             return self.finish(envelope, Fate.EXPIRED, error=self._late_error())
-        if envelope.reply is not None and envelope.reply.done:  # whoever asked has given it up
+        if envelope.promise is not None and envelope.promise.done:  # its sender has given it up
             given_up = CancelledError(f"{self.address} came to the message when nobody waited for its reply any more")
             return self.finish(envelope, Fate.CANCELLED, error=given_up)
         try:
@@ -146,7 +146,7 @@ class Cell:
                 value = receive(envelope.message)
             else:
                 value = envelope.context.run(receive, envelope.message)
-        except BaseException as cause:  # also SystemExit: one actor's exit is no one else's
+        except BaseException as cause:  # also SystemExit, which concerns this actor alone
             return self._failed(envelope, cause)
         return self.finish(envelope, HANDLED, value)
 
@@ -163,37 +163,37 @@ class Cell:
     def finish(
         self, envelope: Envelope, fate: Fate, value: object = None, *, error: BaseException | None = None
     ) -> None:
-        """End a message, on every path there is: count it and complete its reply."""
-        if fate is HANDLED:  # counted by whoever runs the cell, and nobody else does meanwhile
+        """End a message, whatever happened to it: count it and complete its promise."""
+        if fate is HANDLED:  # counted only by the thread that runs the cell
             self._counts[fate] += 1
         else:
             self._count(fate)
         if error is not None:
             self._lose(envelope, fate, error)
-        elif envelope.reply is not None:
-            envelope.reply.finish(value, None)
+        elif envelope.promise is not None:
+            envelope.promise.finish(value, None)
 
     def _lose(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
-        """Tell all who are to hear that a message has no value."""
+        """Tell the sender of a message that it has no value."""
         if fate is not Fate.FAILED:
             self._note_unhandled(envelope, fate, error)
-        if envelope.reply is not None:
-            envelope.reply.fail(error)
+        if envelope.promise is not None:
+            envelope.promise.fail(error)
         if envelope.on_lost is not None:
             try:
                 envelope.on_lost(error)
-            except BaseException:  # it runs on whatever thread is here, which has other messages to see to
+            except BaseException:  # this thread has other messages to handle
                 log.exception("%s: what was to be done about a lost message failed", self.address)
 
     def _note_unhandled(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
-        """Keep word of a message that was not handled, before its sender hears of it; for the actors of users."""
+        """Note a message that was not handled, before its sender hears of it; actors of users post a dead letter."""
 
     def _count(self, fate: Fate) -> None:
-        with self._counting:  # to add is to read and to write: of two refused at once, one would not be counted
+        with self._counting:  # an addition reads and writes: of two at once, one would be lost
             self._counts[fate] += 1
 
     def count_failure(self) -> None:
-        """Count a failure that happened in a part of this actor that runs elsewhere, such as a run's driver."""
+        """Count a failure in a part of this actor that runs elsewhere, such as the driver of a run."""
         self._count(Fate.FAILED)
 
     @property

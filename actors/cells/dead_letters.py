@@ -1,4 +1,4 @@
-"""Messages that nobody handled: how many, why, the last of them, and a few lines in the log."""
+"""Messages that no actor handled: how many, why, the last of them, and a few lines in the log."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from understudy.vocabulary.actors.system_events import DeadLetter, LostBecause
 
-KEPT = 100  # Enough to see a pattern in.
-LOGGED = 10  # So many lines say what is wrong; a thousand would hide everything else.
+KEPT = 100  # Enough to see a pattern.
+LOGGED = 10  # Enough lines to say what is wrong; a thousand would hide everything else.
 QUIET = 300.0  # Seconds until the next lines.
 LONGEST_NAME = 100  # A class may have any name.
 
@@ -23,7 +23,7 @@ class DeadLetters:
 
     Args:
         system: names the system in the log.
-        clock: a monotonic clock in seconds, by which the log is kept quiet.
+        clock: a monotonic clock in seconds, for the periods of the log.
     """
 
     def __init__(self, system: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -37,10 +37,10 @@ class DeadLetters:
         self._logged = 0
         """Lines since the period began."""
         self._unlogged = 0
-        """Letters since then that there was no line for."""
+        """Letters of the period without a line."""
 
     def note(self, address: str, reason: LostBecause, message_type: str, at: float, *, answered: bool) -> None:
-        """Count and keep a letter; log it, unless its sender gets an answer that says so, or there were many."""
+        """Count and keep a letter; log it, unless an error answers its sender, or there were many."""
         with self._lock:
             self._counts[reason] = self._counts.get(reason, 0) + 1
             self._last.append((address, reason, message_type, at))
@@ -56,7 +56,7 @@ class DeadLetters:
             log.warning("%s: a message of type %s was lost (%s)%s", address, message_type, reason, more)
 
     def _begin_period(self) -> int:
-        """Begin another period if the last one is over, and return how many letters had no line in it."""
+        """Begin another period if the last one is over; return how many letters of that one had no line."""
         now = self._clock()
         if now < self._quiet_until:
             return 0
@@ -65,7 +65,7 @@ class DeadLetters:
         return missed
 
     def sum_up(self) -> None:
-        """Log how many letters there was no line for."""
+        """Log how many letters had no line."""
         with self._lock:
             missed, self._unlogged = self._unlogged, 0
         self._log_missed(missed)

@@ -12,7 +12,7 @@ from understudy.actors.threads.promise import Promise
 
 
 class Behaviour(Protocol):
-    """A user's or the runtime's object that handles messages, one at a time."""
+    """An object of the user or of the runtime that handles messages, one at a time."""
 
     def on_receive(self, message: object) -> object:
         """Handle one message; what it returns is the reply, what it raises is a failure."""
@@ -29,25 +29,25 @@ class Fate(IntEnum):
     DEAD = auto()
 
 
-HANDLED = Fate.HANDLED  # Named here once: to look a member up in its class takes as long as to lock a mailbox.
+HANDLED = Fate.HANDLED  # A name of its own: to look up a member of an enum takes as long as to lock a mailbox.
 
 
 class Envelope:
-    """A message on its way: who waits for it, until when, and the context it is handled in."""
+    """A message on its way: the promise of its reply, its deadline, and the context in which it is handled."""
 
-    __slots__ = ("context", "deadline", "message", "on_lost", "reply", "sent")
+    __slots__ = ("context", "deadline", "message", "on_lost", "promise", "sent")
 
     def __init__(
         self,
         message: object,
-        reply: Promise[object] | None = None,
+        promise: Promise[object] | None = None,
         deadline: float | None = None,
         context: contextvars.Context | None = None,
         on_lost: Callable[[BaseException], object] | None = None,
         sent: float | None = None,
     ) -> None:
         self.message = message
-        self.reply = reply
+        self.promise = promise
         self.deadline = deadline
         self.context = context
         self.on_lost = on_lost

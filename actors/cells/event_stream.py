@@ -1,4 +1,4 @@
-"""The event stream of a system: what happens in it, told to those who subscribe. Publishing never waits for any of them."""
+"""The event stream of a system: it passes events on to subscribers, and waits for none of them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .subscriptions import FunctionInbox, Inbox, Subscription, sent_on_hearing
 
 
 class EventStream:
-    """Who listens to a system, and its dead letters. Safe to use from any thread.
+    """The subscribers of a system, and its dead letters. Safe to use from any thread.
 
-    Where something happens, ask first `wants`, so that no event is built that nobody hears.
+    Ask `wants` before you build an event: most events have no subscriber.
     """
 
     def __init__(self, system: str) -> None:
@@ -28,19 +28,19 @@ class EventStream:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Make locks, buffers and counts anew, in a forked child: functions stay subscribed, actors are the parent's."""
+        """Make locks, buffers and counts anew in a forked child. Functions stay subscribed; actors are the parent's."""
         self._lock = threading.Lock()
         """Guards changes to the tuple of subscriptions, which is read without it."""
         self.letters = DeadLetters(self._system)
         self._subscriptions = tuple([each for each in self._subscriptions if each.begin_anew()])
 
     def wants(self, kind: type[SystemEvent]) -> bool:
-        """Whether anyone hears events of this class."""
+        """Whether an event of this class has a subscriber."""
         subscriptions = self._subscriptions
         return bool(subscriptions) and any(each.wants(kind) for each in subscriptions)
 
     def publish(self, event: SystemEvent) -> None:
-        """Tell all who want to hear of it; waits for none of them."""
+        """Pass an event on to its subscribers; waits for none of them."""
         for subscription in self._subscriptions:
             subscription.offer(event)
 
@@ -60,31 +60,31 @@ class EventStream:
             self._subscriptions = tuple([each for each in self._subscriptions if each is not subscription])
 
     def finish(self, deadline: float) -> None:
-        """Have functions hear of what is published already, until `deadline` on the monotonic clock, and then no more."""
+        """Let functions hear the events that are published already, until `deadline` on the monotonic clock, and no more."""
         self.letters.sum_up()
         subscriptions = self._subscriptions
-        heard = [each.drain() for each in subscriptions]  # all of them first: they go on at the same time
-        for reply in heard:
-            reply.wait(max(0.0, deadline - time.monotonic()))
+        heard = [each.drain() for each in subscriptions]  # all of them first: they drain at the same time
+        for promise in heard:
+            promise.wait(max(0.0, deadline - time.monotonic()))
         for subscription in subscriptions:
             subscription.cancel()
 
     @property
     def lost(self) -> int:
-        """How many events found no room in the buffers of those who subscribe now."""
+        """How many events found no room in the buffers of the present subscribers."""
         return sum([each.lost for each in self._subscriptions])
 
-    # --- what is told in more than one place, or from more than one thread
+    # --- events that are published in more than one place
 
     def dead_letter(self, address: str, reason: LostBecause, envelope: Envelope, message: object) -> None:
-        """Keep word of a message that nobody handled."""
+        """Note a message that no actor handled."""
         name, at = type_name(message), time.time()
-        self.letters.note(address, reason, name, at, answered=envelope.reply is not None)
-        # Who passes events on to an actor that is down would hear of that, and pass it on, for ever.
+        self.letters.note(address, reason, name, at, answered=envelope.promise is not None)
+        # A subscriber that passes events on to an actor that is down would hear of that message, and pass it on, for ever.
         if self.wants(DeadLetter) and not sent_on_hearing(envelope):
             self.publish(DeadLetter(address=address, reason=reason, message_type=name, at=at))
 
     def refused(self, address: str, error: CircularAgentCall) -> None:
-        """Tell of a wait that would have closed a circle."""
+        """Publish a wait that was refused because it would have closed a cycle."""
         if self.wants(CircleRefused):
             self.publish(CircleRefused(address=address, path=error.path))

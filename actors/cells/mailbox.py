@@ -1,4 +1,4 @@
-"""A mailbox: two lanes, one of them bounded, closed under the lock that puts."""
+"""A mailbox: a system queue and a bounded user queue, under one lock."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class Put(Enum):
     """What became of an attempt to put."""
 
     WAKE = auto()
-    """Accepted, and nobody runs the cell: the one who put it must see to that."""
+    """Accepted, and no thread runs the cell: the caller must have one run it."""
     QUEUED = auto()
-    """Accepted; whoever runs the cell will come to it."""
+    """Accepted; a thread runs the cell and comes to it."""
     FULL = auto()
     CLOSED = auto()
 
 
 WAKE, QUEUED, FULL, CLOSED = (
-    Put  # Named here once: to look a member up in its class takes as long as to lock a mailbox.
+    Put  # Names of their own: to look up a member of an enum takes as long as to lock a mailbox.
 )
 
 
 class MailboxQueue(Generic[E]):
-    """Messages in order, system lane first. Whether someone runs the cell is decided under the same lock."""
+    """Messages in order, those of the system queue first. Whether a thread runs the cell is decided under the same lock."""
 
     __slots__ = (
         "_capacity",
@@ -54,20 +54,20 @@ class MailboxQueue(Generic[E]):
         self._user: deque[E] = deque()
         self._capacity = capacity
         self._closed = False
-        """Whether the user lane takes no more."""
+        """Whether the user queue takes no more."""
         self._over = False
-        """Whether the system lane takes no more either."""
+        """Whether the system queue takes no more either."""
         self._running = False
         self._suspended = False
-        """Whether the user lane waits, however full it is."""
+        """Whether nothing is taken from the user queue, however full it is."""
         self._space: threading.Condition | None = None
         self._waiting = 0
-        """How many wait for room in the user lane."""
+        """How many threads wait for room in the user queue."""
         self.high_water = 0
-        """The most messages that ever waited in the user lane."""
+        """The most messages that ever waited in the user queue."""
 
     def put(self, item: E, *, system: bool = False) -> Put:
-        """Add `item`; the system lane is never full."""
+        """Add `item`; the system queue is never full."""
         with self._lock:
             if self._closed and (self._over or not system):
                 return CLOSED
@@ -93,7 +93,7 @@ class MailboxQueue(Generic[E]):
         return WAKE
 
     def put_waiting(self, item: E, timeout: float) -> Put:
-        """Add `item` to the user lane, waiting up to `timeout` seconds for room."""
+        """Add `item` to the user queue, waiting up to `timeout` seconds for room."""
         with self._lock:
             if self._space is None:
                 self._space = threading.Condition(self._lock)
@@ -111,18 +111,18 @@ class MailboxQueue(Generic[E]):
             return QUEUED if self._suspended else self._accepted()
 
     def suspend(self) -> None:
-        """Let the user lane wait, unless the end is in it; the system lane goes on."""
+        """Take nothing more from the user queue, unless the mailbox is closed; the system queue goes on."""
         with self._lock:
             self._suspended = not self._closed
 
     def resume(self) -> Put:
-        """Take from the user lane again; says whether someone must run the cell."""
+        """Take from the user queue again; `WAKE` if a thread must be had to run the cell."""
         with self._lock:
             self._suspended = False
             return self._accepted() if self._user or self._system else QUEUED
 
     def take(self) -> E | None:
-        """Return the next item; None means that there is none and the caller no longer runs the cell."""
+        """Return the next item; after None, for which there is none, the caller does not run the cell any more."""
         with self._lock:
             if self._system:
                 return self._system.popleft()
@@ -134,10 +134,10 @@ class MailboxQueue(Generic[E]):
             return None
 
     def take_out(self, which: Callable[[E], bool]) -> tuple[list[E], bool]:
-        """Take items out of the user lane, wherever they stand in it.
+        """Take items out of the user queue, wherever they stand in it.
 
         Returns:
-            The items, and whether somebody runs the cell, who may have taken another one in this moment.
+            The items, and whether a thread runs the cell, which may have taken another one in this moment.
         """
         with self._lock:
             found = [item for item in self._user if which(item)]
@@ -148,13 +148,13 @@ class MailboxQueue(Generic[E]):
             return found, self._running
 
     def close(self, last: E) -> Put:
-        """Accept no more from users; what waits is still taken, and `last` after it. A second call is refused as closed."""
+        """Accept no more from users. Items that wait are still taken, and `last` after them. A second call returns `CLOSED`."""
         with self._lock:
             if self._closed:
                 return CLOSED
             self._closed = True
             self._user.append(last)
-            self._suspended = False  # an end comes also to who is not at work
+            self._suspended = False  # the end is taken also while the actor has no object
             if self._space is not None:
                 self._space.notify_all()
             return self._accepted()
@@ -165,17 +165,17 @@ class MailboxQueue(Generic[E]):
         return self._closed
 
     def oldest(self) -> E | None:
-        """Return the message that waits longest in the user lane."""
+        """Return the message that has waited longest in the user queue."""
         with self._lock:
             return self._user[0] if self._user else None
 
     def least(self, key: Callable[[E], float]) -> float:
-        """Return the least of a figure of the items in the user lane; infinite if there are none."""
+        """Return the least `key` of the items in the user queue; infinite if there are none."""
         with self._lock:
             return min(map(key, self._user), default=inf)
 
     def drain(self, *, close: bool) -> list[E]:
-        """Return what was waiting; nobody runs the cell now. With `close`, nothing more is accepted."""
+        """Take out all items and return them; no thread runs the cell then. With `close`, nothing more is accepted."""
         with self._lock:
             self._closed = self._closed or close
             self._over = self._over or close

@@ -1,6 +1,6 @@
-"""Those who subscribe to a system's events: each has a bounded buffer of its own, and loses what finds no room there.
+"""Subscriptions to the events of a system: each has a bounded buffer, and loses the events that find no room there.
 
-A function has a cell in which it is called, on a thread lent to it; an actor has its mailbox.
+A function is called in a cell of its own, on a lent thread; an actor receives events in its mailbox.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _hearing: contextvars.ContextVar[bool] = contextvars.ContextVar("understudy_hear
 
 
 def sent_on_hearing(envelope: Envelope) -> bool:
-    """Whether a message was sent by a subscriber while it heard of an event, or in consequence of that."""
+    """Whether a subscriber sent this message while it handled an event, directly or through others."""
     return envelope.context is not None and envelope.context.get(_hearing, False)
 
 
 def hearing_context() -> contextvars.Context:
-    """Return a context for messages to a subscriber: what it sends in turn is told apart by `sent_on_hearing`."""
+    """Return a context for events: messages that are sent in it are known to `sent_on_hearing`."""
     context = contextvars.Context()
     context.run(_hearing.set, True)
     return context
@@ -52,11 +52,11 @@ class Inbox(Protocol):
         ...
 
     def drain(self) -> Promise[object]:
-        """Take no more; the reply completes when what waits was heard."""
+        """Take no more; the promise completes when the events that wait were handled."""
         ...
 
     def in_child(self) -> Inbox | None:
-        """Return what takes its place in a forked child; None if it belongs to the parent."""
+        """Return the inbox that replaces it in a forked child; None if the subscriber belongs to the parent."""
         ...
 
 
@@ -88,7 +88,7 @@ class Subscription:
         return self._active
 
     def cancel(self) -> None:
-        """Tell no more events, those that wait included. A call under way in another thread goes on to its end."""
+        """Tell no more events, nor those that wait. A call under way in another thread goes on to its end."""
         self._active = False
         self._on_cancel(self)
         self._inbox.close()
@@ -103,7 +103,7 @@ class Subscription:
             self._inbox.send(event, self._not_told)
 
     def _not_told(self, error: BaseException) -> None:
-        # Others are not lost for want of room: nobody wants them any more, or they were told, and an actor failed at them.
+        # Other errors are no lack of room: the subscription is over, or an actor failed at the event.
         if not self._active or not isinstance(error, MailboxFull):
             return
         with self._lock:
@@ -113,7 +113,7 @@ class Subscription:
             log.warning("a subscriber is too slow and loses events: %s", error)
 
     def drain(self) -> Promise[object]:
-        """Take no more events; the reply completes when the subscriber has heard those that wait."""
+        """Take no more events; the promise completes when the subscriber has handled those that wait."""
         return self._inbox.drain()
 
     def begin_anew(self) -> bool:
@@ -153,7 +153,9 @@ class FunctionInbox(Cell):
 
     def drain(self) -> Promise[object]:
         heard: Promise[object] = Promise()
-        if self._caller.thread == threading.get_ident():  # it would wait for itself
+        if (
+            self._caller.thread == threading.get_ident()
+        ):  # the subscriber itself ends the system, and would wait for itself
             heard.set(None)
             return heard
         put = self._mailbox.close(Envelope(_LAST, heard))
@@ -168,13 +170,13 @@ class FunctionInbox(Cell):
 
 
 class _Caller:
-    """Calls a function with events; what it raises is logged, and it hears of the next one all the same."""
+    """Calls a function with events; an exception is logged, and the function is called with the next event all the same."""
 
     def __init__(self, address: str, function: Callable[..., object]) -> None:
         self._address = address
         self.function = function
         self.thread = 0
-        """Where the function is being called."""
+        """The thread on which the function is being called, else 0."""
 
     def on_receive(self, message: object) -> None:
         if message is _LAST:
@@ -182,7 +184,7 @@ class _Caller:
         self.thread = threading.get_ident()
         try:
             self.function(message)
-        except BaseException:  # also SystemExit: it is called on a thread of ours
+        except BaseException:  # also SystemExit: the thread belongs to the pool
             log.exception("%s: a subscriber failed", self._address)
         finally:
             self.thread = 0

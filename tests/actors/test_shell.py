@@ -261,7 +261,7 @@ def test_a_signal_handler_may_lend_while_its_thread_does(monkeypatch: pytest.Mon
                 pool.submit(beside)
 
     line = Line()
-    monkeypatch.setattr(pool, "_line", line)
+    monkeypatch.setattr(pool, "_queue", line)
     lends = threading.Thread(target=lambda: pool.submit(Note()), daemon=True)
     lends.start()
     lends.join(WAIT)

@@ -99,8 +99,8 @@ MUTANTS = (
             ("self._admission.enter(record)", "self._admission.enter(record); self._watchdog.watch(record)"),
         ),
     ),
-    Mutant("lent_without_lock", (models.claim_against_grow,), ThreadPool, "lend", UNLOCKED),
-    Mutant("arrives_alone", (models.arriving_in_line,), ThreadPool, "arrived", (("if not self._line:", "if True:"),)),
+    Mutant("lent_without_lock", (models.claim_against_grow,), ThreadPool, "submit", UNLOCKED),
+    Mutant("arrives_alone", (models.arriving_in_line,), ThreadPool, "arrived", (("if not self._queue:", "if True:"),)),
     Mutant(
         "retires_with_work",
         (models.claim_against_retire,),

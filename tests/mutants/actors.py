@@ -39,7 +39,7 @@ MUTANTS = (
     Mutant(
         "a cancelled message is handled anyway",
         CELL,
-        "envelope.reply is not None and envelope.reply.done:",
+        "envelope.promise is not None and envelope.promise.done:",
         "False:",
         ("tests/actors/test_actors.py::test_an_ask_that_is_cancelled_before_its_turn_is_never_handled",),
     ),
