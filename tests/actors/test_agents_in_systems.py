@@ -11,8 +11,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, contents_of, eventually, finished
-from understudy.actors.actor import actor_cell as actorcell
-from understudy.actors.actor import lifecycle
+from understudy.actors.actor import actor_cell, lifecycle
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -401,7 +400,7 @@ def test_runs_wait_while_their_agent_backs_off(system: us.ActorSystem, monkeypat
     def note(when: float, ring: Callable[[], object]) -> None:
         alarms.append(ring)
 
-    monkeypatch.setattr(actorcell, "ring_at", note)
+    monkeypatch.setattr(actor_cell, "ring_at", note)
     ref = system.spawn(sick(1), strategy=us.OneForOne(backoff=(5.0, 5.0)))
 
     failed = ref.submit("fails once")

@@ -12,7 +12,7 @@ import pytest
 from tests.support.threads import no_threads
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.envelope import Fate
-from understudy.actors.threads import pool as shell
+from understudy.actors.threads import pool
 from understudy.errors import AgentCrashed, AgentDown, MailboxFull
 
 WAIT = 10.0
@@ -219,7 +219,7 @@ def test_a_cell_handed_over_does_not_wait_for_messages_that_came_later() -> None
         def on_receive(self, message: object) -> object:
             if message == "hand over":
                 assert second_is_there.wait(WAIT)
-                shell.run_next_here(Beside())
+                pool.run_next_here(Beside())
                 return None
             return ran.wait(WAIT)  # would wait for ever if the hand-over waited for this message
 
@@ -234,10 +234,10 @@ def test_a_cell_handed_over_does_not_wait_for_messages_that_came_later() -> None
 
 
 def test_a_forked_pool_starts_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = shell.pool
-    monkeypatch.setattr(shell, "pool", before)  # put back what the call replaces
+    before = pool.pool
+    monkeypatch.setattr(pool, "pool", before)  # put back what the call replaces
 
-    shell.forget_threads()
+    pool.forget_threads()
 
-    assert shell.pool is not before
-    assert shell.pool.idle == 0
+    assert pool.pool is not before
+    assert pool.pool.idle == 0

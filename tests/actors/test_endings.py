@@ -27,7 +27,7 @@ from understudy.actors.runs.group_driver import GroupDriver
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
-from understudy.actors.system import run_manager as runs
+from understudy.actors.system import run_manager
 from understudy.actors.system.run_manager import RunManager
 from understudy.actors.threads.slots import Slots
 from understudy.actors.waiting.graph import graph
@@ -182,13 +182,13 @@ REPLACED: list[tuple[Any, str]] = [
     (GroupDriver, "_complete"),
     (GroupDriver, "_report"),
     (GroupDriver, "wake"),
-    (runs, "stamp"),
-    (runs, "lasting"),
+    (run_manager, "stamp"),
+    (run_manager, "lasting"),
     (AgentRunRecord, "remember"),
     (agent_pause, "paused_by"),
-    (runs, "_may_go_on"),
-    (runs, "_can_be_raised"),
-    (runs, "_tell_of_error"),
+    (run_manager, "_may_go_on"),
+    (run_manager, "_can_be_raised"),
+    (run_manager, "_tell_of_error"),
 ]
 """What an ending can do without."""
 

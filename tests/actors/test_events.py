@@ -13,7 +13,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, scripted
 from tests.support.tools import look
-from understudy.actors.run_view import event_reader as telling
+from understudy.actors.run_view import event_reader
 from understudy.actors.run_view.log import RunLog, RunLogEntry
 from understudy.actors.threads.promise import taken
 from understudy.testing import FunctionModel, calls, says
@@ -127,7 +127,7 @@ def test_a_pause_ends_the_events_with_its_outcome() -> None:
 
 def test_an_iterator_that_a_garbage_collection_closes_while_a_fact_is_noted_holds_nothing_up() -> None:
     story = RunLog("run-1", "a")
-    dropped = telling.events_of(story, inner=True)
+    dropped = event_reader.events_of(story, inner=True)
     story.note(1)
     next(dropped)
 

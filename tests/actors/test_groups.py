@@ -12,7 +12,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, echo, eventually, finished
 from understudy.actors.runs.group_record import GroupRunRecord
-from understudy.actors.threads import pool as shell
+from understudy.actors.threads import pool
 from understudy.actors.waiting.graph import graph
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.messages import user_message
@@ -363,7 +363,7 @@ def test_an_override_holds_inside_of_groups(system: us.ActorSystem) -> None:
 def busy_threads() -> int:
     """Count the runtime's threads that are lent to something."""
     numbered = [t for t in threading.enumerate() if t.name.removeprefix("understudy-").isdigit()]
-    return len(numbered) - shell.pool.idle
+    return len(numbered) - pool.pool.idle
 
 
 def test_groups_that_wait_hold_no_thread(system: us.ActorSystem) -> None:

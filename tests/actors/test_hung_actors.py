@@ -10,7 +10,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually
-from understudy.actors.actor import time_limited_cell as quarantine
+from understudy.actors.actor import time_limited_cell
 from understudy.vocabulary.context.scope import current_scope
 
 LIMIT = 0.25  # A test that hangs waits for it; on a busy machine, what does not hang must still be in time.
@@ -255,7 +255,7 @@ def test_without_a_thread_for_the_alarm_the_message_fails_and_the_actor_goes_on(
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr(quarantine, "ring_at", no_thread)
+        patched.setattr(time_limited_cell, "ring_at", no_thread)
         with pytest.raises(us.AgentCrashed, match="can't start new thread"):
             ref.ask("lost", timeout=WAIT)
 

@@ -14,7 +14,7 @@ from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT, eventually, finished, needs_approval, paused, results_of
 from tests.support.stores import DictStore
 from tests.support.tools import pay
-from understudy.actors.runs import record as records
+from understudy.actors.runs import record
 from understudy.testing import ScriptedModel, calls, says
 
 Systems = tuple[us.ActorSystem, us.ActorSystem]
@@ -403,7 +403,7 @@ def test_no_level_spends_the_seconds_for_which_a_person_is_waited_for(
 ) -> None:
     here, there = systems
     clock = Clock()
-    monkeypatch.setattr(records, "time", clock)
+    monkeypatch.setattr(record, "time", clock)
 
     def work() -> str:
         """Work."""

@@ -19,7 +19,7 @@ from tests.support.gates import Gate
 from tests.support.promises import FakeFuture, broken, kept, promises
 from tests.support.scripts import WAIT, eventually, finished, scripted
 from tests.support.together import all_at_once
-from understudy.actors.threads import alarms as clockwork
+from understudy.actors.threads import alarms
 from understudy.testing import FunctionModel, calls, says
 
 Merge = Callable[[Iterable[us.Future[int]]], us.Future[object]]
@@ -448,7 +448,7 @@ def test_a_whole_without_a_thread_for_its_deadline_fails(monkeypatch: pytest.Mon
 
     parts = promises(2)
     with monkeypatch.context() as patch:
-        patch.setattr(clockwork, "_clockwork", clockwork.AlarmClock())
+        patch.setattr(alarms, "_clockwork", alarms.AlarmClock())
         patch.setattr(threading.Thread, "start", refuse)
         whole = us.collect(parts, timeout=WAIT)
 
@@ -612,8 +612,8 @@ def test_an_error_that_was_raised_goes_with_the_merged_future() -> None:
 
 
 def test_a_deadline_is_forgotten_when_it_is_not_needed_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    alarms = clockwork.AlarmClock()
-    monkeypatch.setattr(clockwork, "_clockwork", alarms)
+    clock = alarms.AlarmClock()
+    monkeypatch.setattr(alarms, "_clockwork", clock)
 
     for _ in range(1000):
         part: FakeFuture[int] = FakeFuture()
@@ -621,7 +621,7 @@ def test_a_deadline_is_forgotten_when_it_is_not_needed_any_more(monkeypatch: pyt
         part.set(1)
         assert whole.result(0) == [1]
 
-    assert len(alarms) <= clockwork.SWEEP_FROM
+    assert len(clock) <= alarms.SWEEP_FROM
 
 
 # --- races

@@ -14,7 +14,7 @@ import pytest
 import understudy as us
 from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors.runs import record as records
+from understudy.actors.runs import record
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 TEN = us.Usage(6, 4)
@@ -136,7 +136,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(records, "time", clock)
+    monkeypatch.setattr(record, "time", clock)
     return clock
 
 

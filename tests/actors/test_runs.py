@@ -16,7 +16,7 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
 from understudy.actors.runs.agent_driver import AgentDriver
 from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.threads import pool as shell
+from understudy.actors.threads import pool
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -257,7 +257,7 @@ def test_a_run_that_no_thread_can_be_had_for_ends_and_says_so(monkeypatch: pytes
 
     record = us.ActorSystem("shop").prepare(scripted(says("ok")), "go", RunOptions())
     assert isinstance(record, AgentRunRecord)
-    monkeypatch.setattr(shell, "pool", shell.ThreadPool())
+    monkeypatch.setattr(pool, "pool", pool.ThreadPool())
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     AgentDriver(record, record.epoch).begin(last=False)
 

@@ -17,8 +17,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually
-from understudy.actors.actor import actor_cell as actorcell
-from understudy.actors.actor import lifecycle, members, supervisor
+from understudy.actors.actor import actor_cell, lifecycle, members, supervisor
 from understudy.actors.actor.members import always
 from understudy.actors.actor.supervisor import SupervisorCell
 from understudy.actors.threads.alarms import Alarm
@@ -114,7 +113,7 @@ def alarms(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     def note(at: float, ring: Callable[[], object]) -> None:
         alarms.append(ring)
 
-    monkeypatch.setattr(actorcell, "ring_at", note)
+    monkeypatch.setattr(actor_cell, "ring_at", note)
     return alarms
 
 
@@ -398,7 +397,7 @@ def test_a_backoff_is_waited_while_messages_wait_and_is_doubled(
     def note(moment: float, ring: Callable[[], object]) -> None:
         alarms.append((moment - time.monotonic(), ring))
 
-    monkeypatch.setattr(actorcell, "ring_at", note)
+    monkeypatch.setattr(actor_cell, "ring_at", note)
     stage = Stage()
     group(system, stage, us.OneForOne(backoff=(1000.0, 3000.0), max_restarts=5, within=60), "a")
     ref, delays = system.find("a"), list[float]()

@@ -19,7 +19,7 @@ import pytest
 import understudy as us
 from tests.support import process_tools
 from tests.support.scripts import eventually, results_of, scripted
-from understudy.actors.tools import worker_pool as workers
+from understudy.actors.tools import worker_pool
 from understudy.actors.tools.worker_channel import encode
 from understudy.errors import RunCancelled, RunTimedOut
 from understudy.specs.checks.tool_files import load_tool_file
@@ -31,10 +31,10 @@ WAIT = 60.0  # Interpreters start here, on a machine that may be busy.
 
 @pytest.fixture(autouse=True)
 def no_worker_is_left() -> Iterator[None]:
-    workers.pool.clear()
+    worker_pool.pool.clear()
     yield
-    workers.pool.clear()
-    eventually(lambda: not workers._alive, "every worker has ended and was waited for")  # pyright: ignore[reportPrivateUsage]
+    worker_pool.pool.clear()
+    eventually(lambda: not worker_pool._alive, "every worker has ended and was waited for")  # pyright: ignore[reportPrivateUsage]
 
 
 def result_of(turn: us.ModelTurn) -> us.ToolResult:
@@ -273,18 +273,18 @@ def test_a_call_whose_process_died_is_tried_again_as_often_as_the_tool_says(tmp_
 
 
 def test_a_worker_is_ended_whatever_fails_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[workers.Worker] = []
+    asked: list[worker_pool.Worker] = []
 
-    def fail(worker: workers.Worker, *_: object) -> None:
+    def fail(worker: worker_pool.Worker, *_: object) -> None:
         asked.append(worker)
         raise MemoryError
 
-    monkeypatch.setattr(workers.Worker, "ask", fail)
+    monkeypatch.setattr(worker_pool.Worker, "ask", fail)
 
     assert "MemoryError" in result_of(calls("pid")).content
     (worker,) = asked
-    assert worker not in workers._alive  # pyright: ignore[reportPrivateUsage]
-    assert len(workers.pool) == 0
+    assert worker not in worker_pool._alive  # pyright: ignore[reportPrivateUsage]
+    assert len(worker_pool.pool) == 0
 
 
 def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,7 +395,7 @@ def test_a_call_that_is_given_up_while_its_process_starts_is_killed(monkeypatch:
         cancelled.set()
         eventually(lambda: system.hung == 0, "the thread is back")
 
-    assert len(workers.pool) == 0
+    assert len(worker_pool.pool) == 0
 
 
 # --- workers that wait
@@ -410,21 +410,21 @@ def test_a_worker_that_died_while_it_waited_is_replaced() -> None:
 
 
 def test_a_worker_that_waits_for_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(worker_pool, "IDLE_SECONDS", 0.0)
 
     worker = int(value_of(calls("pid")))
 
-    eventually(lambda: gone(worker) and len(workers.pool) == 0, "the worker is gone")
+    eventually(lambda: gone(worker) and len(worker_pool.pool) == 0, "the worker is gone")
 
 
 def test_only_so_many_workers_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(workers, "MAX_PARKED", 1)
+    monkeypatch.setattr(worker_pool, "MAX_PARKED", 1)
     a, b = str(tmp_path / "a"), str(tmp_path / "b")
     turn = calls("meet", mine=a, other=b) + calls("meet", mine=b, other=a)
     scripted(turn, says("ok"), tools=process_tools.ALL).run("go", timeout=WAIT)
 
-    eventually(lambda: len(workers._alive) == 1, "one of the two has ended")  # pyright: ignore[reportPrivateUsage]
-    assert len(workers.pool) == 1
+    eventually(lambda: len(worker_pool._alive) == 1, "one of the two has ended")  # pyright: ignore[reportPrivateUsage]
+    assert len(worker_pool.pool) == 1
 
 
 # --- where tools are found
@@ -495,7 +495,7 @@ HEAD = """
 import os, signal, sys, threading, time
 import understudy as us
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
-from understudy.actors.tools import worker_pool as workers
+from understudy.actors.tools import worker_pool
 from understudy.actors.tools.worker_channel import encode
 sys.path.append({folder!r})
 import process_tools
@@ -612,9 +612,9 @@ def test_a_fork_while_a_worker_is_made_leaves_its_line_to_the_parent() -> None:
             assert settled.wait(60)
             return held
 
-        workers._making, os.pipe = Making(), pipe_and_fork
+        worker_pool._making, os.pipe = Making(), pipe_and_fork
         forking = threading.Thread(target=fork)
-        worker = workers.Worker(("", None))
+        worker = worker_pool.Worker(("", None))
         forking.join()
         worker.end()
     """)
@@ -672,4 +672,4 @@ def test_a_model_that_wants_a_process_a_turn_leaves_one_worker() -> None:
     agent = us.Agent("clerk", model=FunctionModel(answer), tools=process_tools.ALL)
     agent.run("go", timeout=WAIT)
 
-    assert len(workers.pool) == 1
+    assert len(worker_pool.pool) == 1

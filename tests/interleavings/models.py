@@ -23,7 +23,7 @@ from understudy.actors.cells.mailbox import MailboxQueue, Put
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.system.run_manager import RunManager
-from understudy.actors.threads import pool as shell
+from understudy.actors.threads import pool as pool_module
 from understudy.actors.threads.pool import IDLE_SECONDS, ThreadPool, forget_threads
 from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.merged_future import MergedFuture
@@ -310,7 +310,7 @@ def claim_against_retire() -> None:
     """A parked thread that ends for want of work, and is lent in that moment, does not take the work with it."""
     pool, errands = ThreadPool(), [Errand() for _ in range(3)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shell, "IDLE_SECONDS", 0.0)  # whoever parks looks once, and goes
+        patch.setattr(pool_module, "IDLE_SECONDS", 0.0)  # whoever parks looks once, and goes
 
         together(*[partial(pool.submit, errand) for errand in errands])
         come_to_rest()

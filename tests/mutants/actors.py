@@ -55,7 +55,7 @@ MUTANTS = (
         REPLY,
         "if self._done:\n                return False",
         "if False:\n                return False",
-        ("tests/actors/test_reply.py",),
+        ("tests/actors/test_promise.py",),
     ),
     # --- supervision
     Mutant(

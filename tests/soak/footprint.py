@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.scripts import eventually
-from understudy.actors.threads import pool as shell
+from understudy.actors.threads import pool
 
 FILES = Path("/proc/self/fd")
 STATUS = Path("/proc/self/status")
@@ -40,7 +40,7 @@ class Footprint:
         gc.collect()
         watching = sum(thread.name == "understudy-watchdog" for thread in threading.enumerate())
         return cls(
-            threads=threading.active_count() - shell.pool.idle - watching,
+            threads=threading.active_count() - pool.pool.idle - watching,
             files=len(list(FILES.iterdir())) if FILES.exists() else 0,
             objects=_objects(),
             tracked=len(gc.get_objects()),

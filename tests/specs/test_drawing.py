@@ -30,7 +30,7 @@ from understudy import (
     load_spec_text,
 )
 from understudy.orchestration import Runner
-from understudy.specs.drawing import render as drawing
+from understudy.specs.drawing import render
 from understudy.specs.drawing.layout import picture_of
 from understudy.specs.drawing.picture import Box, Picture
 
@@ -259,7 +259,7 @@ class TestAnOtherDot:
 
     def test_that_never_ends_is_given_up(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         fake_dot(tmp_path, monkeypatch, "import threading; threading.Event().wait()")
-        monkeypatch.setattr(drawing, "DOT_TIMEOUT", 0.2)
+        monkeypatch.setattr(render, "DOT_TIMEOUT", 0.2)
 
         with pytest.raises(DrawingError, match=r"more than 0\.2 s"):
             draw(sample(), "svg")

@@ -436,7 +436,7 @@ ROWS: dict[str, Row] = {
     ),
 }
 BY_FILE = {"SpecGrammar.include", "PromptFile.file"}
-"""Keys that name files; `test_sources` has them."""
+"""Keys that name files; `test_files` has them."""
 
 
 OTHERS: dict[str, Row] = {

@@ -13,40 +13,38 @@ from understudy.orchestration.supervision.restarts import Strategy
 from understudy.providers.http.model_client import HttpModel
 from understudy.specs.builders.definitions import STRATEGIES
 from understudy.specs.checks.model_clients import OPTIONS
-from understudy.specs.grammar import agent as agents
-from understudy.specs.grammar import groups as workflows
-from understudy.specs.grammar import named
+from understudy.specs.grammar import agent, groups, named
 from understudy.specs.grammar.grammar import Grammar, keys_of
 from understudy.vocabulary.runs.callbacks import AgentCallback
 
 GRAMMARS: dict[Callable[..., object], type[Grammar]] = {
-    us.Agent: agents.AgentGrammar,
-    us.Settings: agents.SettingsGrammar,
-    us.Tool: agents.ToolGrammar,
-    us.SubAgent: agents.SubAgentGrammar,
-    us.Budget: agents.BudgetGrammar,
-    us.Price: agents.PriceGrammar,
-    us.InMemoryMemory: agents.InMemoryGrammar,
-    us.WindowedMemory: agents.WindowedGrammar,
-    us.MaxIterationsCriteria: agents.MaxIterationsGrammar,
-    us.KeywordCriteria: agents.KeywordGrammar,
-    us.StructuredOutputCriteria: agents.StructuredOutputGrammar,
+    us.Agent: agent.AgentGrammar,
+    us.Settings: agent.SettingsGrammar,
+    us.Tool: agent.ToolGrammar,
+    us.SubAgent: agent.SubAgentGrammar,
+    us.Budget: agent.BudgetGrammar,
+    us.Price: agent.PriceGrammar,
+    us.InMemoryMemory: agent.InMemoryGrammar,
+    us.WindowedMemory: agent.WindowedGrammar,
+    us.MaxIterationsCriteria: agent.MaxIterationsGrammar,
+    us.KeywordCriteria: agent.KeywordGrammar,
+    us.StructuredOutputCriteria: agent.StructuredOutputGrammar,
     us.LoggingCallback: named.LoggingGrammar,
     us.InputGuardrail: named.InputGuardrailGrammar,
     us.OutputGuardrail: named.OutputGuardrailGrammar,
-    us.SequentialAgent: workflows.SequentialGrammar,
-    us.ParallelAgent: workflows.ParallelGrammar,
-    us.Workflow: workflows.GraphGrammar,
-    us.Task: workflows.TaskGrammar,
-    us.Supervisor: workflows.SupervisorGrammar,
-    us.Child: workflows.ChildGrammar,
-    us.OneForOne: workflows.SupervisorGrammar,
-    us.OneForAll: workflows.SupervisorGrammar,
-    us.RestForOne: workflows.SupervisorGrammar,
-    us.OpenAI: agents.AgentGrammar,
-    us.Anthropic: agents.AgentGrammar,
-    us.Gemini: agents.AgentGrammar,
-    us.Vertex: agents.AgentGrammar,
+    us.SequentialAgent: groups.SequentialGrammar,
+    us.ParallelAgent: groups.ParallelGrammar,
+    us.Workflow: groups.GraphGrammar,
+    us.Task: groups.TaskGrammar,
+    us.Supervisor: groups.SupervisorGrammar,
+    us.Child: groups.ChildGrammar,
+    us.OneForOne: groups.SupervisorGrammar,
+    us.OneForAll: groups.SupervisorGrammar,
+    us.RestForOne: groups.SupervisorGrammar,
+    us.OpenAI: agent.AgentGrammar,
+    us.Anthropic: agent.AgentGrammar,
+    us.Gemini: agent.AgentGrammar,
+    us.Vertex: agent.AgentGrammar,
 }
 """What a spec makes -> the mapping that says so."""
 
@@ -117,7 +115,7 @@ def test_the_tables_speak_of_parameters_that_there_are() -> None:
 
 
 def test_a_client_takes_what_its_parameter_is_called_in_specs() -> None:
-    assert set(OPTIONS) <= {key for key, _ in keys_of(agents.AgentGrammar)}
+    assert set(OPTIONS) <= {key for key, _ in keys_of(agent.AgentGrammar)}
 
 
 def concrete(base: type) -> set[type]:

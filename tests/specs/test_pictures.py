@@ -21,8 +21,7 @@ from understudy import (
     tool,
 )
 from understudy.orchestration import Runner
-from understudy.specs.drawing import labels
-from understudy.specs.drawing import layout as sketching
+from understudy.specs.drawing import labels, layout
 from understudy.specs.drawing.layout import picture_of
 from understudy.specs.drawing.picture import Box, Part, Picture
 from understudy.vocabulary.context.session import RunContext
@@ -240,10 +239,10 @@ def test_a_runner_of_another_kind_is_a_node_with_what_it_runs_beside() -> None:
 
 def test_what_is_nested_too_deep_is_refused() -> None:
     nested: Runner[object] = agent("core")
-    for level in range(sketching.MAX_DEPTH - 1):
+    for level in range(layout.MAX_DEPTH - 1):
         nested = SequentialAgent(f"s{level}", [nested])
 
-    assert sum(1 for _ in all_parts(picture_of([nested]).parts)) == sketching.MAX_DEPTH
+    assert sum(1 for _ in all_parts(picture_of([nested]).parts)) == layout.MAX_DEPTH
     with pytest.raises(DrawingError, match="nested more than 50"):
         picture_of([SequentialAgent("top", [nested])])
 

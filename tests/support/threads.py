@@ -11,8 +11,7 @@ import pytest
 from tests.support.scripts import eventually
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.ref import ActorRef
-from understudy.actors.threads import alarms as clockwork
-from understudy.actors.threads import pool as shell
+from understudy.actors.threads import alarms, pool
 
 REFUSAL = "can't start new thread"
 WATCHDOG = "understudy-watchdog"
@@ -29,7 +28,7 @@ class Shortage:
 
 
 @contextmanager
-def no_threads(*spared: str, but: int = 0, arriving: int = shell.ARRIVING) -> Generator[Shortage]:
+def no_threads(*spared: str, but: int = 0, arriving: int = pool.ARRIVING) -> Generator[Shortage]:
     """Have understudy find no thread inside the `with` block, parked or new.
 
     Whoever else starts threads, such as a test, gets them.
@@ -52,8 +51,8 @@ def no_threads(*spared: str, but: int = 0, arriving: int = shell.ARRIVING) -> Ge
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        patch.setattr(shell, "pool", shell.ThreadPool(arriving))
-        patch.setattr(clockwork, "_clockwork", clockwork.AlarmClock())
+        patch.setattr(pool, "pool", pool.ThreadPool(arriving))
+        patch.setattr(alarms, "_clockwork", alarms.AlarmClock())
         yield shortage
 
 

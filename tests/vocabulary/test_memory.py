@@ -13,7 +13,7 @@ import understudy as us
 from tests.hosts.forking import in_child
 from tests.support.together import all_at_once
 from understudy.vocabulary.messages import user_message
-from understudy.vocabulary.runs import memory as memories
+from understudy.vocabulary.runs import memory as memory_module
 from understudy.vocabulary.runs.memory import DEFAULT_CONVERSATIONS, DEFAULT_TURNS
 
 KEY = us.ConversationKey("shop", "ada", "c-42")
@@ -161,7 +161,7 @@ def test_a_child_that_was_forked_while_the_memory_was_in_use_can_use_it() -> Non
         all_at_once(lambda _: seen.extend(texts(memory)), [0])
         assert seen == ["before"]
 
-    with memories._lock:  # pyright: ignore[reportPrivateUsage]  (held by a thread that the child does not have)
+    with memory_module._lock:  # pyright: ignore[reportPrivateUsage]  (held by a thread that the child does not have)
         in_child(read)
 
 

@@ -1,4 +1,4 @@
-"""Tools with isolation="caller": their calls run on the thread that waits in run(), and nobody waits for ever."""
+"""Tools with isolation="caller": their calls run on the thread that waits in run(), and no thread waits for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies: one answer, the first writer wins, and everyone who waits gets it."""
+"""Promises: completed once, the first writer wins, and every waiting thread gets the answer."""
 
 from __future__ import annotations
 

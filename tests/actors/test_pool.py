@@ -1,4 +1,4 @@
-"""Shells: the seam to Pykka, and threads that are lent, parked and reused."""
+"""The pool: threads that are started, parked and reused for work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pykka
 import pytest
 
-from understudy.actors.threads import pool as shell
+from understudy.actors.threads import pool as pool_module
 from understudy.actors.threads.pool import PoolThread, ThreadPool
 
 WAIT = 10.0  # Seconds after which a test that waits has failed.
@@ -35,16 +35,16 @@ class Note:
 
 
 def wait_until_idle(pool: ThreadPool, number: int) -> None:
-    """Lend nothing until `number` shells are parked; there is no event for it, so ask again, with an end."""
+    """Wait until `number` threads are parked; no event tells it, so ask again, a limited number of times."""
     tries = threading.Event()
     for _ in range(int(WAIT * 1000)):
         if pool.idle >= number:
             return
         tries.wait(0.001)
-    pytest.fail(f"{pool.idle} shells are idle, expected {number}")
+    pytest.fail(f"{pool.idle} pool threads are idle, expected {number}")
 
 
-def test_pykka_still_has_the_hooks_that_a_shell_overrides() -> None:
+def test_pykka_still_has_the_hooks_that_a_pool_thread_overrides() -> None:
     hooks = {
         "_actor_loop": ["self"],
         "on_start": ["self"],
@@ -56,7 +56,7 @@ def test_pykka_still_has_the_hooks_that_a_shell_overrides() -> None:
     assert found == hooks
 
 
-def test_a_shell_has_all_that_pykkas_own_constructor_sets() -> None:
+def test_a_pool_thread_has_all_that_pykkas_own_constructor_sets() -> None:
     class Bare(pykka.ThreadingActor):
         """An actor as Pykka makes it."""
 
@@ -68,11 +68,11 @@ def test_a_shell_has_all_that_pykkas_own_constructor_sets() -> None:
     assert str(made) == "PoolThread (understudy-0)"
 
 
-def test_a_thread_still_has_what_a_shell_exchanges_of_it() -> None:
+def test_a_thread_still_has_what_a_pool_thread_exchanges_of_it() -> None:
     assert {"_started", "_invoke_excepthook"} <= vars(threading.Thread()).keys()
 
 
-def test_a_shell_is_a_pykka_actor_that_no_registry_knows() -> None:
+def test_a_pool_thread_is_a_pykka_actor_that_no_registry_knows() -> None:
     pool, note = ThreadPool(), Note()
 
     pool.submit(note)
@@ -82,7 +82,7 @@ def test_a_shell_is_a_pykka_actor_that_no_registry_knows() -> None:
     assert pykka.ActorRegistry.get_all() == []
 
 
-def test_a_parked_shell_is_lent_again_before_a_thread_is_started() -> None:
+def test_a_parked_pool_thread_is_reused_before_a_thread_is_started() -> None:
     pool, first, second = ThreadPool(), Note(), Note()
 
     pool.submit(first)
@@ -94,7 +94,7 @@ def test_a_parked_shell_is_lent_again_before_a_thread_is_started() -> None:
     assert second.thread is first.thread
 
 
-def test_shells_are_daemons_with_names() -> None:
+def test_pool_threads_are_daemons_with_names() -> None:
     pool, note = ThreadPool(), Note()
 
     pool.submit(note)
@@ -104,7 +104,7 @@ def test_shells_are_daemons_with_names() -> None:
     assert note.thread.name.startswith("understudy-")
 
 
-def test_a_parked_shell_keeps_nothing_it_ran_alive() -> None:
+def test_a_parked_pool_thread_keeps_nothing_it_ran_alive() -> None:
     pool, note = ThreadPool(), Note()
     gone = weakref.ref(note)
 
@@ -116,8 +116,8 @@ def test_a_parked_shell_keeps_nothing_it_ran_alive() -> None:
     assert gone() is None
 
 
-def test_a_shell_that_is_idle_for_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell, "IDLE_SECONDS", 0.01)
+def test_a_pool_thread_that_is_idle_for_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "IDLE_SECONDS", 0.01)
     pool, note = ThreadPool(), Note()
 
     pool.submit(note)
@@ -134,7 +134,7 @@ def test_a_cell_that_is_handed_over_runs_on_the_same_thread_afterwards() -> None
 
     class Hands(Note):
         def run_turns(self) -> None:
-            shell.run_next_here(after)
+            pool_module.run_next_here(after)
             assert not after.ran.is_set()
             super().run_turns()
 
@@ -150,8 +150,8 @@ def test_only_the_first_cell_handed_over_waits_for_the_turn_to_end() -> None:
 
     class Hands(Note):
         def run_turns(self) -> None:
-            shell.run_next_here(after)
-            shell.run_next_here(beside)
+            pool_module.run_next_here(after)
+            pool_module.run_next_here(beside)
             assert beside.ran.wait(WAIT)  # runs while this turn still goes on
             super().run_turns()
 
@@ -162,23 +162,23 @@ def test_only_the_first_cell_handed_over_waits_for_the_turn_to_end() -> None:
     assert beside.thread is not hands.thread
 
 
-def test_outside_of_a_shell_a_cell_handed_over_is_lent() -> None:
+def test_outside_of_a_pool_thread_a_cell_handed_over_is_submitted() -> None:
     note = Note()
 
-    shell.run_next_here(note)
+    pool_module.run_next_here(note)
 
     assert note.ran.wait(WAIT)
     assert note.thread is not threading.current_thread()
 
 
-def test_a_cell_that_was_handed_on_to_another_shell_is_run_once() -> None:
+def test_a_cell_that_was_handed_on_to_another_pool_thread_is_run_once() -> None:
     pool, after, left = ThreadPool(), Note(), list[bool]()
 
     class HandsOn(Note):
         def run_turns(self) -> None:
-            shell.run_next_here(after)
-            shell.start_next_thread()
-            here = shell.here()
+            pool_module.run_next_here(after)
+            pool_module.start_next_thread()
+            here = pool_module.here()
             left.append(here is not None and here.next is not None)
             super().run_turns()
 
@@ -190,7 +190,7 @@ def test_a_cell_that_was_handed_on_to_another_shell_is_run_once() -> None:
 
 
 class Bell:
-    """A gate that keeps nobody, and notes whom its release would wake."""
+    """A gate that never blocks, and notes whom its release would wake."""
 
     def __init__(self, woken: list[str], name: str) -> None:
         self._woken = woken
@@ -204,14 +204,14 @@ class Bell:
 
 
 def resting_in(pool: ThreadPool, woken: list[str], *names: str) -> None:
-    """Park a shell without a thread for each name; the last one is lent first."""
+    """Park a pool thread that has not started for each name; the last one is taken first."""
     for name in names:
         resting = PoolThread(pool, Note(), name)
         resting.slot.gate = cast("threading.Lock", Bell(woken, name))
         pool.park(resting, resting.slot.gate)
 
 
-def test_of_what_is_lent_at_once_each_shell_that_arrives_brings_the_next() -> None:
+def test_of_work_submitted_at_once_each_arriving_pool_thread_starts_the_next() -> None:
     pool, woken = ThreadPool(arriving=2), list[str]()
     resting_in(pool, woken, "d", "c", "b", "a")
 
@@ -225,7 +225,7 @@ def test_of_what_is_lent_at_once_each_shell_that_arrives_brings_the_next() -> No
     assert woken == ["a", "b", "c", "d"]
 
 
-def test_when_all_have_arrived_a_shell_that_is_lent_is_woken_at_once() -> None:
+def test_when_all_have_arrived_submitted_work_wakes_a_pool_thread_at_once() -> None:
     pool, woken = ThreadPool(arriving=1), list[str]()
     resting_in(pool, woken, "b", "a")
 
@@ -236,7 +236,7 @@ def test_when_all_have_arrived_a_shell_that_is_lent_is_woken_at_once() -> None:
     assert woken == ["a", "b"]
 
 
-def test_a_shell_that_is_done_takes_what_is_in_line_and_does_not_wait() -> None:
+def test_a_pool_thread_that_is_done_takes_queued_work_and_does_not_wait() -> None:
     pool, woken, first, second = ThreadPool(arriving=1), list[str](), Note(), Note()
     resting_in(pool, woken, "a")
     for note in (Note(), first, second):
@@ -247,30 +247,30 @@ def test_a_shell_that_is_done_takes_what_is_in_line_and_does_not_wait() -> None:
     assert woken == ["a"]  # and it is still on its way: nobody took its place
 
 
-def test_a_signal_handler_may_lend_while_its_thread_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_handler_may_submit_while_its_thread_does(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, woken, beside = ThreadPool(arriving=1), list[str](), Note()
     resting_in(pool, woken, "a")
     pool.submit(Note())
 
-    class Line(deque[Note]):
-        """A line at whose first use a handler comes, once the call is done."""
+    class Queue(deque[Note]):
+        """A queue at whose first use a signal handler runs, once the call is done."""
 
         def append(self, note: Note, /) -> None:
             super().append(note)
             if note is not beside:
                 pool.submit(beside)
 
-    line = Line()
-    monkeypatch.setattr(pool, "_queue", line)
-    lends = threading.Thread(target=lambda: pool.submit(Note()), daemon=True)
-    lends.start()
-    lends.join(WAIT)
+    queue = Queue()
+    monkeypatch.setattr(pool, "_queue", queue)
+    submits = threading.Thread(target=lambda: pool.submit(Note()), daemon=True)
+    submits.start()
+    submits.join(WAIT)
 
-    assert not lends.is_alive()
-    assert len(line) == 2
+    assert not submits.is_alive()
+    assert len(queue) == 2
 
 
-def test_threads_that_are_started_bring_each_other_too() -> None:
+def test_threads_that_are_started_start_each_other_too() -> None:
     pool, notes = ThreadPool(arriving=1), [Note() for _ in range(20)]
 
     for note in notes:
@@ -309,11 +309,11 @@ class Refused(Note):
         self.causes.append(str(cause))
 
 
-def none_left(shell: PoolThread) -> None:
+def none_left(thread: PoolThread) -> None:
     raise RuntimeError("can't start new thread")
 
 
-def test_what_is_in_line_hears_that_there_is_no_thread_and_the_place_is_free_again(
+def test_queued_work_is_refused_when_there_is_no_thread_and_its_place_is_free_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool, woken, notes = ThreadPool(arriving=1), list[str](), [Refused() for _ in range(3)]
@@ -331,10 +331,10 @@ def test_what_is_in_line_hears_that_there_is_no_thread_and_the_place_is_free_aga
     assert later.ran.wait(WAIT)
 
 
-def test_one_that_is_refused_at_once_leaves_its_place_to_who_is_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_refused_at_once_leaves_its_place_to_queued_work(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, beside = ThreadPool(arriving=1), Refused()
 
-    def none_left_and_one_more(shell: PoolThread) -> None:
+    def none_left_and_one_more(thread: PoolThread) -> None:
         monkeypatch.undo()
         pool.submit(beside)  # as another thread may in that moment
         raise RuntimeError("can't start new thread")
@@ -347,15 +347,15 @@ def test_one_that_is_refused_at_once_leaves_its_place_to_who_is_in_line(monkeypa
     assert beside.causes == []
 
 
-@pytest.mark.parametrize("lend", [shell.submit, shell.run_next_here], ids=["lent", "handed over"])
-def test_what_is_lent_where_no_thread_is_to_be_had_hears_of_it(
-    lend: Callable[[Refused], None], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("submit", [pool_module.submit, pool_module.run_next_here], ids=["submitted", "handed over"])
+def test_work_submitted_where_there_is_no_thread_is_refused(
+    submit: Callable[[Refused], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note = Refused()
-    monkeypatch.setattr(shell, "pool", ThreadPool())
+    monkeypatch.setattr(pool_module, "pool", ThreadPool())
     monkeypatch.setattr(PoolThread, "begin", none_left)
 
-    lend(note)
+    submit(note)
 
     assert note.causes == ["can't start new thread"]
 
@@ -364,7 +364,7 @@ def test_what_is_lent_where_no_thread_is_to_be_had_hears_of_it(
 
 
 class InterruptedBell(Bell):
-    """A gate at whose release a Ctrl-C comes: once the call is done, which is when Python looks for one."""
+    """A gate whose release raises Ctrl-C after the call, as Python does."""
 
     def release(self) -> None:
         super().release()
@@ -372,7 +372,7 @@ class InterruptedBell(Bell):
 
 
 class InterruptedLock:
-    """A pool's lock at whose first release a Ctrl-C comes."""
+    """A pool's lock whose first release raises Ctrl-C."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -389,7 +389,7 @@ class InterruptedLock:
 
 
 @pytest.mark.parametrize("at", ["the gate", "the lock"])
-def test_a_ctrl_c_while_a_shell_is_woken_loses_neither_it_nor_its_place(
+def test_a_ctrl_c_while_a_pool_thread_is_woken_loses_neither_it_nor_its_place(
     at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool, woken, note = ThreadPool(arriving=1), list[str](), Note()
@@ -415,16 +415,16 @@ def test_a_ctrl_c_while_a_shell_is_woken_loses_neither_it_nor_its_place(
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["before it is started", "after"])
-def test_a_ctrl_c_while_a_thread_is_started_leaves_its_place_to_who_is_in_line(
+def test_a_ctrl_c_while_a_thread_is_started_leaves_its_place_to_queued_work(
     begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool, beside, note, begin = ThreadPool(arriving=1), Note(), Note(), PoolThread.begin
 
-    def interrupted(shell: PoolThread) -> None:
+    def interrupted(thread: PoolThread) -> None:
         monkeypatch.undo()
         pool.submit(beside)  # as another thread may in that moment
         if begun:
-            begin(shell)
+            begin(thread)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PoolThread, "begin", interrupted)
@@ -439,7 +439,7 @@ def test_a_ctrl_c_while_a_thread_is_started_leaves_its_place_to_who_is_in_line(
     assert all(one.ran.wait(WAIT) for one in later)
 
 
-def test_a_shell_says_when_it_has_arrived() -> None:
+def test_a_pool_thread_says_when_it_has_arrived() -> None:
     pool = ThreadPool(arriving=1)
 
     for _ in range(3):  # the first one starts the thread, and each of the others wakes it
@@ -449,12 +449,12 @@ def test_a_shell_says_when_it_has_arrived() -> None:
         wait_until_idle(pool, 1)
 
 
-def test_a_shell_that_is_lent_in_the_moment_it_gives_up_waiting_runs_the_cell() -> None:
+def test_a_pool_thread_given_work_as_it_gives_up_waiting_runs_it() -> None:
     pool, note = ThreadPool(), Note()
     resting = PoolThread(pool, note, "resting")
 
-    class LentTooLate:
-        """A gate at which the wait ends, and the shell is lent before it can leave."""
+    class GivenTooLate:
+        """A gate whose wait ends just as the pool thread is given work."""
 
         def acquire(self, timeout: float = -1) -> bool:
             if timeout < 0:
@@ -462,7 +462,7 @@ def test_a_shell_that_is_lent_in_the_moment_it_gives_up_waiting_runs_the_cell() 
             pool.submit(note)
             return False
 
-    stays = pool.park(resting, cast("threading.Lock", LentTooLate()))
+    stays = pool.park(resting, cast("threading.Lock", GivenTooLate()))
 
     assert stays
     assert resting.slot.given is note

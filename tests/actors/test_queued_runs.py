@@ -1,4 +1,4 @@
-"""Runs that stand in line, for a place in their system or for their conversation: what becomes of them there."""
+"""Runs in a queue, for a place in their system or for their conversation: how they leave it."""
 
 from __future__ import annotations
 
