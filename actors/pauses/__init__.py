@@ -1,1 +1,16 @@
-"""The room `pauses`."""
+"""Paused runs: the token of each, and the store that keeps it.
+
+A run comes in when its driver ends its stay: it needs a person, or it reached a limit that can be raised.
+`RunManager` asks `issue` or `issue_for_limit` for a token, and the outcome or the error carries this token to the
+caller.
+
+There are two tables of tokens with the same methods. `Tokens` keeps the record itself, in the memory of this process.
+`StoredPauses` writes the run as text into a `PauseStore`, such as `SQLiteStore`, so that another process can go on
+with it. `open_store` makes the store from the URL or object that the user gave to the system.
+
+A run goes out when somebody resumes it. `claimed` gives the record to exactly one caller and uses the token up; if
+the answer does not fit, the token stays valid. The caller then makes the record with which the run goes on.
+
+`revoke` removes a token that nobody was given. `over` marks the entry in a store when the run has ended for good.
+Calls to a store may block, and none is made under the lock of a run.
+"""

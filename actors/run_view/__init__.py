@@ -1,1 +1,15 @@
-"""The room `run_view`."""
+"""What the rooms below `runs` may see of a run: a protocol, its log, its events and its errors.
+
+A record of the room `runs` comes in as a `RunView` or one of its narrower relatives. Tools and memories therefore
+know a run by what they need of it, and import no record.
+
+Each run has one `RunLog`. The driver, the tools and the executors add small entries to it, from any thread; an entry
+costs a list append. The log ends with the outcome or the error of the run.
+
+Listeners come when they like. `RunHandle.events` makes a reader of `event_reader`, which turns the entries into the
+public events of `understudy.vocabulary.runs.events`, from the first entry on. Without a listener no event is built.
+`Reporter` thins out what `ctx.progress` reports, before it reaches the log.
+
+`errors` makes the errors that end a run, `tracebacks` the text that says where user code failed, and `safely` carries
+out a step whose failure must not keep a run from ending.
+"""

@@ -1,1 +1,16 @@
-"""The room `tools`."""
+"""Tool calls: where each one runs, until when, and which result the model gets.
+
+The driver of a run comes in with the calls of one turn. A single call runs on the driver's own thread, by `execute`.
+Several calls become a `ToolBatch`, in which each call has a `ToolExecutor` on a lent thread, and the driver waits for
+all of them. Calls of a tool with `isolation="caller"` go to the thread that waits in `run`; calls of a tool with
+`isolation="process"` go to a worker process of the pool.
+
+A tool with `max_parallel`, or one of a toolset, has slots. A call without a slot waits in their queue, without a
+thread, and its time has not begun.
+
+Every call is a `ToolCallTask` with a deadline. A call that is late is made again if its tool is idempotent and has
+retries left. Otherwise it is warned, and given up after a short grace: the thread stays with it, and the run goes on.
+
+One result goes out for each call, whatever the tool does: its value as text and files, cut if it is too long, or an
+error that the model reads. A call of a sub-agent goes out with the pauses of the run inside, in place of a result.
+"""
