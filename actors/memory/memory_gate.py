@@ -17,10 +17,10 @@ from understudy.actors.run_view.errors import DEFAULT_MEMORY_TIMEOUT, cancelled,
 from understudy.actors.run_view.view import AgentRunView
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.slots import Slots, Taken
-from understudy.actors.tools.tool_call import GRACE
 from understudy.actors.waiting.graph import graph
 from understudy.actors.waiting.waits import link_of_thing
 from understudy.errors import RunError, RunTimedOut, UnderstudyError, in_words
+from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.context.ancestry import current_ancestry
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.runs.memory import InMemoryMemory, Memory, WindowedMemory

@@ -16,10 +16,11 @@ from understudy.actors.threads.promise import log
 from understudy.actors.tools.batch import ToolBatch, deadline_of
 from understudy.actors.tools.executor import execute
 from understudy.actors.tools.failed_calls import fails_agent
-from understudy.actors.tools.tool_call import GRACE, ToolCallTask
+from understudy.actors.tools.tool_call import ToolCallTask
 from understudy.errors import ActorError, AgentCrashed, AgentDown, RunTimedOut, ToolError, UnderstudyError, in_words
 from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.orchestration.definitions.sub_agent import SubAgent
+from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.context.session import lasting
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult

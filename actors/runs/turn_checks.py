@@ -14,7 +14,6 @@ from math import inf
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from understudy.actors.threads.promise import log
-from understudy.actors.tools.tool_call import GRACE
 from understudy.errors import RunError, in_words
 from understudy.orchestration.agent.calls import calls_of, repaired, with_ids
 from understudy.orchestration.agent.steps import (
@@ -29,6 +28,7 @@ from understudy.orchestration.agent.steps import (
 from understudy.orchestration.agent.turns import may_end
 from understudy.orchestration.agent.typed_answers import answer_in, final_call
 from understudy.orchestration.definitions.agent_rules import resolved
+from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import JsonObject, ModelTurn, ToolCall
 from understudy.vocabulary.tools.parameters import BadArguments

@@ -28,8 +28,8 @@ from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import log
 from understudy.actors.threads.run_elsewhere import run_elsewhere
-from understudy.actors.tools.failed_calls import fails_agent, may_repeat, tell_repeated, timeout_result
-from understudy.actors.tools.tool_call import GRACE, ToolCallTask
+from understudy.actors.tools.failed_calls import fails_agent, tell_repeated, timeout_result
+from understudy.actors.tools.tool_call import ToolCallTask
 from understudy.actors.tools.tool_slots import SlotsOfTools
 from understudy.errors import (
     AgentCrashed,
@@ -41,6 +41,7 @@ from understudy.errors import (
     had_its_retries,
     in_words,
 )
+from understudy.orchestration.supervision.call_time import CallAction, next_look
 from understudy.vocabulary.actors.system_events import RunCrashed
 from understudy.vocabulary.checks import WrongReturn
 from understudy.vocabulary.context.ancestry import Link, next_hops
@@ -362,15 +363,14 @@ class RunManager(RunHost[RunRecord]):
         with record.lock:
             if record.step_order is not order or record.step_deadline > now:
                 return
-            again = not order.overdue and _may_try_again(record, order)
-            warn = not order.overdue and not again
-            if warn:
-                record.step_deadline = now + GRACE
-        if warn:
+            action = _action_due(record, order, now)
+            if action == "warn":
+                record.step_deadline = next_look(order.deadline, order.gives_up_at)
+        if action == "warn":
             order.tell_overdue()
             order.warn()
-        else:
-            self._take_step_away(record, order, again)
+        elif action != "wait":
+            self._take_step_away(record, order, action == "retry")
 
     def _gave_check_up(self, record: AgentRunRecord) -> bool:
         """Leave a driver to a validator that does not return, and have another one hold the arguments to be bad."""
@@ -474,8 +474,12 @@ def _tell_of_error(record: RunRecord, error: BaseException) -> None:
         tell_of_error(record, error)
 
 
-def _may_try_again(record: AgentRunRecord, order: ToolCallTask) -> bool:
-    """Whether a call that timed out is made again; if so, takes one of the run's retries. Call it under the lock."""
-    tried = record.attempts[order.call.id] = record.attempts.get(order.call.id, 0) + 1
-    record.before[order.call.id] = (order.since, order.attempts)
-    return may_repeat(order.tool, tried, record.scope)
+def _action_due(record: AgentRunRecord, order: ToolCallTask, now: float) -> CallAction:
+    """Return what is due for a call whose time is over, and keep what its next attempt must know. Call it under the lock."""
+    call_id = order.call.id
+    timed_out = record.attempts.get(call_id, 0)
+    action = order.action_due(now, timed_out)
+    if action in ("retry", "warn"):
+        record.attempts[call_id] = timed_out + 1
+        record.before[call_id] = (order.since, order.attempts)
+    return action

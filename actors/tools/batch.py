@@ -24,14 +24,15 @@ from understudy.actors.waiting.graph import graph
 from understudy.actors.waiting.waits import Place, Wait
 from understudy.errors import CircularAgentCall, RunCancelled, ToolTimeout, ToolUnavailable, UnderstudyError
 from understudy.orchestration.agent.tool_failures import failure_of
+from understudy.orchestration.supervision.call_time import CallDeadlines, next_look
 from understudy.vocabulary.messages import ToolCall, ToolErrorKind, ToolResult
 from understudy.vocabulary.tools.definition import Tool
 
 from .attempt import Attempt
-from .caller_thread import Deadlines, refuse
+from .caller_thread import refuse
 from .executor import ToolExecutor
-from .failed_calls import error_result, may_repeat, tell_repeated, timeout_result
-from .tool_call import GRACE, Executed, ToolCallTask, ToolRun
+from .failed_calls import error_result, tell_repeated, timeout_result
+from .tool_call import Executed, ToolCallTask, ToolRun
 from .tool_slots import SlotsOfTools
 
 
@@ -47,7 +48,7 @@ class ToolBatch:
             Call(ToolCallTask(record, tool, call, None, slots.of(tool, record)))
             for call, tool in zip(calls, tools, strict=True)
         ]
-        self._due = Deadlines()
+        self._due = CallDeadlines()
         self._shortest = min([inf if tool.timeout is None else tool.timeout for tool in tools])
         self._lock = threading.Lock()
         """Guards those below: any thread may end a call, and begin the next one in its place."""
@@ -275,38 +276,40 @@ class Call:
     def next_look(self) -> float:
         """When the driver must look again; infinite if somebody else sees to it."""
         order = self.order
-        if self._in_line or order.deadline is None or self.reply.done:
-            return inf
-        return order.deadline + GRACE if order.overdue else order.deadline
+        return inf if self._in_line or self.reply.done else next_look(order.deadline, order.gives_up_at)
 
     def look(self) -> None:
         """Do what the time says: try again, warn, or give up."""
         with self._lock:
-            order, now = self.order, time.monotonic()
-            if self.reply.done or self._in_line or order.deadline is None or now < order.deadline:
+            order = self.order
+            if self.reply.done or self._in_line:
                 return
-            warned, again = order.overdue, False
-            if not warned:
+            action = order.action_due(time.monotonic(), self._timed_out)
+            if action == "retry":
                 self._timed_out += 1
-                again = may_repeat(order.tool, self._timed_out, order.scope)
-                if again:
-                    order.superseded = True
-                    self.order = ToolCallTask(
-                        order.record, order.tool, order.call, deadline_of(order.tool), order.slots
-                    )
-                    self.order.follow(order.since, order.attempts)
-                else:
-                    order.overdue = True
-        if again:
-            self._repeat(order)
-        elif not warned:
-            order.tell_overdue()
-            order.warn()
-            if order.slots is not None:  # it may have stood in line, and then the driver looks only by chance
-                self._look_at(now + GRACE)
-        elif now >= order.deadline + GRACE:
-            # An error, and not the result it will be: the tool may still bring its own, and the first one counts.
-            self.give_up(ToolTimeout(f"{order.call.name} timed out", tool=order.call.name, call_id=order.call.id))
+                self._supersede(order)
+        match action:
+            case "wait":
+                pass
+            case "retry":
+                self._repeat(order)
+            case "warn":
+                self._warn(order)
+            case "give_up":
+                # An error, and not the result it will be: the tool may still bring its own, and the first one counts.
+                self.give_up(ToolTimeout(f"{order.call.name} timed out", tool=order.call.name, call_id=order.call.id))
+
+    def _warn(self, order: ToolCallTask) -> None:
+        order.tell_overdue()
+        order.warn()
+        if order.slots is not None:  # it may have stood in line, and then the driver looks only by chance
+            self._look_at(order.gives_up_at)
+
+    def _supersede(self, order: ToolCallTask) -> None:
+        """Have another attempt stand for the call; call it under the lock."""
+        order.superseded = True
+        self.order = ToolCallTask(order.record, order.tool, order.call, deadline_of(order.tool), order.slots)
+        self.order.follow(order.since, order.attempts)
 
     def _repeat(self, order: ToolCallTask) -> None:
         """Make another attempt. Whichever succeeds first is taken: the tool is one that may run twice."""

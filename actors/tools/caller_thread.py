@@ -11,7 +11,6 @@ from understudy.errors import ToolUnavailable
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import below
 from understudy.vocabulary.context.ancestry import enter_ancestry, leave_ancestry
-from understudy.vocabulary.tools.definition import Tool
 
 from .executor import execute
 from .tool_call import ToolCallTask
@@ -87,24 +86,3 @@ def needs_caller(runner: Runner[object]) -> str | None:
             if tool.isolation == "caller":
                 return tool.name
     return None
-
-
-class Deadlines:
-    """Says until when each call of a round may take, in the order in which they begin.
-
-    Calls for the caller's thread stand in line: to the time of each is added what those before it may take.
-    """
-
-    __slots__ = ("_free",)
-
-    def __init__(self) -> None:
-        self._free: float | None = 0.0
-        """When the caller's thread is free at the latest; None if nobody can say."""
-
-    def of(self, tool: Tool[..., object], now: float) -> float | None:
-        """Return until when a call that begins `now` may take; None for no limit."""
-        if tool.isolation != "caller":
-            return None if tool.timeout is None else now + tool.timeout
-        begins = None if self._free is None else max(now, self._free)
-        self._free = None if begins is None or tool.timeout is None else begins + tool.timeout
-        return self._free

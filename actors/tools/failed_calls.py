@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from understudy.errors import RunError, ToolTimeout, cause_of
 from understudy.vocabulary.context.artifacts import cut
 from understudy.vocabulary.messages import ToolCall, ToolErrorKind, ToolResult
-from understudy.vocabulary.tools.definition import Tool
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
-    from understudy.vocabulary.context.scope import Scope
 
     from .tool_call import ToolCallTask
 
@@ -36,11 +34,6 @@ def fails_agent(agent: Agent[object], error: BaseException) -> bool:
     """Whether the agent wants to be restarted after an error of its model or of a tool, or after what that came of."""
     named = agent.restart_on
     return (isinstance(error, named) or isinstance(cause_of(error), named)) and not isinstance(error, RunError)
-
-
-def may_repeat(tool: Tool[..., object], timed_out: int, scope: Scope) -> bool:
-    """Whether a call may be tried again after so many attempts that timed out; if so, takes one of the run's retries."""
-    return tool.idempotent and timed_out <= tool.retries and scope.take_retry()
 
 
 def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResult:

@@ -17,6 +17,7 @@ from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.threads.slots import Slots
 from understudy.actors.waiting.waits import CallLink, CallScope
+from understudy.orchestration.supervision.call_time import GRACE, CallAction, action_due, repeats_of
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import SessionOverlay
 from understudy.vocabulary.messages import JsonObject, ToolCall, ToolResult
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from understudy.vocabulary.context.account import Account
     from understudy.vocabulary.context.ancestry import Ancestry
     from understudy.vocabulary.context.artifacts import Artifacts
-
-GRACE = 0.25  # Seconds between the word that the time is over and giving up: enough for who listens, and no more.
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +120,8 @@ class ToolCallTask:
         begun: when, on the monotonic clock.
         deadline: when its time is over; a call that stands in line for a slot has none yet.
         error: what the tool raised, if the result says so.
+        gives_up_at: until when it is waited for since its time is over; None before that.
         link: the call in the graph of who waits for whom, if it may hold a slot.
-        overdue: whether it was told that its time is over.
         returned: whether the tool came back, which one that hangs may never do.
         since: when the first attempt began.
         superseded: whether the call is tried again meanwhile.
@@ -135,8 +134,8 @@ class ToolCallTask:
         "call",
         "deadline",
         "error",
+        "gives_up_at",
         "link",
-        "overdue",
         "record",
         "returned",
         "scope",
@@ -160,7 +159,7 @@ class ToolCallTask:
         self.call = call
         self.slots = slots
         self.link = None if slots is None else CallLink(record.link)
-        self.overdue = False
+        self.gives_up_at: float | None = None
         self.returned = False
         self.superseded = False
         self.thread = 0
@@ -208,9 +207,29 @@ class ToolCallTask:
         """Tell those who watch the system that the time of the call is over, and where it is."""
         self.record.host.hung.tell_overdue(self.record, self.doing, self.begun, self.stack)
 
+    def action_due(self, now: float, timed_out: int) -> CallAction:
+        """Return what the time of the call asks for; what it fails of after a warning is that.
+
+        For another attempt one of the run's retries is taken; if there is none, the call is warned.
+
+        Args:
+            now: this moment, on the monotonic clock.
+            timed_out: how many attempts before this one took too long.
+        """
+        action = action_due(now, self.deadline, self.gives_up_at, timed_out, repeats_of(self.tool))
+        if action == "retry" and not self.scope.take_retry():
+            action = "warn"
+        if action == "warn":
+            self.gives_up_at = now + GRACE
+        return action
+
+    @property
+    def overdue(self) -> bool:
+        """Whether its time is over, and nobody makes it again."""
+        return self.gives_up_at is not None
+
     def warn(self) -> None:
-        """Tell the tool that its time is over, before it is given up; what it fails of from now on is that."""
-        self.overdue = True
+        """Tell the tool that its time is over, before it is given up."""
         run_elsewhere(self.cancel)  # it may end runs inside, whose callbacks may block, and the time of grace goes on
 
     def abandon(self) -> None:

@@ -13,10 +13,8 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, contents_of, eventually, results_of, scripted
-from understudy.actors.tools.caller_thread import Deadlines
 from understudy.errors import CircularAgentCall, RunCancelled, RunTimedOut
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
-from understudy.vocabulary.tools.definition import Tool
 
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="nobody")
 
@@ -369,26 +367,3 @@ def test_what_is_meant_for_the_thread_cancels_the_run_and_is_raised(
         eventually(lambda: (system.in_flight, system.hung) == (0, 0), "nothing of the run is left")
     assert (ran, scopes[0].cancelled, len(model.requests)) == ([1], True, 1)
     assert us.current_scope() is None
-
-
-# --- the line
-
-
-def _tool(*, caller: bool, timeout: float | None) -> Tool[..., object]:
-    def work() -> None: ...
-
-    return us.tool(isolation="caller" if caller else "thread", timeout=timeout)(work)
-
-
-def test_each_call_in_line_has_its_own_time_after_that_of_those_before() -> None:
-    line: list[tuple[bool, float | None]] = [(True, 1.0), (False, 5.0), (True, 2.0), (False, None)]
-    endless: list[tuple[bool, float | None]] = [(True, None), (True, 1.0), (False, 1.0)]
-
-    def due(calls: list[tuple[bool, float | None]], *begun: float) -> list[float | None]:
-        deadlines = Deadlines()
-        return [deadlines.of(_tool(caller=c, timeout=t), now) for (c, t), now in zip(calls, begun, strict=True)]
-
-    assert due(line, 100.0, 100.0, 100.0, 100.0) == [101.0, 105.0, 103.0, None]
-    assert due(line, 100.0, 100.0, 100.5, 100.5) == [101.0, 105.0, 103.0, None]
-    assert due(line, 100.0, 100.0, 109.0, 109.0) == [101.0, 105.0, 111.0, None]
-    assert due(endless, 100.0, 100.0, 100.0) == [None, None, 101.0]
