@@ -22,47 +22,47 @@ V_co = TypeVar("V_co", covariant=True)
 class AskFuture(Future[V_co], Traceable):
     """The reply to an ask."""
 
-    __slots__ = ("_cell", "_reply")
+    __slots__ = ("_cell", "_promise")
 
     def __init__(self, reply: Promise[object], cell: Endpoint) -> None:
-        self._reply = reply
+        self._promise = reply
         self._cell = cell
 
     def result(self, timeout: float | None = None) -> V_co:
-        if not self._reply.done:
+        if not self._promise.done:
             self._wait(timeout)
-        return cast(V_co, self._reply.get())
+        return cast(V_co, self._promise.get())
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         self._wait(timeout)
-        return self._reply.error()
+        return self._promise.error()
 
     def _wait(self, timeout: float | None) -> None:
-        if not wait_for_reply(self._reply, timeout, self._cell):
+        if not wait_for_reply(self._promise, timeout, self._cell):
             raise TimeoutError(f"{self._cell.address} has not replied within {timeout:g} s; the message stands")
 
     def done(self) -> bool:
-        return self._reply.done
+        return self._promise.done
 
     def running(self) -> bool:
-        return not self._reply.done
+        return not self._promise.done
 
     def cancelled(self) -> bool:
-        return isinstance(self._reply.error(), CancelledError)
+        return isinstance(self._promise.error(), CancelledError)
 
     def cancel(self) -> bool:
-        return self._reply.fail(CancelledError(f"the ask of {self._cell.address} was cancelled"))
+        return self._promise.fail(CancelledError(f"the ask of {self._cell.address} was cancelled"))
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         checked_plain("a done callback", callback)
-        self._reply.when_done(lambda: callback(self))
+        self._promise.when_done(lambda: callback(self))
 
     def awaited(self) -> Asked:
-        return Asked(self._cell.link, self._reply)
+        return Asked(self._cell.link, self._promise)
 
 
 def wait_for_reply(reply: Promise[object], timeout: float | None, cell: Endpoint) -> bool:
-    """Wait for an actor's reply; inside of runs and actors, refuse to close a circle of waiting."""
+    """Wait for an actor's reply; inside of runs and actors, refuse to close a cycle of waits."""
     callers = current_ancestry()
     if not callers or reply.done or timeout == 0:
         return reply.wait(timeout)

@@ -1,4 +1,4 @@
-"""Alarms for points in time: one thread for all of them, started at the first and gone some time after the last."""
+"""Alarms for points in time: one clock thread for all of them, started at the first and ended some time after the last."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from itertools import count
 
 from .pool import submit
 
-LINGER = 10.0  # The next alarm is usually near.
-SWEEP_FROM = 64  # So many alarms, called off or not, are never worth a sweep.
+LINGER = 10.0  # Seconds; the next alarm usually comes sooner.
+SWEEP_FROM = 64  # Fewer alarms, called off or not, are not worth a sweep.
 
 log = logging.getLogger("understudy")
 
@@ -40,12 +40,12 @@ class Alarm:
         self.run_turns()
 
     def run_turns(self) -> None:
-        """Ring, on the thread of the shell that is lent for it."""
+        """Ring, on the thread that is lent for it."""
         ring, self._ring = self._ring, None
         if ring is not None:
             try:
                 ring()
-            except BaseException:  # also SystemExit: it would end all that Pykka knows of
+            except BaseException:  # also SystemExit: Pykka would stop all its actors
                 log.exception("an alarm failed")
 
 
@@ -53,7 +53,7 @@ class AlarmClock:
     """Rings alarms at their time, each on a thread of its own, so that none delays another.
 
     Args:
-        clock: a monotonic clock in seconds, the one by which alarms are set.
+        clock: the monotonic clock, in seconds, that the moments of alarms refer to.
         linger: seconds the thread is kept after the last alarm.
     """
 
@@ -64,7 +64,7 @@ class AlarmClock:
         """Guards everything below."""
         self._heap: list[tuple[float, int, Alarm]] = []
         self._numbers = count()
-        """Orders alarms of the same moment, which cannot be compared."""
+        """Gives alarms of the same moment an order, for alarms cannot be compared."""
         self._sweep_at = SWEEP_FROM
         self._ticking = False
 
@@ -87,7 +87,7 @@ class AlarmClock:
         return alarm
 
     def _sweep(self) -> None:
-        """Drop what was called off; it would stay until its time, and most work is done long before its deadline."""
+        """Drop alarms that were called off: most work is done long before its deadline, and they would stay until then."""
         self._heap = [entry for entry in self._heap if entry[2].is_set]
         heapify(self._heap)
         self._sweep_at = max(SWEEP_FROM, 2 * len(self._heap))
@@ -98,7 +98,7 @@ class AlarmClock:
                 _ring(alarm)
 
     def _next_due(self) -> list[Alarm] | None:
-        """Wait for the next alarms whose time has come; None when there was nothing to wait for long enough."""
+        """Wait for the next alarms that are due; None when there was no alarm for `linger` seconds."""
         with self._changed:
             while True:
                 now, due = self._clock(), list[Alarm]()
@@ -134,7 +134,7 @@ def ring_at(moment: float, ring: Callable[[], object]) -> Alarm:
 
 
 def _begin_anew_in_child() -> None:
-    """Forget the parent's alarms: what they are for goes on there, and the thread does not exist here."""
+    """Forget the parent's alarms: its work goes on there, and its clock thread does not exist here."""
     global _clockwork
     _clockwork = AlarmClock()
 

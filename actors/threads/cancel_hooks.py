@@ -1,4 +1,4 @@
-"""Functions that users gave to `Scope.on_cancel`, called on a lent thread one after another: a cancellation does not wait long."""
+"""Cancel hooks, the functions that users give to `Scope.on_cancel`: a lent thread calls them one after another."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .promise import Promise
 from .work import Work
 
 PATIENCE = 5.0  # Seconds for one function; it should only set a flag or close something.
-AT_HAND = 0.25  # Seconds that the thread which cancels waits for all of them: enough to set flags and close files.
+AT_HAND = 0.25  # Seconds that the cancelling thread waits for all of them: enough to set flags and close files.
 
 log = logging.getLogger("understudy")
 
 
 def cancel(scope: Scope, give_up: Callable[[Work], object]) -> None:
-    """Cancel a scope; what users want done then is done on a lent thread.
+    """Cancel a scope; a lent thread calls its hooks.
 
     Args:
-        scope: what is cancelled.
-        give_up: counts a function that does not come back.
+        scope: the scope.
+        give_up: counts a hook that does not return.
     """
 
     def call(hooks: list[Callable[[], object]]) -> None:
-        errand = _Hooks(hooks, give_up)
+        calls = _Hooks(hooks, give_up)
         if _here.started is not None:
-            _here.started.append(errand)
-        submit(errand)
+            _here.started.append(calls)
+        submit(calls)
 
     for failure in scope.cancel(call):
         _log(failure)
@@ -43,9 +43,9 @@ def cancel(scope: Scope, give_up: Callable[[Work], object]) -> None:
 
 @contextmanager
 def settling(seconds: float) -> Generator[None]:
-    """Wait, after the block, for the functions called by the cancellations in it; at most `seconds` for all of them.
+    """Wait after the block for the hooks of the cancellations in it; at most `seconds` for all of them.
 
-    A block inside of another one does not wait: the outer one does.
+    Of nested blocks only the outermost waits.
     """
     if _here.started is not None:
         yield
@@ -56,20 +56,20 @@ def settling(seconds: float) -> Generator[None]:
     finally:
         _here.started = None
     deadline = time.monotonic() + seconds
-    for errand in started:
-        errand.done.wait(max(0.0, deadline - time.monotonic()))
+    for calls in started:
+        calls.done.wait(max(0.0, deadline - time.monotonic()))
 
 
 class _Here(threading.local):
     started: list[_Hooks] | None = None
-    """The calls that this thread has begun, for `settling` to wait for; None outside of it."""
+    """The calls that this thread has begun inside of `settling`, which waits for them; None outside."""
 
 
 _here = _Here()
 
 
 class _Called:
-    """One function that was called, and may hang."""
+    """A hook that was called, and may hang."""
 
     __slots__ = ("given_up", "returned")
 
@@ -79,7 +79,7 @@ class _Called:
 
 
 class _Hooks:
-    """Functions for a lent thread to call. One that hangs is left to its thread, and another goes on with the others."""
+    """Hooks for a lent thread to call. When one hangs, another thread goes on with the rest."""
 
     __slots__ = ("_give_up", "_hooks", "_lock", "done")
 
@@ -87,7 +87,7 @@ class _Hooks:
         self._hooks = deque(hooks)
         self._give_up = give_up
         self._lock = threading.Lock()
-        """Guards what becomes of the function at hand: it returns, or is given up."""
+        """Guards the present call: it returns, or is given up, but not both."""
         self.done: Promise[None] = Promise()
 
     def run_turns(self) -> None:
@@ -96,7 +96,7 @@ class _Hooks:
             alarm = self._alarm_for(called)
             try:
                 self._hooks.popleft()()
-            except BaseException as failure:  # also SystemExit: the thread is not the function's to end
+            except BaseException as failure:  # also SystemExit: a hook must not end this thread
                 _log(failure)
             with self._lock:
                 called.returned = True
@@ -110,7 +110,7 @@ class _Hooks:
         self.run_turns()
 
     def _alarm_for(self, called: _Called) -> Alarm | None:
-        with suppress(RuntimeError):  # no thread for it: then nobody looks after the function
+        with suppress(RuntimeError):  # no thread for it: then the hook has no time limit
             return ring_at(time.monotonic() + PATIENCE, partial(self._leave, called))
         return None
 

@@ -1,4 +1,4 @@
-"""`Promise`: one answer, given once, that any number of threads can wait for."""
+"""`Promise`: a value or an error that is set once, and that any number of threads can wait for."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .pool import start_next_thread
 
 T = TypeVar("T")
 
-SLICE = 0.5  # Seconds after which the main thread looks up from its wait.
+SLICE = 0.5  # Seconds after which the main thread interrupts its wait, to see a Ctrl-C.
 
 log = logging.getLogger("understudy")
 log.addHandler(logging.NullHandler())  # silent until the host configures logging
 
 
 class Promise(Generic[T]):
-    """A value or an error that comes once; the first writer wins."""
+    """A value or an error that is set once; the first writer wins."""
 
     __slots__ = ("_callbacks", "_done", "_error", "_gate", "_lock", "_value")
 
@@ -31,22 +31,22 @@ class Promise(Generic[T]):
         self._value: T | None = None
         self._error: BaseException | None = None
         self._gate: threading.Lock | None = None
-        """Held until the answer is there; made by the first who waits, for most answers are there before anyone does.
+        """Held until the promise is done; made by the first thread that waits, for most promises are done before.
 
         A raw lock: a condition variable costs three times as much.
         """
         self._callbacks: list[Callable[[], object]] | None = None
 
     def set(self, value: T) -> bool:
-        """Give the answer; False if there was one already."""
+        """Set the value; False if the promise was done already."""
         return self.finish(value, None)
 
     def fail(self, error: BaseException) -> bool:
-        """Give an error; False if there was an answer already."""
+        """Set an error; False if the promise was done already."""
         return self.finish(None, error)
 
     def finish(self, value: T | None, error: BaseException | None) -> bool:
-        """Give the answer, or an error if there is one; False if there was one or the other already."""
+        """Set the error, or the value if there is none; False if the promise was done already."""
         with self._lock:
             if self._done:
                 return False
@@ -56,7 +56,7 @@ class Promise(Generic[T]):
         if gate is not None:
             gate.release()
         if callbacks is not None:
-            _call(start_next_thread)  # what was handed over to this thread must not wait for them
+            _call(start_next_thread)  # the next work of this thread must not wait for them
             for callback in callbacks:
                 _call(callback)
         return True
@@ -66,7 +66,7 @@ class Promise(Generic[T]):
         return self._done
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds; whether the answer is there."""
+        """Wait up to `timeout` seconds; return whether the promise is done."""
         if self._done:
             return True
         gate = self._held_gate()
@@ -76,11 +76,11 @@ class Promise(Generic[T]):
         acquire = _acquire_looking_up if threading.current_thread() is threading.main_thread() else _acquire
         if not acquire(gate, longest):
             return False
-        gate.release()  # for the next who waits
+        gate.release()  # for the next thread that waits
         return True
 
     def _held_gate(self) -> threading.Lock | None:
-        """Return the gate to wait at; None if the answer has come."""
+        """Return the gate to wait at; None if the promise is done."""
         with self._lock:
             if self._done:
                 return None
@@ -90,19 +90,19 @@ class Promise(Generic[T]):
             return self._gate
 
     def error(self) -> BaseException | None:
-        """Return the error, or None if there is a value or nothing yet."""
+        """Return the error; None if there is a value, or the promise is not done."""
         return self._error
 
     def get(self) -> T:
-        """Return the value or raise the error; call it when done."""
+        """Return the value or raise the error, once the promise is done."""
         if self._error is not None:
             raise self._error
         return self._value  # type: ignore[return-value]  # set to a T before done
 
     def when_done(self, callback: Callable[[], object], *, first: bool = False) -> None:
-        """Call `callback()` once the answer is there, on the thread that gives it; at once if it is there.
+        """Call `callback()` when the promise is done, on the thread that sets it; at once if it is done.
 
-        With `first` it is called before those that were there, for somebody who must not wait for these.
+        With `first` it is called before the callbacks that were added earlier, and does not wait for them.
         """
         with self._lock:
             if not self._done:
@@ -112,14 +112,14 @@ class Promise(Generic[T]):
         _call(callback)
 
     def forget(self, callback: Callable[[], object]) -> None:
-        """Take a callback back that may not have been called yet."""
+        """Remove a callback, if it was not called yet."""
         with self._lock:
             if self._callbacks is not None and callback in self._callbacks:
                 self._callbacks.remove(callback)
 
 
 def taken(news: queue.SimpleQueue[T]) -> T:
-    """Wait for an entry of a queue and take it; the main thread in slices, as it waits for a reply, for the same reason."""
+    """Wait for an entry of a queue and take it; the main thread waits in slices, as for a promise."""
     longest = SLICE if threading.current_thread() is threading.main_thread() else None
     while True:
         try:
@@ -133,7 +133,7 @@ def _acquire(gate: threading.Lock, longest: float) -> bool:
 
 
 def _acquire_looking_up(gate: threading.Lock, longest: float) -> bool:
-    """Wait in slices: a Ctrl-C that comes right before a wait, after the interpreter looked, is seen only after it."""
+    """Wait in slices: the interpreter sees a Ctrl-C that comes right before a wait only after that wait."""
     deadline = time.monotonic() + longest
     while not gate.acquire(timeout=min(SLICE, longest)):
         longest = deadline - time.monotonic()
@@ -143,8 +143,8 @@ def _acquire_looking_up(gate: threading.Lock, longest: float) -> bool:
 
 
 def _call(callback: Callable[[], object]) -> None:
-    """Call what somebody else wants done; its failure is not that of the thread that happens to be here."""
+    """Call a function; its failure is logged, for it does not concern the thread that calls it."""
     try:
         callback()
-    except BaseException:  # also its sys.exit(): the thread is not the callback's to end
+    except BaseException:  # also its sys.exit(): a callback must not end this thread
         log.exception("a callback failed")

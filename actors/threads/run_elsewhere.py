@@ -1,4 +1,4 @@
-"""Things to do on another thread, because they run a user's code and nobody may have to wait for that."""
+"""Calls on another thread, for functions that run code of the user, which the caller must not wait for."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .pool import submit
 
 
 def run_elsewhere(do: Callable[[], object]) -> None:
-    """Have a lent thread call `do`, which must not raise; this one does when no other can be had."""
-    submit(_Errand(do))
+    """Have a lent thread call `do`, which must not raise; if no thread can be had, this one calls it."""
+    submit(_Call(do))
 
 
-class _Errand:
-    """Something for a lent thread to do once."""
+class _Call:
+    """A function for a lent thread to call once."""
 
     __slots__ = ("_do",)
 

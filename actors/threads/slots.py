@@ -1,7 +1,7 @@
-"""The slots of a tool that says `max_parallel`: so many of its calls run at once, and the others wait without a thread.
+"""Slots, such as those of a tool with `max_parallel`: as many calls run at once, and the others are queued without a thread.
 
-A call that was given up keeps its slot for as long as it runs: what the limit protects is still in use. When such calls
-hold all slots, nobody can say when one will be free, so whoever wants one is refused at once.
+A call that was given up keeps its slot for as long as it runs, for it still uses the resource that the limit protects. When
+such calls hold all slots, no slot may ever be free again, so other calls are refused at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Holder(Protocol):
-    """A call that may hold a slot; told apart by object."""
+    """A call that may hold a slot; compared by identity."""
 
     def __hash__(self) -> int: ...
 
@@ -24,7 +24,7 @@ log = logging.getLogger("understudy")
 
 
 class Taken(Enum):
-    """What became of an attempt to take a slot."""
+    """The result of an attempt to take a slot."""
 
     NOW = auto()
     LATER = auto()
@@ -33,7 +33,7 @@ class Taken(Enum):
 
 
 class Slots(Generic[H]):
-    """The slots of one tool in one system. Safe to use from any thread; nothing of the caller's runs under the lock.
+    """The slots of one tool in one system. Safe to use from any thread; no callback runs under the lock.
 
     Args:
         limit: how many calls may run at once.
@@ -42,22 +42,22 @@ class Slots(Generic[H]):
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        """Guards everything below: a slot that becomes free goes to the first in line, or to who comes next."""
+        """Guards everything below: a slot that becomes free goes to the first call in the queue, or to the next that comes."""
         self._holders: set[H] = set()
         self._hung: set[H] = set()
-        """Of the holders, those that were given up."""
+        """The holders that were given up."""
         self._handing_over: set[int] = set()
-        """Threads that are at starting others: a loop, for each start may give its slot back at once."""
-        self._line: dict[H, tuple[Callable[[], object], Callable[[], object]]] = {}
-        """In order: first come, first served. Call -> what starts it, and what refuses it."""
+        """Threads that start queued calls, in a loop, for each start may give its slot back at once."""
+        self._queue: dict[H, tuple[Callable[[], object], Callable[[], object]]] = {}
+        """Call -> the function that starts it, and the one that refuses it; first come, first served."""
 
     def take(self, call: H, start: Callable[[], object], refuse: Callable[[], object]) -> Taken:
         """Take a slot for `call`.
 
         Args:
-            call: who takes it; `release` gives it back.
-            start: called once, if the answer is `LATER`, when there is a slot; on the thread that gave it back.
-            refuse: called instead if calls that were given up come to hold all slots.
+            call: the call that takes it; `release` gives it back.
+            start: called once, if the result is `LATER`, when a slot is free; on the thread that gave it back.
+            refuse: called instead of `start` if calls that were given up come to hold all slots.
         """
         with self._lock:
             if len(self._holders) < self._limit:
@@ -65,11 +65,11 @@ class Slots(Generic[H]):
                 return Taken.NOW
             if len(self._hung) >= self._limit:
                 return Taken.NEVER
-            self._line[call] = (start, refuse)
+            self._queue[call] = (start, refuse)
             return Taken.LATER
 
     def take_now(self, call: H) -> bool:
-        """Take a slot for `call` if there is one; does not stand in line."""
+        """Take a slot for `call` if one is free; return whether it did. The call is not queued."""
         with self._lock:
             if len(self._holders) >= self._limit:
                 return False
@@ -77,62 +77,62 @@ class Slots(Generic[H]):
             return True
 
     def leave(self, call: H) -> bool:
-        """Take a call out of the line; False if it does not stand there, because it holds a slot or never wanted one."""
+        """Take a call out of the queue; False if it is not queued."""
         with self._lock:
-            return self._line.pop(call, None) is not None
+            return self._queue.pop(call, None) is not None
 
     def release(self, call: H) -> None:
-        """Give back the slot of a call that runs no more, or take it out of the line."""
+        """Give back the slot of a call that has ended, or take the call out of the queue."""
         me = threading.get_ident()
         with self._lock:
-            self._line.pop(call, None)
+            self._queue.pop(call, None)
             self._holders.discard(call)
             self._hung.discard(call)
-            if me in self._handing_over:  # inside of a start that failed at once; this thread goes on below
+            if me in self._handing_over:  # called inside of a `start` below, whose loop goes on
                 return
             self._handing_over.add(me)
         while (start := self._next(me)) is not None:
             try:
                 start()
-            except BaseException:  # one that cannot be started keeps nobody else from it
-                log.exception("what waited for a slot could not be started")
+            except BaseException:  # the next call is started all the same
+                log.exception("a call that waited for a slot could not be started")
 
     def _next(self, me: int) -> Callable[[], object] | None:
-        """Give a free slot to the first in line, and return what starts it; None if there is nobody, or no slot."""
+        """Give a free slot to the first queued call and return its `start`; None if no call is queued, or no slot is free."""
         with self._lock:
-            following = next(iter(self._line), None)
+            following = next(iter(self._queue), None)
             if following is None or len(self._holders) >= self._limit:
                 self._handing_over.discard(me)
                 return None
             self._holders.add(following)
-            start, _ = self._line.pop(following)
+            start, _ = self._queue.pop(following)
             return start
 
     def give_up(self, call: H) -> None:
-        """Note that nobody waits for a call any more, which runs and keeps its slot."""
+        """Note that a call was given up: it runs on, and keeps its slot."""
         with self._lock:
             if call not in self._holders:
                 return
             self._hung.add(call)
             if len(self._hung) < self._limit:
                 return
-            refused, self._line = self._line, {}
+            refused, self._queue = self._queue, {}
         for _, refuse in refused.values():
             refuse()
 
     def keep_waiting(self, call: H) -> list[H]:
-        """Return who holds the slots that a call in line waits for, as of now; nobody if it stands in no line or one is free.
+        """Return the holders of the slots that a queued call waits for; none if it is not queued, or a slot is free.
 
-        Each of them can end the wait alone: those before it in line have not begun, and give back what they get.
+        Each of them can end the wait alone: the calls before it in the queue have not begun, and give back their slots.
         """
         with self._lock:
-            return list(self._holders) if call in self._line and len(self._holders) >= self._limit else []
+            return list(self._holders) if call in self._queue and len(self._holders) >= self._limit else []
 
     def has_in_line(self, call: H) -> bool:
-        """Whether a call stands in line."""
-        return call in self._line
+        """Whether a call is queued."""
+        return call in self._queue
 
     @property
     def hung(self) -> int:
-        """How many slots are held by calls that were given up."""
+        """How many slots calls hold that were given up."""
         return len(self._hung)

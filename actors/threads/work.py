@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Work(Protocol):
-    """Something that was given up while it ran."""
+    """A piece of work that was given up while it ran."""
 
     returned: bool
-    """Whether it came back after all."""
+    """Whether it has returned since."""

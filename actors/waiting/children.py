@@ -1,4 +1,4 @@
-"""The waits of an orchestrator's run for the runs inside of it: for each of them, or for the first one to succeed."""
+"""The waits of an orchestrator's run for its children: for each of them, or for the first success."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .waits import RaceWait, Wait
 
 
 class ChildWaits(ABC):
-    """The waits of one run. Each child that joins leaves once; all but `leave` is for the driver."""
+    """The waits of one run. Each child that joins leaves once. Only the driver calls the other methods than `leave`."""
 
     __slots__ = ()
 
@@ -22,7 +22,7 @@ class ChildWaits(ABC):
         """Wait for a child that is about to begin.
 
         Raises:
-            CircularAgentCall: that would close a circle; it is not waited for then.
+            CircularAgentCall: that would close a cycle; it is not waited for then.
             RunError: too many would wait for one another.
         """
 
@@ -37,13 +37,13 @@ class ChildWaits(ABC):
         """Note that the driver has done what there was to do.
 
         Returns:
-            A way from the run to itself, its second link a child that keeps it from ever going on; nothing if it may.
+            A way from the run to itself, if it can never go on: its second link is the child that it waits for. Else nothing.
         """
         return ()
 
 
 class EachChild(ChildWaits):
-    """Waits for every child; a circle through one of them is refused to whoever closes it."""
+    """Waits for every child; a wait that would close a cycle through one of them is refused."""
 
     __slots__ = ("_scope", "_waiter", "_waits")
 
@@ -60,7 +60,7 @@ class EachChild(ChildWaits):
 
 
 class FirstChild(ChildWaits):
-    """Waits for any one child. It begins with the driver at work, and only what `settle` notes makes it hold up others."""
+    """Waits for any one child. It begins with the driver at work, and holds up others only after `settle`."""
 
     __slots__ = ("_wait",)
 

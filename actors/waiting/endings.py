@@ -1,4 +1,4 @@
-"""How futures end, and the rule of what several endings come to."""
+"""How futures end, and the rule that makes one ending of several."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 class Member(Protocol[V_co]):
-    """What understudy's futures and the standard library's have in common; theirs alone would be invariant."""
+    """A future of understudy or of the standard library; a union of the two classes would be invariant."""
 
     def result(self, timeout: float | None = None) -> V_co: ...
     def exception(self, timeout: float | None = None) -> BaseException | None: ...
@@ -42,11 +42,11 @@ Ending: TypeAlias = Union[Value[T], Failure]  # noqa: UP007
 
 
 class Rule(ABC, Generic[V, R]):
-    """What several endings come to. Asked under the lock of its future unless it says otherwise, so it calls nobody."""
+    """Makes one ending of several. Called under the lock of its future unless a method says otherwise, so it calls nobody."""
 
     __slots__ = ()
     any_will_do: ClassVar[bool] = False
-    """Whether one of the endings can decide alone what they come to, in the best case; else it takes all."""
+    """Whether one ending can decide alone, in the best case; else the rule needs all of them."""
 
     @abstractmethod
     def expects(self, place: int) -> bool:
@@ -58,8 +58,8 @@ class Rule(ABC, Generic[V, R]):
 
     @abstractmethod
     def verdict(self) -> Ending[R] | None:
-        """Return what they come to, once that is certain; asked after each note."""
+        """Return the result once it is certain, else None; called after each note."""
 
     @abstractmethod
     def lapse(self, error: TimeoutError) -> Ending[R]:
-        """Return what they come to when the time is over before that is certain."""
+        """Return the result when the time is over before it is certain."""

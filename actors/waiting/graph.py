@@ -1,8 +1,8 @@
-"""The wait-for graph of this process: who waits for whom, so that a circle is refused by whoever would close it.
+"""The wait-for graph of this process: runs and actors that wait for one another. A wait that would close a cycle is refused.
 
-It spans all systems, for a circle may. Only waits from inside of runs and actors are in it: what waits outside waits for a
-run, and no run for it. A wait through other means than our futures (an event, a queue, a standard future) is not seen.
-A wait may need several to end or any one of several, so it is not enough that a way leads back: asked is who can never go on.
+It spans all systems, for a cycle may. Only waits inside of runs and actors are in it: no run waits for other threads. A wait
+by other means than understudy's futures (an event, a queue, a standard future) is not seen. A wait may need all of several
+ends or any one of them, so a way back alone is no cycle: the graph asks which waiters can never go on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from understudy.vocabulary.context.scope import Scope, current_scope
 from .waits import Awaited, CallLink, CallScope, Expecting, InLine, RaceWait, Refuse, Wait, call_of, held_by
 
 Walk: TypeAlias = dict[Link, Link | None]
-"""What was reached, nearest first -> from where; the start from nowhere."""
+"""Each link that was reached, nearest first -> the link before it; None for a start."""
 
 Waits: TypeAlias = dict[Wait, None]
 """In the order in which they began, each once."""
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class WaitGraph:
-    """Who waits for whom. Safe to use from any thread."""
+    """The waits of this process. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self.forget()
@@ -46,19 +46,19 @@ class WaitGraph:
     def forget(self) -> None:
         """Begin anew, as in a forked child, where the parent's threads do not wait."""
         self._lock = threading.Lock()
-        """Guards all tables: of two waits that close a circle together, one sees the other. No user code runs under it."""
+        """Guards all tables: of two waits that close a cycle together, one sees the other. No user code runs under it."""
         self._by_waiter: dict[Link, Waits] = {}
         self._by_target: dict[Link, Waits] = {}
-        """Whom a wait may depend on -> the waits, also those for which it is over by now."""
+        """A run or actor -> the waits that may depend on it, also if it is over by now."""
         self._by_choice: dict[Expecting, Waits] = {}
         self._in_line: Waits = {}
-        """Those for slots. Who holds one is asked when it matters, and is no target."""
+        """The waits for slots. Holders are asked when it matters, and are in no table."""
 
     def __len__(self) -> int:
         return sum(len(waits) for link, waits in list(self._by_waiter.items()) if not isinstance(link, CallLink))
 
     def check(self, callers: Ancestry, runner: Runner) -> None:
-        """Refuse a run of `runner` that `callers` would wait for; call it before anything is done for that run.
+        """Refuse a run of `runner` that `callers` would wait for; call it before the run is made.
 
         Raises:
             CircularAgentCall: `runner` would wait for itself.
@@ -79,12 +79,12 @@ class WaitGraph:
         """Have the last of `callers` wait for `awaited` inside the `with` block.
 
         Args:
-            callers: who waits, outermost first.
-            awaited: what for.
-            refuse: called when the wait comes to close a circle later, because it lost its other ways out.
+            callers: the waiters, outermost first.
+            awaited: what they wait for.
+            refuse: called if the wait comes to close a cycle later, when it has lost its other ways out.
 
         Raises:
-            CircularAgentCall: that would close a circle; nothing waits then.
+            CircularAgentCall: that would close a cycle; nothing waits then.
             RunError: too many would wait for one another.
         """
         wait = self.begin(callers[-1], awaited, current_scope(), refuse)
@@ -94,30 +94,30 @@ class WaitGraph:
             self.end(wait)
 
     def begin(self, waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse | None = None) -> Wait:
-        """Have `waiter` wait until `end`, without a thread that blocks; for what stands in line.
+        """Have `waiter` wait until `end`, without a thread that blocks, as queued work does.
 
         Args:
-            waiter: who waits.
-            awaited: what for.
-            scope: what the wait is part of; when that is cancelled or over, it holds nobody up any more.
+            waiter: the waiter.
+            awaited: what it waits for.
+            scope: the scope of the wait; once it is cancelled or over, the wait holds up nobody.
             refuse: as for `waiting`.
 
         Raises:
-            CircularAgentCall: that would close a circle; nothing waits then.
+            CircularAgentCall: that would close a cycle; nothing waits then.
             RunError: too many would wait for one another.
         """
         wait = _wait_of(waiter, awaited, scope, refuse)
         with self._lock:
             self._add(wait)
             try:
-                self._refuse_circle(wait)
+                self._refuse_cycle(wait)
             except BaseException:
                 self._remove(wait)
                 raise
         return wait
 
     def begin_unawaited(self, waiter: Link, awaited: Awaited, scope: Scope | None) -> Wait:
-        """Have `waiter` wait as by `begin`; for a run that nobody knows of yet, and whose wait so closes no circle."""
+        """Have `waiter` wait as by `begin`, if nothing can know the run yet: then the wait closes no cycle."""
         wait = Wait(waiter, awaited, scope, None)
         with self._lock:
             self._add(wait)
@@ -129,27 +129,27 @@ class WaitGraph:
             self._remove(wait)
 
     def end_all(self, waiter: Link) -> None:
-        """End all waits of a run that is over, whatever became of those who were to end them."""
+        """End all waits of a run that is over, also those that nothing else ends any more."""
         with self._lock:
             for wait in list(self._by_waiter.get(waiter, ())):
                 self._remove(wait)
 
     def tightened(self, future: Expecting) -> None:
-        """Refuse the waits for `future` that close a circle now that one more of its members cannot end it."""
+        """Refuse the waits for `future` that close a cycle, now that one member less can end it."""
         refused: list[tuple[Refuse, CircularAgentCall]] = []
         with self._lock:
             for wait in list(self._by_choice.get(future, ())):
-                path = None if wait.refuse is None else self._circle(wait)
+                path = None if wait.refuse is None else self._cycle(wait)
                 if path is not None and wait.refuse is not None:
-                    self._remove(wait)  # so that of two that close one circle only the first is refused
+                    self._remove(wait)  # of two waits that close one cycle, only the first is refused
                     refused.append((wait.refuse, circular(*_ids(path))))
         for refuse, error in refused:
             refuse(error)
 
-    # --- races: waits for any one of several runs, which come and go
+    # --- races: waits for any one of several runs that come and go
 
     def join(self, wait: RaceWait, link: Link) -> None:
-        """Have a new run take part, which waits for nobody yet; so it closes no circle."""
+        """Add a new run; it waits for nobody yet, so it closes no cycle."""
         with self._lock:
             wait.race.links.append(link)
             if len(wait.race.links) == 1:
@@ -158,7 +158,7 @@ class WaitGraph:
                 self._by_target.setdefault(link, {})[wait] = None
 
     def leave(self, wait: RaceWait, link: Link) -> None:
-        """Have a run take part no more; the wait is over when nobody does."""
+        """Remove a run; the wait ends with the last one."""
         with self._lock:
             if len(wait.race.links) == 1:
                 self._remove(wait)
@@ -167,17 +167,17 @@ class WaitGraph:
             wait.race.links.remove(link)
 
     def settle(self, wait: RaceWait) -> Sequence[Link]:
-        """Note that only those who take part can end the race, for the driver has done what there was to do.
+        """Note that the driver has done its work, so that only the runs in the race can end it.
 
         Returns:
-            A way from the waiter to itself, if all of them are stuck: then the driver has something to do after all, and
-            the next one that comes here gets no such way before it has. Else nothing.
+            A way from the waiter to itself, if all those runs are stuck: then the driver has work again, and counts as at
+            work until it settles again. Else nothing.
         """
         driving = wait.race.driving
         with self._lock:
             driving.at_work = False
             may_close = all(link in self._by_waiter for link in wait.race.links)  # else a child waits for nobody
-            way = self._circle(wait) if may_close else None
+            way = self._cycle(wait) if may_close else None
             driving.at_work = way is not None
         return way or ()
 
@@ -202,10 +202,10 @@ class WaitGraph:
         if wait.of_call is not None:
             self._remove(wait.of_call)
 
-    # --- circles: who can never go on; `wait` is in the tables already
+    # --- cycles: waiters that can never go on; `wait` is in the tables already
 
-    def _refuse_circle(self, wait: Wait) -> None:
-        path = self._circle(wait)
+    def _refuse_cycle(self, wait: Wait) -> None:
+        path = self._cycle(wait)
         if path is not None:
             raise circular(*_ids(path))
         for link in wait.links:
@@ -213,26 +213,26 @@ class WaitGraph:
                 self._refuse_recursion(wait)
                 break
 
-    def _circle(self, wait: Wait) -> list[Link] | None:
+    def _cycle(self, wait: Wait) -> list[Link] | None:
         """Return a way from the waiter to itself, or from the call that waits, along waits that can never end, `wait` first."""
-        path = self._circle_of(wait) if self._in_line or wait.waiter in self._by_target else None
+        path = self._cycle_of(wait) if self._in_line or wait.waiter in self._by_target else None
         if path is None and wait.of_call is not None and self._in_line:
-            path = self._circle_of(wait.of_call)
+            path = self._cycle_of(wait.of_call)
         return path
 
-    def _circle_of(self, wait: Wait) -> list[Link] | None:
+    def _cycle_of(self, wait: Wait) -> list[Link] | None:
         waiter = wait.waiter
         reached = self._below(wait.held_by(_anybody), _anybody)
         if waiter not in reached:
             return None
         stuck = self._stuck(reached).__contains__
-        circle = self._below(wait.held_by(stuck), stuck)
-        return [waiter, *reversed(_way(circle, waiter))] if waiter in circle else None
+        cycle = self._below(wait.held_by(stuck), stuck)
+        return [waiter, *reversed(_way(cycle, waiter))] if waiter in cycle else None
 
     def _stuck(self, suspects: Walk) -> set[Link]:
-        """Return those who can never go on, if nobody but `suspects` keeps them from it.
+        """Return the suspects that can never go on, if nobody but `suspects` holds them up.
 
-        All are held to be stuck until one is found whose waits can all end; then those who wait for it may go on too.
+        All count as stuck until one is found whose waits can all end; then its waiters may go on too.
         """
         stuck, due = set(suspects), set(suspects)
         waiters: dict[Link, list[Link]] = {}
@@ -240,7 +240,7 @@ class WaitGraph:
             for wait in self._by_waiter.get(link, ()):
                 for held in wait.held_by(stuck.__contains__):
                     waiters.setdefault(held, []).append(link)
-        queue = deque(reversed(suspects))  # the farthest first, for they are the most likely to go on
+        queue = deque(reversed(suspects))  # the farthest first: they are the most likely to go on
         while queue:
             link = queue.popleft()
             due.discard(link)
@@ -253,14 +253,14 @@ class WaitGraph:
         return stuck
 
     def _below(self, start: Sequence[Link], held: Callable[[Link], bool]) -> Walk:
-        """Return `start`, and who of those that are `held` keeps them from going on, directly or through others."""
+        """Return `start` and all links that hold them up, directly or through others, if those that are `held` never go on."""
         waits = self._by_waiter
         return _walk(start, lambda reached: [link for w in waits.get(reached, ()) for link in w.held_by(held)])
 
-    # --- recursion: who is called again and again, although nobody may be stuck
+    # --- recursion: a runner that calls itself again and again, although nobody may be stuck
 
     def _refuse_recursion(self, wait: Wait) -> None:
-        """Refuse a runner that would be reached through itself: it may not block, but it has no end of its own."""
+        """Refuse a runner that is reached through itself: such calls may not block, but never end."""
         asked = held_by(wait.awaited, wait.asks)
         if not asked:  # what it did not begin will do as well
             return
@@ -276,7 +276,7 @@ class WaitGraph:
         check_depth(len(ids), ids[0], ids[-1])
 
     def _above(self, *called: Link) -> Walk:
-        """Return `called`, and who called them and cannot go on before they are over, directly or through others."""
+        """Return `called` and their callers that cannot go on before they are over, directly or through others."""
         found: Walk = dict.fromkeys(called)
         for link in (queue := list(called)):  # it grows meanwhile
             for wait in self._by_target.get(link, ()):
@@ -286,22 +286,22 @@ class WaitGraph:
         return found
 
     def _deep_above(self, link: Link, above: Walk) -> Walk:
-        """Return also those above `link` who may go on without it; their threads count as well."""
+        """Return also the callers above `link` that may go on without it; their threads count as well."""
         if not self._by_choice:
             return above
         waits = self._by_target
         return _walk([link], lambda r: [w.waiter for w in waits.get(r, ()) if not r.over and w.holds and w.asks(r)])
 
     def _below_asked(self, asked: Sequence[Link]) -> Walk:
-        """Return `asked`, and whom they called and wait for, directly or through others."""
+        """Return `asked` and the links that they called and wait for, directly or through others."""
         waits = self._by_waiter
         return _walk(asked, lambda reached: [link for w in waits.get(reached, ()) for link in w.held_by(w.asks)])
 
 
 def callers_here() -> Ancestry:
-    """Return who waits for this code, as `current_ancestry` does; for a tool call that was given up, the call itself.
+    """Return the callers of this code, as `current_ancestry` does; in a tool call that was given up, the call itself.
 
-    Its run is over and nobody waits for it, but it may hold a slot until its thread comes back.
+    The run of such a call is over, but it may hold a slot until its thread returns.
     """
     callers = current_ancestry()
     scope = None if callers else current_scope()
@@ -313,11 +313,11 @@ def callers_here() -> Ancestry:
 
 
 def _wait_of(waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse | None) -> Wait:
-    if isinstance(waiter, CallLink):  # its run is over, and yet its slot is not free before it goes on
+    if isinstance(waiter, CallLink):  # its run is over, but it holds a slot until it goes on
         return Wait(waiter, awaited, None, refuse)
     wait = Wait(waiter, awaited, scope, refuse)
     call = call_of(waiter, scope)
-    if call is not None:  # it waits until its thread goes on, whether or not anybody wants its result
+    if call is not None:  # the call waits until its thread goes on, also after its scope is over
         wait.of_call = Wait(call, awaited, None, None)
     return wait
 

@@ -1,4 +1,4 @@
-"""The future that stands for several: it hears of each by a callback, so no thread waits for any of them."""
+"""The future that stands for several: each tells it by a callback, so no thread waits for any of them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ log = logging.getLogger("understudy")
 
 
 class MergedFuture(Future[R], Traceable, Generic[V, R]):
-    """The future of what `members` come to by a rule. Once that is certain, members that are not done are cancelled.
+    """The future of the ending that a rule makes of `members`. Once it is certain, members that are not done are cancelled.
 
-    Nothing is called under the lock: neither members nor callbacks.
+    Neither members nor callbacks are called under the lock.
 
     Args:
         name: names it in its `repr`.
-        members: each is listened to; none is referred to any more once this future is done.
-        rule: this future's own from now on.
-        timeout: seconds from now until the rule is asked what there is; None for no limit.
+        members: each gets a callback; once this future is done, it refers to none of them.
+        rule: belongs to this future from now on.
+        timeout: seconds from now after which the rule decides by the endings there are; None for no limit.
     """
 
     __slots__ = (
@@ -49,7 +49,7 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         "_lock",
         "_members",
         "_name",
-        "_reply",
+        "_promise",
         "_rule",
         "_total",
     )
@@ -62,16 +62,16 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         self._link: _Link[V, R] = _Link(self)
         self._alarm: Alarm | None = None
         self._lock = threading.Lock()
-        """Guards rule, count and cancelled. Whoever takes the rule away decides how this future ends."""
+        """Guards rule, count and cancelled. The thread that takes the rule away decides how this future ends."""
         self._rule: Rule[V, R] | None = rule
         self._any_will_do = rule.any_will_do
         self._heard = 0
         self._cancelled = False
-        self._reply: Promise[R] = Promise()
-        self._reply.when_done(self._dismiss)  # before any callback of the user's
-        self._end(lambda rule: rule.verdict())  # there may be nothing to hear
+        self._promise: Promise[R] = Promise()
+        self._promise.when_done(self._dismiss)  # before any callback of the user
+        self._end(lambda rule: rule.verdict())  # there may be no members
         for place, member in enumerate(members):
-            if self._reply.done:
+            if self._promise.done:
                 return
             member.add_done_callback(partial(self._link.hear, place))
         if timeout is not None and timeout != inf:
@@ -82,17 +82,17 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
             return self.lapse(timeout)
         try:
             self._alarm = ring_at(deadline, partial(self._link.lapse, timeout))
-        except RuntimeError as error:  # no thread, so nobody would say when the time is over
+        except RuntimeError as error:  # no thread, so the timeout would never come
             failure = Failure(error.with_traceback(None))
             self._end(lambda _: failure)
-        if self._alarm is not None and self._reply.done:  # done meanwhile, by a thread that saw no alarm to call off
+        if self._alarm is not None and self._promise.done:  # done meanwhile, by a thread that saw no alarm to call off
             self._alarm.call_off()
         return None
 
-    # --- what members and the clock tell, on any thread
+    # --- called by members and by the alarm, on any thread
 
     def hear(self, place: int, member: Member[V]) -> None:
-        """Take the ending of the member at `place`, which is done."""
+        """Note the ending of the member at `place`, which is done."""
         ending = _ending_of(member)
 
         def decide(rule: Rule[V, R]) -> Ending[R] | None:
@@ -104,13 +104,13 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
             graph.tightened(self)
 
     def lapse(self, timeout: float) -> None:
-        """End now, for the time is over."""
+        """End because the time is over."""
         self._end(lambda rule: rule.lapse(TimeoutError(f"{self._progress()} after {timeout:g} s")))
 
     def _end(self, decide: Callable[[Rule[V, R]], Ending[R] | None], *, cancelled: bool = False) -> bool:
-        """End if `decide` finds how, and if nothing else has ended this future; whether this call did."""
+        """End if `decide` returns an ending and nothing else has ended this future; return whether this call did."""
         with self._lock:
-            rule = self._rule  # kept here beyond the lock: what goes with it may run code of the user's
+            rule = self._rule  # this reference outlives the lock: to free a rule may run code of the user
             if rule is None:
                 return False
             ending = decide(rule)
@@ -120,19 +120,19 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
             self._cancelled = cancelled
         match ending:
             case Value(value=value):
-                self._reply.set(value)
+                self._promise.set(value)
             case Failure(error=error):
-                self._reply.fail(error)
+                self._promise.fail(error)
         return True
 
     def _dismiss(self) -> None:
-        """Cancel whoever is not done, and let go of everyone.
+        """Cancel the members that are not done, and drop all.
 
-        Besides the thread that ends this future, each one that waited for it does so before it goes on: it may rely on
-        no loser beginning from then on, and need not wait until the other thread has been through all callbacks.
+        The thread that ends this future does so, and each thread that waited for it before it goes on: from then on no loser
+        begins, and it need not wait until the other thread has called all callbacks.
         """
         self._link.target = None
-        with cancel_hooks.settling(0.0):  # nobody waits for a loser, nor for what it wants done
+        with cancel_hooks.settling(0.0):  # nobody waits for a loser, nor for its cancel hooks
             for member in self._members:
                 if not member.done():
                     try:
@@ -143,41 +143,41 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         if self._alarm is not None:
             self._alarm.call_off()
 
-    # --- the future's own side
+    # --- called by users of the future
 
     def result(self, timeout: float | None = None) -> R:
-        reply = self._wait(timeout)
-        error = reply.error()
+        promise = self._wait(timeout)
+        error = promise.error()
         if error is None:
-            return reply.get()
+            return promise.get()
         try:
             raise error
         finally:
-            del error, reply, self  # the error refers to this frame by its traceback, and must not by it to itself
+            del error, promise, self  # the error refers to this frame by its traceback, and must not by it to itself
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         return self._wait(timeout).error()
 
     def _wait(self, timeout: float | None) -> Promise[R]:
         callers = callers_here()
-        look = self._reply.done or (timeout is not None and timeout <= 0)
-        if not (self._reply.wait(timeout) if look or not callers else self._wait_in_line(callers, timeout)):
+        look = self._promise.done or (timeout is not None and timeout <= 0)
+        if not (self._promise.wait(timeout) if look or not callers else self._wait_in_line(callers, timeout)):
             raise TimeoutError(f"{self._progress()} after {timeout:g} s; the others go on")
         self._dismiss()
-        return self._reply
+        return self._promise
 
     def _wait_in_line(self, callers: Ancestry, timeout: float | None) -> bool:
-        """Wait inside of a run or an actor; woken also when the wait has come to close a circle."""
+        """Wait inside of a run or an actor; woken also when the wait has come to close a cycle."""
         woken: Promise[None] = Promise()
         wake = partial(woken.set, None)
         with graph.waiting(callers, self.awaited(), woken.fail):
-            self._reply.when_done(wake, first=True)  # a loser may be slow to cancel
+            self._promise.when_done(wake, first=True)  # a loser may be slow to cancel
             try:
                 if woken.wait(timeout):
                     woken.get()
             finally:
-                self._reply.forget(wake)
-        return self._reply.done
+                self._promise.forget(wake)
+        return self._promise.done
 
     def awaited(self) -> Merged:
         return Merged(self, [awaited_by(member) for member in self._members], any_will_do=self._any_will_do)
@@ -187,23 +187,23 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         return rule is not None and rule.expects(place)
 
     def done(self) -> bool:
-        return self._reply.done
+        return self._promise.done
 
     def running(self) -> bool:
-        return not self._reply.done
+        return not self._promise.done
 
     def cancelled(self) -> bool:
-        return self._cancelled and self._reply.done
+        return self._cancelled and self._promise.done
 
     def cancel(self) -> bool:
         return self._end(lambda _: Failure(CancelledError(f"cancelled with {self._progress()}")), cancelled=True)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         checked_plain("a done callback", callback)
-        self._reply.when_done(partial(self._tell, callback))
+        self._promise.when_done(partial(self._tell, callback))
 
     def _tell(self, callback: Callable[[Self], object]) -> None:
-        self._dismiss()  # as for whoever waited: a callback added late may be on a thread of its own
+        self._dismiss()  # as for a thread that waited: a late callback may run on another thread
         callback(self)
 
     def _progress(self) -> str:
@@ -214,9 +214,9 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
 
 
 class _Link(Generic[V, R]):
-    """What members and the clock hold of a merged future, until it is done.
+    """The reference of members and alarm to a merged future, until that is done.
 
-    A standard future keeps its callbacks for ever: through them it must not keep what it was merged into.
+    A standard future keeps its callbacks for ever; it must not keep the merged future through them.
     """
 
     __slots__ = ("target",)
@@ -239,6 +239,6 @@ def _ending_of(member: Member[V]) -> Ending[V]:
         error = member.exception(0)
         if error is None:
             return Value(member.result(0))
-    except Exception as raised:  # a standard future that was cancelled raises it
+    except Exception as raised:  # a cancelled standard future raises it
         error = raised.with_traceback(None)  # its frames refer to the member
     return Failure(error)

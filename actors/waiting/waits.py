@@ -1,4 +1,4 @@
-"""A wait of a thread inside of a run or an actor: for a run, for a reply, or for several futures merged into one."""
+"""A wait of a thread inside of a run or an actor: for a run, for a reply, for a slot, or for several futures merged into one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from understudy.vocabulary.context.scope import Clock, Scope
 
 
 class Thing:
-    """What runs wait for that is neither a run nor an actor; its id is for people."""
+    """Something that runs wait for and that is neither a run nor an actor; its id is for people."""
 
     __slots__ = ("id",)
 
@@ -23,24 +23,24 @@ class Thing:
 
 
 def link_of_thing(id: str) -> Link:
-    """Return a link for something that is used by one after another; it is never over, and nobody calls it."""
+    """Return a link for something that runs use one after another; it is never over, and nobody calls it."""
     link = Link(Thing(id), id)
     link.begun_in = ()
     return link
 
 
 class CallLink(Link):
-    """A tool call that may hold a slot; it gives that back when its function returns, whatever else its run waits for.
+    """A tool call that may hold a slot; it gives the slot back when its function returns, whatever its run waits for.
 
     Args:
-        run: the run whose call it is.
+        run: the run that makes the call.
     """
 
     __slots__ = ("run",)
 
     def __init__(self, run: Link) -> None:
         self.runner = run.runner
-        self.run_id = ""  # nothing is begun in it: a run that the call begins is begun in its run
+        self.run_id = ""  # a run that the call begins is begun in the run of the call
         self.begun_in = ()
         self.over = False
         self.permits = ()
@@ -48,7 +48,7 @@ class CallLink(Link):
 
 
 class CallScope(Scope):
-    """The scope of a tool call that may hold a slot. What waits in it, or in a scope inside, keeps the slot."""
+    """The scope of a tool call that may hold a slot. A wait in it, or in a scope inside, keeps the slot."""
 
     __slots__ = ("link",)
 
@@ -58,7 +58,7 @@ class CallScope(Scope):
 
 
 def call_of(waiter: Link, scope: Scope | None) -> CallLink | None:
-    """Return the call of the run `waiter` that waits in `scope`; None if it can hold no slot, or the wait is of no call."""
+    """Return the call of the run `waiter` that waits in `scope`; None if no call waits, or it can hold no slot."""
     while scope is not None:
         if type(scope) is CallScope and scope.link.run is waiter:
             return scope.link
@@ -71,7 +71,7 @@ class SlotHolder(Holder, Protocol):
 
     @property
     def link(self) -> Link | None:
-        """What must go on for it to give the slot back."""
+        """The link that must go on before it gives the slot back."""
         ...
 
 
@@ -79,17 +79,17 @@ H = TypeVar("H", bound=SlotHolder)
 
 
 class InLine(ABC):
-    """A place in a line before several slots; any one who holds a slot can end the wait."""
+    """A place in a queue for slots; each holder of a slot can end the wait."""
 
     __slots__ = ()
 
     @abstractmethod
     def holders(self) -> list[Link]:
-        """Return who holds the slots at this moment; nobody if the wait is over, or one of them is free."""
+        """Return the present holders of the slots; none if the wait is over, or a slot is free."""
 
 
 class Place(InLine, Generic[H]):
-    """The place of `member` in the line before `slots`."""
+    """The place of `member` in the queue for `slots`."""
 
     __slots__ = ("_member", "_slots")
 
@@ -104,17 +104,17 @@ class Place(InLine, Generic[H]):
 
 
 class Asked:
-    """The reply that an actor owes; the actor itself is never over."""
+    """The promise of the reply of an actor; the actor itself is never over."""
 
-    __slots__ = ("actor", "reply")
+    __slots__ = ("actor", "promise")
 
-    def __init__(self, actor: Link, reply: Promise[object]) -> None:
+    def __init__(self, actor: Link, promise: Promise[object]) -> None:
         self.actor = actor
-        self.reply = reply
+        self.promise = promise
 
 
 class Expecting(Protocol):
-    """A future that hears of its members one by one."""
+    """A future that is told of its members one by one."""
 
     def expects(self, place: int) -> bool:
         """Whether the member at `place` may still decide how this future ends; any thread may ask, at any time."""
@@ -125,9 +125,9 @@ class Merged:
     """Several futures that are waited for as one.
 
     Args:
-        future: who stands for them.
-        members: what it was made of, by place.
-        any_will_do: whether one of them can end the whole; else all of them must end.
+        future: the future that stands for them.
+        members: what each of them waits for, by place.
+        any_will_do: whether each of them can end the whole alone; else all of them must end.
     """
 
     __slots__ = ("any_will_do", "future", "members")
@@ -139,7 +139,7 @@ class Merged:
 
 
 class Driving:
-    """Whether a group is driven in this moment; if so it waits for nobody, for its driver may begin or end anything."""
+    """Whether a driver is at work on a group; while it is, the group waits for nobody, for the driver may begin or end runs."""
 
     __slots__ = ("at_work",)
 
@@ -151,7 +151,7 @@ class Driving:
 
 
 class Race(Merged):
-    """Runs of which one will do, and which come and go; only the graph adds and removes some, under its lock."""
+    """Runs that come and go, each of which can end the wait; only the graph adds and removes them, under its lock."""
 
     __slots__ = ("driving", "links")
 
@@ -163,26 +163,26 @@ class Race(Merged):
 
 # `Union`, because a name in quotes has no `|` at run time.
 Awaited: TypeAlias = Union[Link, Asked, InLine, "Merged", None]
-"""None is what can end by means that nobody here knows of: it never leads back."""
+"""None: completed by something outside the graph, so it cannot be part of a cycle."""
 
 
 class Traceable(ABC):
-    """A future that can tell what it waits for."""
+    """A future that knows its place in the graph."""
 
     __slots__ = ()
 
     @abstractmethod
     def awaited(self) -> Awaited:
-        """Return what whoever waits for this future waits for."""
+        """Return what a wait for this future depends on."""
 
 
 def awaited_by(future: object) -> Awaited:
-    """Return what a wait for `future` is for; nothing is known of the standard library's, nor of a user's own kinds."""
+    """Return what a wait for `future` depends on; None for a future of the standard library or of the user."""
     return future.awaited() if isinstance(future, Traceable) else None
 
 
 def links(awaited: Awaited) -> Sequence[Link]:
-    """Return all runs and actors in it, done or not; not who holds slots, for these change."""
+    """Return all runs and actors in it, done or not; without the holders of slots, for these change."""
     if isinstance(awaited, Merged):
         return [link for member in awaited.members for link in links(member)]
     if isinstance(awaited, Asked):
@@ -191,7 +191,7 @@ def links(awaited: Awaited) -> Sequence[Link]:
 
 
 def choices(awaited: Awaited) -> Sequence[Expecting]:
-    """Return the futures in it that one of several can end: each failure leaves fewer of those."""
+    """Return the futures in it that one of several members can end: each failure leaves fewer such members."""
     if not isinstance(awaited, Merged):
         return ()
     found = [awaited.future] if awaited.any_will_do else []
@@ -199,12 +199,12 @@ def choices(awaited: Awaited) -> Sequence[Expecting]:
 
 
 def held_by(awaited: Awaited, held: Callable[[Link], bool]) -> list[Link]:
-    """Return which of the runs and actors that are `held` keep it from ever ending; none if it may end all the same.
+    """Return the runs and actors that keep it from ending, if those that are `held` never go on; none if it may still end.
 
-    Asked with a function that holds everybody, it returns whoever has a say in whether it ends.
+    With a function that holds everybody, it returns all runs and actors that its end depends on.
     """
     if isinstance(awaited, Asked):
-        return [awaited.actor] if not awaited.reply.done and held(awaited.actor) else []
+        return [awaited.actor] if not awaited.promise.done and held(awaited.actor) else []
     if isinstance(awaited, Link):
         return [awaited] if not awaited.over and held(awaited) else []
     if awaited is None:
@@ -218,23 +218,23 @@ def held_by(awaited: Awaited, held: Callable[[Link], bool]) -> list[Link]:
             continue
         holding = held_by(member, held)
         if awaited.any_will_do and not holding:
-            return []  # also one that is done and was not heard of yet: it may be the one
+            return []  # this member may end it, also if it is done already and the future was not told
         found += holding
     return found
 
 
 Refuse: TypeAlias = Callable[[CircularAgentCall], object]
-"""Quick, and not called under the lock."""
+"""Wakes a waiting thread with an error. It is quick, and is not called under the lock."""
 
 
 class Wait:
-    """One thread of `waiter` that blocks until `awaited` is over; all threads of a waiter's must go on for it to end.
+    """One thread of `waiter` that blocks until `awaited` is over. A waiter ends only if all its threads go on.
 
     Attributes:
-        links: who is in `awaited`, done or not.
-        choices: the futures in it that one of several can end.
-        refuse: wakes the thread with an error; None where nothing but another's wait can close a circle through this one.
-        of_call: the same wait as one of the tool call that it is part of, if that may hold a slot.
+        links: the runs and actors in `awaited`, done or not.
+        choices: the futures in it that one of several members can end.
+        refuse: wakes the thread with an error; None if only the wait of another thread can close a cycle through this one.
+        of_call: the same wait with the tool call as its waiter, if it is part of one that may hold a slot.
     """
 
     __slots__ = ("_scope", "awaited", "choices", "links", "of_call", "refuse", "waiter")
@@ -259,25 +259,25 @@ class Wait:
     @property
     def holds(self) -> bool:
         """Whether the waiter cannot go on before this wait ends."""
-        # The thread of a tool that was given up may go on waiting, but its run does not wait for it.
+        # The thread of a tool call that was given up may wait on, but its run does not wait for it.
         scope = self._scope
         return scope is None or not (scope.cancelled or scope.remaining() == 0.0)
 
     def held_by(self, held: Callable[[Link], bool]) -> list[Link]:
-        """Return who of those that are `held` keeps the waiter from going on; none if it may go on all the same."""
+        """Return the runs and actors that keep the waiter from going on, if those that are `held` never do; or none."""
         return held_by(self.awaited, held) if self.holds else []
 
     def calls(self, these: Container[Link]) -> bool:
-        """Whether the waiter called some of `these`, and cannot go on before they are over."""
+        """Whether the waiter has called some of `these`, and cannot go on before they are over."""
         return bool(self.held_by(lambda link: link in these and self.asks(link)))
 
     def asks(self, link: Link) -> bool:
-        """Whether `link` was begun by the waiter or inside of it: then to wait for it is to call it."""
+        """Whether `link` was begun by the waiter or inside of it; a wait for such a link is a call."""
         return self.waiter.run_id in link.begun_in
 
 
 class RaceWait(Wait):
-    """The wait of a group for the first of its children to succeed; no thread blocks.
+    """The wait of a group for the first success among its children; no thread blocks.
 
     Attributes:
         race: the children.
