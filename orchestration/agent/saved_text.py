@@ -1,4 +1,4 @@
-"""Values as JSON text and back, exactly or not at all. Loads pydantic, so it is imported when used."""
+"""Values as JSON text and back, without loss. Loads pydantic, so callers import it only when they save or load."""
 
 from __future__ import annotations
 
@@ -59,3 +59,13 @@ def _loaded(text: str) -> object:
         return cast(object, json.loads(text))
     except (ValueError, RecursionError):
         return None
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return where the first problem of a saved text is, and what it is; the text itself may hold what users said.
+
+    Raise an error with these words outside of the `except` block: pydantic's error would be its context, with the text.
+    """
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(step) for step in first["loc"]) or "the text"
+    return f"{where}: {first['msg']}"

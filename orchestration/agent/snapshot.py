@@ -11,8 +11,7 @@ from typing import cast
 from pydantic import TypeAdapter, ValidationError
 
 from .contradictions import contradiction, not_finite
-from .misread import first_problem
-from .saved_text import read, written
+from .saved_text import first_problem, read, written
 from .spec import RunSpec
 from .spec_changes import spec_changed
 from .state import RunState

@@ -18,9 +18,8 @@ from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import Message, ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Approve, Pause, Reject
 
+from .phases import Phase
 from .spec import DEFAULT_MAX_OUTPUT_RETRIES
-
-Phase: TypeAlias = Literal["model", "tools", "input", "incomplete", "bad_output", "done", "failed"]
 
 
 @dataclass(slots=True)

@@ -10,8 +10,7 @@ from typing import Any, TypeVar, cast
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from understudy.orchestration.agent.contradictions import not_finite
-from understudy.orchestration.agent.misread import first_problem
-from understudy.orchestration.agent.saved_text import read, written
+from understudy.orchestration.agent.saved_text import first_problem, read, written
 from understudy.orchestration.agent.spec_changes import spec_changed
 
 from .spec import GroupSpec

@@ -8,8 +8,7 @@ from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
-from understudy.orchestration.agent.misread import first_problem
-from understudy.orchestration.agent.saved_text import read, written
+from understudy.orchestration.agent.saved_text import first_problem, read, written
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.artifacts import Artifact
 from understudy.vocabulary.messages import JsonValue

@@ -12,13 +12,13 @@ from understudy.orchestration.agent.steps import Step
 from .scenario import Answer, Played, Scenario, call_words
 
 
-def play_by_hand(scenario: Scenario) -> Played:
-    """Drive the run to the end of its scenario."""
-    run = us.AgentRun(scenario.agent.run_spec, "Hi")
+def play_by_hand(scenario: Scenario, machine: type[us.AgentRun] = us.AgentRun) -> Played:
+    """Drive the run to the end of its scenario; `machine` may be a subclass that a test watches."""
+    run = machine(scenario.agent.run_spec, "Hi")
     turns, answers = iter(scenario.turns), iter(scenario.answers)
     steps: list[str] = []
     while True:
-        run = us.AgentRun.from_json(run.to_json(), scenario.agent.run_spec)
+        run = machine.from_json(run.to_json(), scenario.agent.run_spec)
         _rule(run, scenario)
         try:
             step = run.next_step()
