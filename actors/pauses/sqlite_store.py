@@ -17,6 +17,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import StoreError
 from understudy.vocabulary.runs.pause_store import PausedRun
 
@@ -212,5 +213,4 @@ def _go_on_in_child() -> None:
     _alone = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_wait_for_calls, after_in_parent=_go_on_in_parent, after_in_child=_go_on_in_child)
+at_fork(Stage.STORES, _go_on_in_child, before=_wait_for_calls, in_parent=_go_on_in_parent)

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from understudy.actors.pauses.open_store import MEMORY, open_store
+from understudy.actors.threads.forked import Stage, at_fork
 from understudy.vocabulary.checks import UNSET, Unset, checked_flag, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 
@@ -115,5 +116,4 @@ def _begin_anew_in_child() -> None:
         _default, _inherited = None, _default
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew_in_child)
+at_fork(Stage.DEFAULT_SYSTEM, _begin_anew_in_child)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from typing import Protocol
 
-from understudy.actors.threads.pool import forget_threads
+from understudy.actors.threads.forked import Stage, at_fork
 from understudy.vocabulary.runs import memory
 
 
@@ -22,12 +21,10 @@ systems: weakref.WeakSet[Inherited] = weakref.WeakSet()
 """All systems of this process."""
 
 
-def _begin_anew_in_child() -> None:
-    forget_threads()
-    memory.begin_anew_in_child()
+def _leave_to_parent() -> None:
     for system in list(systems):
         system.leave_to_parent()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew_in_child)
+at_fork(Stage.SYSTEMS, memory.begin_anew_in_child)
+at_fork(Stage.SYSTEMS, _leave_to_parent)

@@ -1,13 +1,14 @@
 """Threads, and what the rooms above build on them: nothing here knows of actors or runs.
 
 A piece of work comes to `pool.submit`: the cell of an actor, the driver of a run, an alarm, a call. An idle thread of the
-pool takes it, or a new one is started, and calls its `run_turns` until that returns. Then the thread takes its next work, if
-`run_next_here` gave it some, or queued work, or parks; a parked thread ends after ten seconds. If no thread can be started,
-the work is told so by `refused`.
+pool takes it, or a new one is started, and calls its `run_turns` until that returns. Then the thread takes its next work,
+if `run_next_here` gave it some, or queued work, or parks; a parked thread ends after ten seconds. If no thread can be
+started, the work is told so by `refused`.
 
 A thread that needs a result waits for a `Promise`: whoever has the result sets it once, and callbacks are called on that
 thread. A function that must be called at some later moment goes to `alarms`, where one clock thread waits for all of them
 and submits each when it is due. Calls that only so many may make at once take one of the `slots`, and are queued without a
 thread while none is free. `cancel_hooks` calls what users gave to `Scope.on_cancel`. No thread can be killed: work that
-hangs is given up (`work`), and keeps its thread until it returns.
+hangs is given up (`work`), and keeps its thread until it returns. `forked` has the list of what a forked child must make
+anew.
 """

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 
+from .forked import Stage, at_fork
 from .pool import submit
 
 LINGER = 10.0  # Seconds; the next alarm usually comes sooner.
@@ -139,5 +139,4 @@ def _begin_anew_in_child() -> None:
     _clockwork = AlarmClock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew_in_child)
+at_fork(Stage.THREADS, _begin_anew_in_child)

@@ -16,6 +16,8 @@ from typing import Protocol
 
 import pykka
 
+from .forked import Stage, at_fork
+
 IDLE_SECONDS = 10.0  # The threads of a burst are kept for the next burst, not for ever.
 ARRIVING = 2  # Threads that are started or woken at once; more would only wait for the interpreter lock.
 
@@ -295,3 +297,6 @@ def forget_threads() -> None:
     global pool
     pool = ThreadPool()
     _here.thread = None
+
+
+at_fork(Stage.THREADS, forget_threads)

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from understudy.actors.run_view.progress import Reporter
 from understudy.actors.run_view.tracebacks import let_go, where
+from understudy.actors.threads.forked import Stage, at_fork
 from understudy.actors.threads.pool import submit
 from understudy.actors.threads.promise import Promise, log
 from understudy.errors import (
@@ -248,8 +249,7 @@ def _in_child() -> None:
     _forks += 1
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+at_fork(Stage.TOOLS, _in_child)
 
 
 def _check_session(overlay: SessionOverlay) -> None:

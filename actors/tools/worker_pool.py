@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from understudy.actors.threads.alarms import Alarm, ring_at
+from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import Retry
 from understudy.vocabulary.context.permits import Permit
 from understudy.vocabulary.context.session import SessionOverlay
@@ -380,9 +381,4 @@ def _leave_to_parent() -> None:
     _alive.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=lambda: _making.acquire(),
-        after_in_parent=lambda: _making.release(),
-        after_in_child=_leave_to_parent,
-    )
+at_fork(Stage.TOOLS, _leave_to_parent, before=lambda: _making.acquire(), in_parent=lambda: _making.release())

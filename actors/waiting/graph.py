@@ -7,13 +7,13 @@ ends or any one of them, so a way back alone is no cycle: the graph asks which w
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
+from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import CircularAgentCall
 from understudy.vocabulary.context.ancestry import (
     Ancestry,
@@ -366,5 +366,4 @@ def _take_out(table: dict[T, Waits], key: T, wait: Wait) -> None:
 graph = WaitGraph()
 """The one of this process."""
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=graph.forget)
+at_fork(Stage.WAITS, graph.forget)

@@ -17,7 +17,7 @@ PROGRAM = """
 import threading
 import understudy as us
 from tests.hosts.forking import in_child
-from understudy.actors.waiting import graph
+from understudy.actors.waiting.graph import graph
 
 entered, gate = threading.Event(), threading.Event()
 
