@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from understudy.actors.memory.access import recall, remember
-from understudy.actors.run_view.event_reader import next_seq
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished
+from understudy.actors.threads.run_elsewhere import run_elsewhere
+from understudy.actors.tools.failed_calls import fails_agent
 from understudy.actors.tools.tool_call import Executed, Paused
 from understudy.errors import ProviderError, UnderstudyError
 from understudy.orchestration.agent.outcome import messages_so_far
@@ -19,13 +20,15 @@ from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.accounts import account_of
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import RunContext, SessionOverlay, SessionState, lasting
+from understudy.vocabulary.context.session import RunContext, SessionOverlay, lasting
 from understudy.vocabulary.messages import JsonObject, ModelTurn, Part, ToolResult
 from understudy.vocabulary.models import name_of
-from understudy.vocabulary.runs.outcomes import Complete, PauseAnswer
+from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer
 
+from .error_callbacks import tell_callbacks
 from .host import RunHost
 from .record import RunRecord
+from .resumption import extend_agent, why_agent_takes_none
 from .sub_agents import delegate
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from understudy.actors.tools.tool_call import ToolCallTask
     from understudy.orchestration import Agent
     from understudy.orchestration.agent.steps import Step
-    from understudy.orchestration.definitions.port import RunOptions
+    from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.sub_agent import SubAgent
 
     from .turn_findings import AboutTurn
@@ -114,6 +117,18 @@ class AgentRunRecord(RunRecord):
     def saved_machine(self) -> str:
         assert self.machine is not None
         return self.machine.to_json()
+
+    @property
+    def pauses(self) -> Sequence[Pause]:
+        return () if self.machine is None else self.machine.pauses
+
+    def takes_no_answer(self) -> str:
+        return "" if self.machine is None else why_agent_takes_none(self.machine)
+
+    def go_on(self, answers: Mapping[str, PauseAnswer], options: ResumeOptions) -> Sequence[Finished]:
+        assert self.machine is not None
+        extend_agent(self.run_id, self.machine, options)
+        return self.respond(answers) if answers else ()
 
     def respond(self, answers: Mapping[str, PauseAnswer]) -> Sequence[Finished]:
         assert self.machine is not None
@@ -299,6 +314,17 @@ class AgentRunRecord(RunRecord):
     def remember(self, outcome: Complete[object], epoch: int) -> Callable[[], object] | None:
         return remember(self, outcome.messages, epoch)
 
+    def fails_runner(self, cause: BaseException) -> bool:
+        return fails_agent(self.agent, cause)
+
+    def tell_error(self, error: BaseException) -> None:
+        if self.agent.callbacks and not self.told_error:
+            self.told_error = True
+            run_elsewhere(partial(tell_callbacks, self.agent.callbacks, self._context_of_its_own, self.run_id, error))
+
+    def _context_of_its_own(self) -> RunContext:
+        return self.context_with(SessionOverlay(self.session))
+
     def _let_go(self, given_up: bool) -> None:
         order, self.step_order = self.step_order, None
         unfed, self.unfed = self.unfed, None
@@ -308,14 +334,7 @@ class AgentRunRecord(RunRecord):
             order.leave()  # its scope is inside of the run's, which is cancelled next
 
     def continued(self, scope: Scope, deps: object) -> AgentRunRecord:
-        """Return the record with which this run, paused here, goes on."""
-        given = self.options.session
-        session = given if isinstance(given, SessionState) else dict(self.session)
-        options = replace(self.options, session=session, deps=deps)
+        options = self._options_to_go_on(deps)
         record = AgentRunRecord(self.run_id, self.agent, self.input, options, scope, self.host, self.cell, self.machine)
-        record.revision = self.revision
-        record.artifacts = self.artifacts
-        record.story.first_seq = next_seq(self.story, is_inner=self.is_inner)
-        record.lease = None if self.lease is None else self.lease.renewed()
-        record.session.take_temporary(self.session)
+        record.follow(self)
         return record

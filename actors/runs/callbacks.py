@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Dropped, Finished
 from understudy.actors.threads.promise import log
-from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import UnderstudyError
 from understudy.orchestration.agent.rulings import ENDING, Ruling
 from understudy.orchestration.agent.steps import Verdict
@@ -181,21 +179,3 @@ class CallbackDispatcher:
                 return ruling
             record.note_answer(self._epoch, question, number + 1, session)
         return None
-
-
-def tell_of_error(record: AgentRunRecord, error: BaseException) -> None:
-    """Tell callbacks, on a lent thread, of the error of a run that was ended from outside; they change nothing."""
-    if record.agent.callbacks and not record.told_error:
-        record.told_error = True
-        run_elsewhere(partial(_tell_of_error, record, error))
-
-
-def _tell_of_error(record: AgentRunRecord, error: BaseException) -> None:
-    for callback in record.agent.callbacks:
-        try:
-            answer = callback.on_error(record.context_with(SessionOverlay(record.session)), error)
-            _, fault = action_of(callback, "on_error", answer)
-            if fault:
-                log.error("%s (run %s)", fault, record.run_id)
-        except BaseException as failure:  # the run is over, and the others should hear of it too
-            log.error("callback %s failed in on_error of run %s", callback.name, record.run_id, exc_info=failure)

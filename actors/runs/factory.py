@@ -10,7 +10,7 @@ from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.groups import Group
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.orchestration.definitions.workflow import Workflow
-from understudy.orchestration.saving.machines import begun, loaded
+from understudy.orchestration.saving.machines import Orchestrator, begun, loaded
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.messages import Part
 
@@ -43,16 +43,15 @@ def new_record(
             raise ValueError(f"{runner.id!r} takes no parameters; a Workflow does")
         _ = runner.run_spec
         return AgentRunRecord(run_id, runner, input, options, scope, host, cell)
-    if not isinstance(runner, (Group, Workflow)):
-        raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
+    group = _orchestrator(runner)
     if options.history is not None:
         raise ValueError(f"history is for an agent's run; {runner.id!r} only runs others")
-    machine = begun(runner, input, options.parameters)
+    machine = begun(group, input, options.parameters)
     machine.state.spending.budget = options.budget
-    return GroupRunRecord(run_id, runner, options, scope, host, cell, machine)
+    return GroupRunRecord(run_id, group, options, scope, host, cell, machine)
 
 
-def load(
+def loaded_record(
     saved: SavedRun,
     runner: Runner[object],
     deps: object,
@@ -77,19 +76,24 @@ def load(
         deps=deps,
         history=() if saved.own_history else None,
     )
+    record: RunRecord
     if isinstance(runner, Agent):
         machine = AgentRun.from_json(saved.machine, runner.run_spec, adopt=adopt)
         record = AgentRunRecord(saved.run_id, runner, saved.input, options, scope, host, cell, machine)
-        record.artifacts = Artifacts(saved.artifacts)
-        record.story.first_seq = saved.events
-        return record
+    else:
+        group = _orchestrator(runner)
+        record = GroupRunRecord(
+            saved.run_id, group, options, scope, host, cell, loaded(group, saved.machine, adopt=adopt)
+        )
+    record.artifacts = Artifacts(saved.artifacts)
+    record.story.first_seq = saved.events
+    return record
+
+
+def _orchestrator(runner: Runner[object]) -> Orchestrator:
     if not isinstance(runner, (Group, Workflow)):
         raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
-    machine_of_group = loaded(runner, saved.machine, adopt=adopt)
-    group = GroupRunRecord(saved.run_id, runner, options, scope, host, cell, machine_of_group)
-    group.artifacts = Artifacts(saved.artifacts)
-    group.story.first_seq = saved.events
-    return group
+    return runner
 
 
 def driver_of(record: RunRecord, epoch: int) -> RunDriver:

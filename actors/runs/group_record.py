@@ -6,12 +6,10 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from understudy.actors.run_view.event_reader import next_seq
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import ChildBegan, Finished
 from understudy.actors.threads.alarms import Alarm, ring_at
@@ -25,18 +23,19 @@ from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import SessionOverlay, SessionState, lasting
+from understudy.vocabulary.context.session import SessionOverlay, lasting
 from understudy.vocabulary.runs.handles import RunPhase
-from understudy.vocabulary.runs.outcomes import Outcome, PauseAnswer
+from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer
 
 from .child_outcomes import ChildOutcomes
 from .host import RunHost
 from .inner_run import Inside
 from .record import RunDriver, RunRecord, Stale
+from .resumption import extend_group, why_group_takes_none
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.orchestration.definitions.port import RunOptions
+    from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.group.children import ChildOrder
     from understudy.orchestration.group.group_run import GroupStep
@@ -103,6 +102,17 @@ class GroupRunRecord(RunRecord):
         self.account.settle()
         return self.machine.to_json()
 
+    @property
+    def pauses(self) -> Sequence[Pause]:
+        return self.machine.pauses
+
+    def takes_no_answer(self) -> str:
+        return why_group_takes_none(self.machine)
+
+    def go_on(self, answers: Mapping[str, PauseAnswer], options: ResumeOptions) -> Sequence[Finished]:
+        extend_group(self.run_id, self.group, self.machine, self.account, answers, options)
+        return ()
+
     def respond(self, answers: Mapping[str, PauseAnswer]) -> Sequence[Finished]:
         self.machine.respond(answers)
         return ()
@@ -123,15 +133,9 @@ class GroupRunRecord(RunRecord):
             error.session = lasting(self.session)
 
     def continued(self, scope: Scope, deps: object) -> GroupRunRecord:
-        given = self.options.session
-        session = given if isinstance(given, SessionState) else dict(self.session)
-        options = replace(self.options, session=session, deps=deps)
+        options = self._options_to_go_on(deps)
         record = GroupRunRecord(self.run_id, self.group, options, scope, self.host, self.cell, self.machine)
-        record.revision = self.revision
-        record.lease = None if self.lease is None else self.lease.renewed()
-        record.session.take_temporary(self.session)
-        record.artifacts = self.artifacts
-        record.story.first_seq = next_seq(self.story, is_inner=self.is_inner)
+        record.follow(self)
         record.endings = self.endings
         return record
 

@@ -11,9 +11,11 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Protocol, Self
 
+from understudy.actors.run_view.event_reader import next_seq
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.threads.promise import Promise
@@ -25,7 +27,7 @@ from understudy.vocabulary.context.scope import Scope, enter_scope
 from understudy.vocabulary.context.session import SessionOverlay, SessionState
 from understudy.vocabulary.messages import JsonValue, Part, join_text
 from understudy.vocabulary.runs.handles import RunPhase, RunStatus
-from understudy.vocabulary.runs.outcomes import Complete, Outcome, PauseAnswer
+from understudy.vocabulary.runs.outcomes import Complete, Outcome, Pause, PauseAnswer
 
 from .error_facts import describe
 from .host import RunHost
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
     from understudy.actors.memory.conversations import Lease
     from understudy.actors.tools.caller_thread import CallerThreadCalls
-    from understudy.orchestration.definitions.port import RunOptions
+    from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.runner import Runner
 
 _NO_CONTEXT = contextvars.Context()
@@ -181,6 +183,23 @@ class RunRecord(ABC):
     def saved_machine(self) -> str:
         """Return the machine as text."""
 
+    @property
+    @abstractmethod
+    def pauses(self) -> Sequence[Pause]:
+        """What the run waits for a person for."""
+
+    @abstractmethod
+    def takes_no_answer(self) -> str:
+        """Return why the run, paused here, takes no answer, and how it goes on; empty if it takes one."""
+
+    @abstractmethod
+    def go_on(self, answers: Mapping[str, PauseAnswer], options: ResumeOptions) -> Sequence[Finished]:
+        """Raise the limits and feed a person's answers to the machine, or change nothing; returns what `respond` does.
+
+        Raises:
+            ValueError: a limit would be lowered, or the run would stop where it stands.
+        """
+
     @abstractmethod
     def respond(self, answers: Mapping[str, PauseAnswer]) -> Sequence[Finished]:
         """Feed a person's answers, by the ids of the pauses; returns the calls that have their result by them."""
@@ -192,6 +211,19 @@ class RunRecord(ABC):
     @abstractmethod
     def continued(self, scope: Scope, deps: object) -> Self:
         """Return the record with which this run, paused here, goes on."""
+
+    def _options_to_go_on(self, deps: object) -> RunOptions:
+        given = self.options.session
+        session = given if isinstance(given, SessionState) else dict(self.session)
+        return replace(self.options, session=session, deps=deps)
+
+    def follow(self, before: RunRecord) -> None:
+        """Take what a run keeps over a pause from its record before that."""
+        self.revision = before.revision
+        self.artifacts = before.artifacts
+        self.story.first_seq = next_seq(before.story, is_inner=before.is_inner)
+        self.lease = None if before.lease is None else before.lease.renewed()
+        self.session.take_temporary(before.session)
 
     @property
     @abstractmethod
@@ -214,6 +246,13 @@ class RunRecord(ABC):
             What is still to be done in the moment in which the run ends; None if there is nothing.
         """
         return None
+
+    def fails_runner(self, cause: BaseException) -> bool:
+        """Whether the runner's definition names the error as one that fails its actor."""
+        return False
+
+    def tell_error(self, error: BaseException) -> None:  # noqa: B027 (only agents have callbacks)
+        """Tell callbacks, on a lent thread, of the error of a run that was ended from outside."""
 
     def _let_go(self, given_up: bool) -> None:  # noqa: B027 (a kind of run may hold nothing)
         """Let go of what the run was at when it ended; `given_up` says whether its driver is still at it."""

@@ -20,15 +20,14 @@ from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.admission import Admission
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.answers import feed_answer
-from understudy.actors.runs.callbacks import tell_of_error
-from understudy.actors.runs.factory import driver_of, load, new_record
+from understudy.actors.runs.factory import driver_of, loaded_record, new_record
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import log
 from understudy.actors.threads.run_elsewhere import run_elsewhere
-from understudy.actors.tools.failed_calls import fails_agent, tell_repeated, timeout_result
+from understudy.actors.tools.failed_calls import tell_repeated, timeout_result
 from understudy.actors.tools.tool_call import ToolCallTask
 from understudy.actors.tools.tool_slots import SlotsOfTools
 from understudy.errors import (
@@ -170,7 +169,7 @@ class RunManager(RunHost[RunRecord]):
             SpecChanged: the run was saved with another definition of the runner, and `adopt` is false.
             ValueError: what was saved is no run, or one of another runner.
         """
-        record = load(saved, runner, deps, scope, self, self._actors.cell_of(runner), adopt=adopt)
+        record = loaded_record(saved, runner, deps, scope, self, self._actors.cell_of(runner), adopt=adopt)
         record.lease = self.conversations.lease(record, was_saved=True)
         return record
 
@@ -266,7 +265,7 @@ class RunManager(RunHost[RunRecord]):
         if token and not ended:
             safely(record, self._tokens.revoke, token)
         if ended:
-            safely(record, _tell_of_error, record, error)
+            safely(record, record.tell_error, error)
         return True
 
     def _token_for(self, record: RunRecord, error: BaseException) -> str:
@@ -417,7 +416,7 @@ class RunManager(RunHost[RunRecord]):
         if record.revision:  # it is in a store, which nobody who ends a run waits for
             safely(record, run_elsewhere, lambda: safely(record, self._tokens.over, record))
         safely(record, cancel_hooks.cancel, record.scope, self.hung.give_up)
-        safely(record, _tell_of_error, record, error)
+        safely(record, record.tell_error, error)
         return True
 
 
@@ -464,14 +463,8 @@ def _can_be_raised(record: RunRecord, error: BaseException) -> bool:
 
 def _may_go_on(record: RunRecord, cause: BaseException) -> bool:
     """Whether a run gets another driver after one failed; if so, takes one of its retries."""
-    named = isinstance(record, AgentRunRecord) and fails_agent(record.agent, cause)
-    had_enough = len(record.crashes) >= POISON or (had_its_retries(cause) and not named)
+    had_enough = len(record.crashes) >= POISON or (had_its_retries(cause) and not record.fails_runner(cause))
     return not had_enough and record.scope.take_retry(cause)
-
-
-def _tell_of_error(record: RunRecord, error: BaseException) -> None:
-    if isinstance(record, AgentRunRecord):
-        tell_of_error(record, error)
 
 
 def _action_due(record: AgentRunRecord, order: ToolCallTask, now: float) -> CallAction:

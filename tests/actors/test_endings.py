@@ -188,7 +188,7 @@ REPLACED: list[tuple[Any, str]] = [
     (agent_pause, "paused_by"),
     (run_manager, "_may_go_on"),
     (run_manager, "_can_be_raised"),
-    (run_manager, "_tell_of_error"),
+    (AgentRunRecord, "tell_error"),
 ]
 """What an ending can do without."""
 
