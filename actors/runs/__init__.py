@@ -1,18 +1,14 @@
-"""Runs in flight: the record of each, the driver that carries it out, and what ends it.
+"""Runs in flight: the record of each, what holds it, and what ends it.
 
-`RunManager` comes in with a runner and an input, and `factory` makes the record: an `AgentRunRecord` or a
-`GroupRunRecord`. The watchdog looks after it, and `Admission` starts it as soon as the system has a place for it.
+A record is an `AgentRunRecord` or a `GroupRunRecord`. It has the machine, the session and the log of one run. The room
+of drivers makes it, and a driver holds it at an epoch; whatever is fed at an earlier epoch is refused with `Stale`. The
+watchdog looks after a record in flight, and `Admission` starts it as soon as the system has a place for it.
 
-A driver then holds the record at an epoch. `AgentDriver` is straight-line code on one lent thread: it asks the
-machine for the next step, calls the model or the tools, and feeds the result. `GroupDriver` holds no thread: messages
-wake it, it begins the child runs that are due and feeds what came of them.
+What a record or its driver needs of the system that keeps the run, it asks of its `RunHost`. The same host prepares,
+loads and launches the runs inside of it: `child_runs` and `sub_agents` say how they are tied to the run around them.
 
-User code that a step needs is asked here, outside of the lock: callbacks, rules about a turn, validators of answers.
-The record keeps each answer until it is fed, so that the next driver does not ask again.
+`saving` turns a paused run into text. `answers` feeds what a person said to the record with which it goes on.
 
-A driver that fails or hangs loses the run: the epoch is raised, a new driver goes on from the record, and whatever
-the old one still feeds is refused with `Stale`. The work that hangs is counted in `AbandonedWork`.
-
-The run goes out with `RunRecord.end`, which happens once and completes the promise behind the caller's handle. What
-the drivers need of the system they ask of its `RunHost`.
+The run goes out with `RunRecord.end`, which happens once and completes the promise behind the caller's handle. Work
+that hangs is left behind, and counted in `AbandonedWork`.
 """

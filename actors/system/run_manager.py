@@ -11,6 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.drivers.factory import driver_of, loaded_record, new_record
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
@@ -20,7 +21,6 @@ from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.admission import Admission
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.answers import feed_answer
-from understudy.actors.runs.factory import driver_of, loaded_record, new_record
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog

@@ -14,16 +14,16 @@ from tests.support.scripts import WAIT, eventually, finished
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.drivers import agent_pause
+from understudy.actors.drivers.agent_driver import AgentDriver
+from understudy.actors.drivers.callbacks import CallbackDispatcher
+from understudy.actors.drivers.group_driver import GroupDriver
 from understudy.actors.memory.conversations import Conversations, Lease
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.log import RunLog
-from understudy.actors.runs import agent_pause
 from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.admission import Admission
-from understudy.actors.runs.agent_driver import AgentDriver
 from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.callbacks import CallbackDispatcher
-from understudy.actors.runs.group_driver import GroupDriver
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog

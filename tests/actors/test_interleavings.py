@@ -10,8 +10,8 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
+from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.run_view.log import RunLog
-from understudy.actors.runs.agent_driver import AgentDriver
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.system.agent_actor import AgentActor, StartRun
 from understudy.actors.system.run_manager import RunManager

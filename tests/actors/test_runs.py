@@ -14,7 +14,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors.runs.agent_driver import AgentDriver
+from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.threads import pool
 from understudy.orchestration.definitions.port import RunOptions

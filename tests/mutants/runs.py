@@ -5,7 +5,7 @@ from __future__ import annotations
 from .mutant import Mutant
 
 RUN_RECORD = "actors/runs/record.py"
-DRIVER = "actors/runs/agent_driver.py"
+DRIVER = "actors/drivers/agent_driver.py"
 RUN_MANAGER = "actors/system/run_manager.py"
 TOKENS = "actors/pauses/tokens.py"
 STORED_PAUSES = "actors/pauses/stored_pauses.py"

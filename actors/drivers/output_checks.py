@@ -9,11 +9,10 @@ from understudy.orchestration.agent.typed_answers import answer_in
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete
 
 if TYPE_CHECKING:
+    from understudy.actors.runs.agent_record import AgentRunRecord
+    from understudy.actors.runs.turn_findings import AboutTurn
     from understudy.vocabulary.answers.output_type import CheckedOutput
     from understudy.vocabulary.messages import ModelTurn
-
-    from .agent_record import AgentRunRecord
-    from .turn_findings import AboutTurn
 
 
 def check_answer(record: AgentRunRecord, epoch: int, turn: ModelTurn, about: AboutTurn) -> CheckedOutput[object] | None:

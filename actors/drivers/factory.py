@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.group_record import GroupRunRecord
+from understudy.actors.runs.host import RunHost
+from understudy.actors.runs.record import RunDriver, RunRecord
 from understudy.orchestration import Agent
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.groups import Group
@@ -15,11 +19,7 @@ from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.messages import Part
 
 from .agent_driver import AgentDriver
-from .agent_record import AgentRunRecord
 from .group_driver import GroupDriver
-from .group_record import GroupRunRecord
-from .host import RunHost
-from .record import RunDriver, RunRecord
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell

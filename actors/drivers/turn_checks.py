@@ -13,6 +13,8 @@ from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.turn_findings import NOTHING, AboutTurn
 from understudy.actors.threads.promise import log
 from understudy.errors import RunError, in_words
 from understudy.orchestration.agent.calls import calls_of, repaired, with_ids
@@ -33,9 +35,6 @@ from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import JsonObject, ModelTurn, ToolCall
 from understudy.vocabulary.tools.parameters import BadArguments
 from understudy.vocabulary.tools.signature import Signature
-
-from .agent_record import AgentRunRecord
-from .turn_findings import NOTHING, AboutTurn
 
 if TYPE_CHECKING:
     from understudy.orchestration import AgentRun

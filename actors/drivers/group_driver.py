@@ -16,6 +16,10 @@ from typing import assert_never
 from understudy.actors.cells.cell import Cell
 from understudy.actors.run_view.errors import LIMITS, timed_out
 from understudy.actors.run_view.log import ChildEnded, Conflict, Retried
+from understudy.actors.runs.child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
+from understudy.actors.runs.group_record import GroupRunRecord, Woken
+from understudy.actors.runs.inner_run import Inside
+from understudy.actors.runs.record import RunRecord, Stale
 from understudy.errors import UnderstudyError, had_its_retries
 from understudy.orchestration.agent.pauses import paused_by
 from understudy.orchestration.graph.run import GraphRun
@@ -27,11 +31,6 @@ from understudy.vocabulary.context.ancestry import circular
 from understudy.vocabulary.context.prices import in_dollars
 from understudy.vocabulary.context.session import SessionOverlay, lasting
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause
-
-from .child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
-from .group_record import GroupRunRecord, Woken
-from .inner_run import Inside
-from .record import RunRecord, Stale
 
 ALL = "all"
 NEWS = "news"

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, cast
 
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Dropped, Finished
+from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.record import Stale
 from understudy.actors.threads.promise import log
 from understudy.errors import UnderstudyError
 from understudy.orchestration.agent.rulings import ENDING, Ruling
@@ -21,8 +23,6 @@ from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, To
 from understudy.vocabulary.runs.callbacks import AgentCallback, Continue, Moment, RewriteArguments, action_of
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome, stamp
 
-from .agent_record import AgentRunRecord
-from .record import Stale
 from .turn_checks import must_wait, with_named_calls
 
 if TYPE_CHECKING:

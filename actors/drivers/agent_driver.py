@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, assert_never
 from understudy.actors.run_view.errors import checked_turn, model_failure, model_time, model_timeout, timed_out
 from understudy.actors.run_view.log import Retried, RunLog
 from understudy.actors.run_view.tracebacks import let_go
+from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.record import Stale
 from understudy.actors.threads.pool import run_next_here, submit
 from understudy.actors.threads.promise import log
 from understudy.actors.tools.batch import ToolBatch, deadline_of
@@ -27,10 +29,8 @@ from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, To
 from understudy.vocabulary.models import Model, ModelName
 
 from .agent_pause import paused_outcome
-from .agent_record import AgentRunRecord
 from .callbacks import CallbackDispatcher
 from .output_checks import check_answer, with_output
-from .record import Stale
 from .turn_checks import about_turn
 
 if TYPE_CHECKING:
