@@ -1,4 +1,4 @@
-"""`LoadedSpec`: what a spec described."""
+"""`LoadedSpec`: the definitions made from one spec."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedSpec:
-    """The definitions made from one spec; they are what Python code would have made.
+    """The definitions made from one spec, the same as Python code would have made.
 
     Attributes:
         source: the file, or `<text>`.
-        runners: agents, groups and workflows by id, in the order of the text; those that stand inside of others too.
+        runners: agents, groups and workflows by id, in the order of the text; nested runners are included.
         supervisors: by id.
-        not_loaded: tools that the spec names as `FILE.py:FUNCTION`, whose files a loader was not allowed to run.
+        not_loaded: tools that the spec names as `FILE.py:FUNCTION` in files that the loader was not allowed to run.
     """
 
     source: str
@@ -45,7 +45,7 @@ class LoadedSpec:
         """Return the agent with this id.
 
         Raises:
-            SpecError: there is none; the message names those there are. The methods below raise it, too.
+            SpecError: there is none; the message lists the known ids. The methods below raise it too.
         """
         return self._find(id, self.agents, "agent")
 

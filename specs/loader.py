@@ -34,16 +34,16 @@ def load_spec(
 
     Args:
         path: the file, in UTF-8.
-        tools: what the spec's tool names mean: functions, tools or toolsets. The name is what the model calls a tool, whatever
-            it was called before; the tools of a toolset have their own names.
-        callbacks: what `name: NAME` means among an agent's callbacks.
-        criteria: what `name: NAME` means among an agent's criteria.
-        objects: what other names mean: functions, memories, models, output types and classes of errors; callbacks and
-            criteria may be among them. What fits where is checked for the names that the spec uses.
+        tools: functions, tools or toolsets, by the name that the spec uses. The model calls a tool by that name too; the
+            tools of a toolset keep their own names.
+        callbacks: callbacks by the NAME in `name: NAME` among an agent's callbacks.
+        criteria: criteria by the NAME in `name: NAME` among an agent's criteria.
+        objects: functions, memories, models, output types and classes of errors by name; callbacks and criteria may be
+            among them. A name that the spec uses must fit its place in the spec.
 
     Raises:
         SpecError: a file cannot be read, or is wrong; the message has a line for each problem, with file, line and column.
-        TypeError: one of `tools` cannot be a tool, or a callback or criterion is none.
+        TypeError: an entry of `tools`, `callbacks` or `criteria` is not a tool, callback or criterion.
     """
     return SpecLoader(tools=tools, callbacks=callbacks, criteria=criteria, objects=objects).load_file(path)
 
@@ -56,7 +56,7 @@ def load_spec_text(
     criteria: Mapping[str, Criterion] | None = None,
     objects: Mapping[str, object] | None = None,
 ) -> LoadedSpec:
-    """Load YAML from a string, which names no other files; otherwise like `load_spec`."""
+    """Load YAML from a string, which cannot include files; otherwise like `load_spec`."""
     return SpecLoader(tools=tools, callbacks=callbacks, criteria=criteria, objects=objects).load_text(text)
 
 
@@ -64,13 +64,13 @@ class SpecLoader:
     """Loads specs, with the tools, callbacks, criteria and other objects that were registered on it.
 
     Args:
-        tools: what the specs' tool names mean; more can be registered.
-        callbacks: what the names of callbacks mean; more can be registered.
-        criteria: what the names of criteria mean; more can be registered.
-        objects: what all other names mean; more can be registered.
-        tool_files: whether specs may name tools as `FILE.py:FUNCTION`, which runs the file, which must be in the spec's
-            folder or below. Only for specs that may run code, as on a command line. Of a list of files, only these are run:
-            the tools of others are known by name, stand in `LoadedSpec.not_loaded`, and raise when they are called.
+        tools: tools by the names that specs use; more can be registered.
+        callbacks: callbacks by name; more can be registered.
+        criteria: criteria by name; more can be registered.
+        objects: all other objects by name; more can be registered.
+        tool_files: whether specs may name tools as `FILE.py:FUNCTION`. This runs the file, so it is only for specs that may
+            run code, as on a command line; the file must be in the spec's folder or below. With a list, only the listed
+            files are run: tools of other files are listed in `LoadedSpec.not_loaded`, and raise when they are called.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class SpecLoader:
         """Let specs name this tool or toolset; the model calls a tool by this name. Returns the loader.
 
         Raises:
-            ValueError: the name is taken, or no name of a tool.
-            TypeError: it cannot be a tool.
+            ValueError: the name is taken, or cannot be the name of a tool.
+            TypeError: the object cannot be a tool.
         """
         _register(self._tools, "a tool", name, named_tool(name, tool))
         return self
@@ -113,7 +113,7 @@ class SpecLoader:
 
         Raises:
             ValueError: the name is taken.
-            TypeError: it is no callback.
+            TypeError: the object is not a callback.
         """
         _register(self._callbacks, "a callback", name, checked_callback(name, callback))
         return self
@@ -123,7 +123,7 @@ class SpecLoader:
 
         Raises:
             ValueError: the name is taken.
-            TypeError: it is no criterion.
+            TypeError: the object is not a criterion.
         """
         _register(self._criteria, "a criterion", name, checked_criterion(name, criterion))
         return self
@@ -138,7 +138,7 @@ class SpecLoader:
         return self
 
     def explain_missing_tool(self, name: str, reason: str) -> SpecLoader:
-        """Have the error of a spec that names this tool say why it cannot be one. Returns the loader."""
+        """Add a reason to the error of a spec that names this unusable tool. Returns the loader."""
         self._unusable[name] = reason
         return self
 

@@ -1,4 +1,4 @@
-"""From documents to definitions: the grammar, the meaning, and then the making, if nothing was wrong before."""
+"""Turns documents into definitions: checks the grammar, then the meaning, then builds if no problem was found."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .loaded_spec import LoadedSpec
 
 
 def load(sources: Sources, registered: Registered) -> LoadedSpec:
-    """Make what a spec describes.
+    """Check a spec and build its definitions.
 
     Raises:
         SpecError: something is wrong; the message has a line for each problem.
@@ -48,22 +48,21 @@ def load(sources: Sources, registered: Registered) -> LoadedSpec:
             grammars[document.source] = grammar
     definitions = definitions_in(documents)
     memories, twice = check_memories([LocatedValue.top(document) for document in documents])
-    order, circles = in_order_of_need(definitions)
-    found += [*twice, *circles]
+    order, cycles = in_order_of_need(definitions)
+    found += [*twice, *cycles]
     meant = (p for one in definitions for p in check_definition(one, sources, registered, memories))
     shared = check_shared_memories(memories, registered)
     for problems in (check_ids(definitions), check_references(definitions), _check_parts(definitions), shared, meant):
-        found += islice(problems, MAX_PROBLEMS + 1)  # each takes a look for a near name
+        found += islice(problems, MAX_PROBLEMS + 1)  # each problem costs a search for a similar name
     if not definitions and not found and not any(document.problems for document in documents):
         found += _nothing(documents[0])
     _stop_at(documents, found)
     builder = Builder(AgentBuilder(sources, registered, _memories(grammars.values())), registered)
     builder.build(definitions, grammars, order)
     _stop_at(documents, builder.problems)
-    made = (
-        builder.runners.keys() | builder.supervisors.keys()
-    )  # what was not made and not told would be missed much later
-    _stop_at(documents, [one.spot.problem("this could not be made") for one in definitions if one.id not in made])
+    # Without this check, a definition that silently failed to build would be missed much later.
+    made = builder.runners.keys() | builder.supervisors.keys()
+    _stop_at(documents, [one.located.problem("this could not be made") for one in definitions if one.id not in made])
     _stop_at(documents, list(islice(check_reach(definitions, builder.runners), MAX_PROBLEMS + 1)))
     ids = [definition.id for definition in definitions]
     runners = {id: builder.runners[id] for id in ids if id in builder.runners}
@@ -86,10 +85,10 @@ def _nothing(document: Document) -> list[Problem]:
 
 
 def _stop_at(documents: list[Document], found: list[Problem]) -> None:
-    """Raise the error of all problems, if there are any, those of the text included."""
+    """Raise one error that lists all problems, those of the text included, if there are any."""
     told = {(problem.source, problem.place) for document in documents for problem in document.problems}
     of_text = [problem for document in documents for problem in document.problems]
-    # What stands at such a place as None was not written so.
+    # The reader put None where the text has a problem: a second problem at that place would be about that None.
     problems = [*of_text, *[problem for problem in found if (problem.source, problem.place) not in told]]
     if problems:
         raise spec_error(problems, [document.source for document in documents])

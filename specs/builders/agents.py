@@ -1,4 +1,4 @@
-"""Make agents out of what the grammar read."""
+"""Builds agents from the grammar's objects."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ AS_THEY_ARE = (
     *("max_output_retries", "max_parallel_calls", "on_tool_error", "on_invalid_call", "output_mode"),
     "model_timeout",
 )
-"""Keys of an agent whose values are the arguments of `Agent`."""
+"""Keys of an agent that become arguments of `Agent` unchanged."""
 
 
 def given(described: Grammar, *names: str, **renamed: str) -> dict[str, Any]:
-    """Return the arguments that a spec gives, and not those it leaves out: the defaults are those of the classes."""
+    """Return the arguments that a spec sets; for the others the classes have defaults."""
     pairs = {**{name: name for name in names}, **renamed}
     return {to: getattr(described, name) for to, name in pairs.items() if name in described.model_fields_set}
 
 
 def value_of(described: object, kind: Kind, registered: Registered) -> Any:
-    """Return a value as it stands in the spec, or the object that stands there by name."""
+    """Return a value of the spec, or the registered object that it names."""
     return registered.get(kind, described.name) if isinstance(described, NamedGrammar) else described
 
 
@@ -89,9 +89,9 @@ class AgentBuilder:
     """Makes agents.
 
     Args:
-        sources: has the prompts that stand in files.
+        sources: has the prompts of prompt files.
         registered: tools, callbacks, criteria and other objects by name.
-        memories: what the spec says of the memories that agents share, by name.
+        memories: the spec's descriptions of shared memories, by name.
     """
 
     def __init__(
@@ -106,14 +106,14 @@ class AgentBuilder:
         self._clients: dict[Client, Model] = {}
 
     def agent(
-        self, described: AgentGrammar, spot: LocatedValue, runners: Mapping[str, Runner[object]]
+        self, described: AgentGrammar, located: LocatedValue, runners: Mapping[str, Runner[object]]
     ) -> Agent[object]:
-        """Make an agent; `runners` has those that are made already.
+        """Make an agent; `runners` has the runners made so far.
 
         Raises:
-            TypeError: its class refuses something.
-            ValueError: the same.
-            KeyError: a runner that it needs is not made.
+            TypeError: `Agent` refuses an argument.
+            ValueError: `Agent` refuses an argument.
+            KeyError: a runner that the agent needs has not been made.
         """
         options: dict[str, Any] = given(described, *AS_THEY_ARE)
         if described.settings is not None:
@@ -129,7 +129,7 @@ class AgentBuilder:
         made: Agent[object] = Agent(
             described.id,
             model=self._model(described),
-            system_prompt=self._prompt(described, spot),
+            system_prompt=self._prompt(described, located),
             tools=[self._tool(entry) for entry in described.tools or ()],
             sub_agents=[_sub_agent(entry, runners) for entry in described.sub_agents or ()],
             criteria=[self._criterion(entry) for entry in described.criteria or ()],
@@ -149,15 +149,15 @@ class AgentBuilder:
             return text
         name = ModelName.parse(text)
         key: Client = (name, tuple(options.items()))
-        if key not in self._clients:  # agents that say the same share connections, as those with a model string do
+        if key not in self._clients:  # agents with equal options share connections, as agents with a model string do
             self._clients[key] = client(name, options)
         return self._clients[key]
 
-    def _prompt(self, described: AgentGrammar, spot: LocatedValue) -> SystemPrompt:
+    def _prompt(self, described: AgentGrammar, located: LocatedValue) -> SystemPrompt:
         if not isinstance(described.system_prompt, PromptFile):
             return cast(SystemPrompt, value_of(described.system_prompt, PROMPT, self._registered))
-        found = self._sources.prompt(spot.at("system_prompt").at("file"))
-        assert isinstance(found, str)  # it was read when the spec was checked
+        found = self._sources.prompt(located.at("system_prompt").at("file"))
+        assert isinstance(found, str)  # the check of the spec has read it
         return found
 
     def _tool(self, entry: str | ToolGrammar) -> ToolSource:
@@ -236,10 +236,10 @@ def _sub_agent(entry: str | SubAgentGrammar, runners: Mapping[str, Runner[object
 
 
 def with_parameters(runner: Runner[object], parameters: Mapping[str, JsonValue]) -> Runner[object]:
-    """Return a runner that has the parameters that a reference to it gives.
+    """Return a runner with the parameters of a reference to it.
 
     Raises:
-        ValueError: it takes none of them.
+        ValueError: the runner takes no parameters.
     """
     if not parameters:
         return runner

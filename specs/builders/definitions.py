@@ -1,6 +1,6 @@
-"""Make definitions out of what the grammar read, each after those that it is made of.
+"""Builds definitions from the grammar's objects, each after the definitions it needs.
 
-By now everything was checked, so what the classes refuse all the same is rare; it is told where its definition stands.
+The spec was checked before, so a class rarely refuses an argument; such an error is reported at its definition's place.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Builder:
     """Makes the definitions of one spec.
 
     Attributes:
-        runners: what was made, by id.
-        supervisors: what was made, by id.
-        problems: what could not be made, and why.
+        runners: the runners made so far, by id.
+        supervisors: the supervisors made so far, by id.
+        problems: a problem for each definition that could not be made.
     """
 
     def __init__(self, agents: AgentBuilder, registered: Registered) -> None:
@@ -59,52 +59,54 @@ class Builder:
         self.problems: list[Problem] = []
 
     def build(self, definitions: Iterable[Definition], grammars: Mapping[str, SpecGrammar], order: list[str]) -> None:
-        """Make all definitions, in the order given; `grammars` has those of the documents, by source."""
+        """Make all definitions, in the given order; `grammars` has the checked documents by source."""
         by_id = {definition.id: definition for definition in definitions}
         for id in order:
-            spot = by_id[id].spot
-            described = _described(grammars[spot.document.source], spot)
+            located = by_id[id].located
+            described = _described(grammars[located.document.source], located)
             try:
-                self._make(described, spot)
+                self._make(described, located)
             except _Stopped:
-                pass  # why is among the problems
+                pass  # `problems` has the reason
 
-    def _make(self, described: object, spot: LocatedValue) -> None:
+    def _make(self, described: object, located: LocatedValue) -> None:
         match described:
             case AgentGrammar():
-                self.runners[described.id] = self._try(spot, lambda: self._agents.agent(described, spot, self.runners))
+                self.runners[described.id] = self._try(
+                    located, lambda: self._agents.agent(described, located, self.runners)
+                )
             case SequentialGrammar():
-                steps = self._steps(described.steps, spot)
+                steps = self._steps(described.steps, located)
                 options = given(described, "description", "pass_output")
-                self.runners[described.id] = self._try(spot, lambda: SequentialAgent(described.id, steps, **options))
+                self.runners[described.id] = self._try(located, lambda: SequentialAgent(described.id, steps, **options))
             case ParallelGrammar():
-                steps = self._steps(described.steps, spot)
+                steps = self._steps(described.steps, located)
                 options = given(described, "description", "max_parallel", "on_error", merge="merge_strategy")
-                self.runners[described.id] = self._try(spot, lambda: ParallelAgent(described.id, steps, **options))
+                self.runners[described.id] = self._try(located, lambda: ParallelAgent(described.id, steps, **options))
             case GraphGrammar():
                 tasks = [
                     self._try(at, partial(self._task, task))
-                    for task, at in zip(described.tasks, spot.at("tasks").items(), strict=True)
+                    for task, at in zip(described.tasks, located.at("tasks").items(), strict=True)
                 ]
                 options = given(described, "description", "max_parallel")
-                self.runners[described.id] = self._try(spot, lambda: Workflow(described.id, tasks, **options))
+                self.runners[described.id] = self._try(located, lambda: Workflow(described.id, tasks, **options))
             case SupervisorGrammar():
-                self.supervisors[described.id] = self._try(spot, lambda: self._supervisor(described))
+                self.supervisors[described.id] = self._try(located, lambda: self._supervisor(described))
             case _:
                 raise AssertionError(f"no definition: {described!r}")
 
-    def _try(self, spot: LocatedValue, make: Callable[[], T]) -> T:
-        """Return what `make` makes; what it refuses becomes a problem of the spot."""
+    def _try(self, located: LocatedValue, make: Callable[[], T]) -> T:
+        """Return the result of `make`; its TypeError or ValueError becomes a problem at `located`."""
         try:
             return make()
         except KeyError:
-            raise _Stopped from None  # what it needs could not be made, which was told
+            raise _Stopped from None  # a definition that it needs could not be made, which is reported there
         except (TypeError, ValueError, ArithmeticError) as error:
-            self.problems += [spot.problem(line) for line in str(error).splitlines()]
+            self.problems += [located.problem(line) for line in str(error).splitlines()]
             raise _Stopped from None
 
-    def _steps(self, steps: Iterable[Step], spot: LocatedValue) -> list[Runner[object]]:
-        return [self._step(step, at) for step, at in zip(steps, spot.at("steps").items(), strict=True)]
+    def _steps(self, steps: Iterable[Step], located: LocatedValue) -> list[Runner[object]]:
+        return [self._step(step, at) for step, at in zip(steps, located.at("steps").items(), strict=True)]
 
     def _step(self, step: Step, at: LocatedValue) -> Runner[object]:
         if not isinstance(step, RefGrammar):
@@ -138,12 +140,12 @@ class Builder:
 
 
 class _Stopped(Exception):
-    """A definition could not be made; why is told."""
+    """A definition could not be made; the reason is among the problems."""
 
 
-def _described(grammar: Grammar, spot: LocatedValue) -> object:
-    """Return what the grammar read at a spot."""
+def _described(grammar: Grammar, located: LocatedValue) -> object:
+    """Return the grammar's object of a located value."""
     found: object = grammar
-    for step in spot.path:
+    for step in located.path:
         found = cast("list[object]", found)[step] if isinstance(step, int) else getattr(found, step)
     return found

@@ -1,6 +1,6 @@
-"""Check what the values of agents mean: ids, models, prompts, memories, criteria, callbacks.
+"""Checks what the values of agents mean: ids, models, prompts, memories, output schemas, budgets.
 
-These read the documents as they are, so that they find their problems even where the grammar finds others beside them.
+The checks read the raw documents, so they also run where the grammar finds other problems.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from .tools import check_tools
 def check_definition(
     definition: Definition, sources: Sources, registered: Registered, memories: Mapping[str, object]
 ) -> Iterator[Problem]:
-    """Yield what is wrong with a definition by itself, apart from its grammar."""
-    spot = definition.spot
-    id = spot.at("id")
+    """Yield the problems of one definition on its own, beyond those of its grammar."""
+    located = definition.located
+    id = located.at("id")
     if id.text is not None and not ID.fullmatch(id.text):
         yield id.problem(f"'id' must be 1 to 128 characters on one line, without edges of space; got {id.text[:60]!r}")
     yield from check_named(definition, registered)
     if definition.kind == "agent":
-        yield from _check_model(spot)
-        yield from _check_prompt(spot, sources)
-        yield from check_tools(spot, registered.toolbox)
-        yield from _check_memory(spot, memories, registered)
-        yield from _check_output(spot)
-        yield from _check_schemas(spot)
-        yield from _check_budget(spot, registered)
+        yield from _check_model(located)
+        yield from _check_prompt(located, sources)
+        yield from check_tools(located, registered.toolbox)
+        yield from _check_memory(located, memories, registered)
+        yield from _check_output(located)
+        yield from _check_schemas(located)
+        yield from _check_budget(located, registered)
 
 
 COMPATIBLE = "for OpenAI-compatible servers write provider: openai with their base_url"
 
 
 def model_string(provider: str | None, model: str | None) -> str:
-    """Return `PROVIDER:MODEL` of the two keys; the provider may stand in either."""
+    """Return `PROVIDER:MODEL` from the two keys; either key may name the provider."""
     if provider is None:
         return model or ""
     return provider if model is None else f"{provider}:{model}"
@@ -148,7 +148,7 @@ def _check_budget(agent: LocatedValue, registered: Registered) -> Iterator[Probl
 
 
 def _priced_as(agent: LocatedValue, registered: Registered) -> str:
-    """Return the name by which price lists know the agent's model; empty if that is not known."""
+    """Return the name of the agent's model in price lists; empty if it is not known."""
     model = agent.at("model")
     named = model.at("name").text
     if model.is_mapping:
@@ -159,12 +159,12 @@ def _priced_as(agent: LocatedValue, registered: Registered) -> str:
         return ""
 
 
-def check_memories(spots: list[LocatedValue]) -> tuple[dict[str, LocatedValue], list[Problem]]:
-    """Return the shared memories of all files by name, and a problem for each name that stands twice."""
+def check_memories(located_values: list[LocatedValue]) -> tuple[dict[str, LocatedValue], list[Problem]]:
+    """Return the shared memories of all files by name, and a problem for each duplicate name."""
     found: dict[str, LocatedValue] = {}
     problems: list[Problem] = []
-    for spot in spots:
-        for name, at in spot.at("memories").entries():
+    for located in located_values:
+        for name, at in located.at("memories").entries():
             if name in found:
                 first = found[name]
                 problems.append(at.key_problem(f"the memory {name!r} stands in {first.document.source} too"))

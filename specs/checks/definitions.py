@@ -1,4 +1,4 @@
-"""What a spec defines and what refers to what, read from the documents as they are; ids, references and circles."""
+"""Finds a spec's definitions and references in the raw documents; checks ids, references and cycles."""
 
 from __future__ import annotations
 
@@ -12,60 +12,60 @@ from understudy.specs.reading.document import Document
 from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import Problem, did_you_mean, listed
 
-MAX_SHOWN = 20  # A circle of more is not read to its end.
+MAX_SHOWN = 20  # Nobody reads a longer cycle to its end.
 
 Kind = Literal["agent", "sequential", "parallel", "workflow", "supervisor"]
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """An agent, a workflow or a supervisor, and where it stands."""
+    """An agent, a workflow or a supervisor, with its place in the documents."""
 
     kind: Kind
-    spot: LocatedValue
+    located: LocatedValue
     inline: tuple[Definition, ...] = ()
-    """Those that are defined inside of it."""
+    """The definitions written inside this one."""
 
     @property
     def id(self) -> str:
-        """Its id; empty if it has none."""
-        return self.spot.at("id").text or ""
+        """The id; empty if the definition has none."""
+        return self.located.at("id").text or ""
 
     def references(self) -> Iterator[LocatedValue]:
-        """Iterate over the places where it names others."""
+        """Iterate over the values that name other definitions."""
         for part in ("sub_agents", "children", "steps", "tasks"):
-            for entry in self.spot.at(part).items():
+            for entry in self.located.at(part).items():
                 if entry.text is not None and part in ("sub_agents", "children"):
                     yield entry
                 yield from [named for key in ("ref", "agent") if (named := entry.at(key)).text is not None]
 
     def needs(self) -> Iterator[tuple[str, LocatedValue]]:
-        """Iterate over the ids that it is made of, with the places where it says so."""
+        """Iterate over the ids that must be built before this definition, each with the value that names it."""
         for place in self.references():
             yield place.text or "", place
         for each in self.inline:
-            yield each.id, each.spot
+            yield each.id, each.located
 
 
 def definitions_in(documents: Iterable[Document]) -> list[Definition]:
-    """Return all definitions, in the order of the text; those inside of others come after these."""
+    """Return all definitions, in the order of the text; an inline definition comes after the one around it."""
     found: list[Definition] = []
     for document in documents:
         top = LocatedValue.top(document)
-        made = [Definition("agent", spot) for spot in top.at("agents").items() if spot.is_mapping]
-        made += [one for spot in top.at("workflows").items() if (one := _workflow(spot)) is not None]
-        made += [Definition("supervisor", spot) for spot in top.at("supervisors").items() if spot.is_mapping]
-        found += sorted([each for one in made for each in _with_inline(one)], key=lambda each: each.spot.place)
+        made = [Definition("agent", located) for located in top.at("agents").items() if located.is_mapping]
+        made += [one for located in top.at("workflows").items() if (one := _workflow(located)) is not None]
+        made += [Definition("supervisor", located) for located in top.at("supervisors").items() if located.is_mapping]
+        found += sorted([each for one in made for each in _with_inline(one)], key=lambda each: each.located.place)
     return found
 
 
-def _workflow(spot: LocatedValue) -> Definition | None:
-    kind = next((kind for kind in WORKFLOW_TYPES if spot.at("type").value == kind), None)
+def _workflow(located: LocatedValue) -> Definition | None:
+    kind = next((kind for kind in WORKFLOW_TYPES if located.at("type").value == kind), None)
     if kind is None:
         return None
-    steps = [step for step in spot.at("steps").items() if _is_definition(step)]
+    steps = [step for step in located.at("steps").items() if _is_definition(step)]
     made = [_workflow(step) if step.at("type").value is not None else Definition("agent", step) for step in steps]
-    return Definition(kind, spot, tuple([each for each in made if each is not None]))  # type: ignore[arg-type]  # checked
+    return Definition(kind, located, tuple([each for each in made if each is not None]))  # type: ignore[arg-type]  # checked
 
 
 def _is_definition(step: LocatedValue) -> bool:
@@ -80,10 +80,10 @@ def _with_inline(definition: Definition) -> Iterator[Definition]:
 
 
 def check_ids(definitions: Iterable[Definition]) -> Iterator[Problem]:
-    """Yield a problem for each id that stands twice."""
+    """Yield a problem for each duplicate id."""
     first: dict[str, LocatedValue] = {}
     for definition in definitions:
-        at = definition.spot.at("id")
+        at = definition.located.at("id")
         if at.text is None:
             continue
         if at.text in first:
@@ -94,7 +94,7 @@ def check_ids(definitions: Iterable[Definition]) -> Iterator[Problem]:
 
 
 def check_references(definitions: Collection[Definition]) -> Iterator[Problem]:
-    """Yield a problem for each reference that leads nowhere, or to a supervisor from where none may stand."""
+    """Yield a problem for each reference to an unknown id, or to a supervisor where none is allowed."""
     kinds: dict[str, Kind] = {}
     for definition in definitions:
         kinds.setdefault(definition.id, definition.kind)
@@ -112,7 +112,7 @@ def check_references(definitions: Collection[Definition]) -> Iterator[Problem]:
 
 
 def in_order_of_need(definitions: Iterable[Definition]) -> tuple[list[str], list[Problem]]:
-    """Return all ids, each after those that it is made of; and a problem for each circle."""
+    """Return all ids, each after the ids it needs; and a problem for each cycle."""
     needs: dict[str, list[tuple[str, LocatedValue]]] = {}
     for definition in definitions:
         needs.setdefault(definition.id, list(definition.needs()))
@@ -127,7 +127,7 @@ def in_order_of_need(definitions: Iterable[Definition]) -> tuple[list[str], list
 def _visit(
     start: str, needs: Mapping[str, list[tuple[str, LocatedValue]]], order: dict[str, None]
 ) -> Iterator[Problem]:
-    """Go through what `start` needs, deepest first, without recursion: a chain may be longer than the stack."""
+    """Visit everything `start` needs, deepest first, in a loop: a chain can be deeper than the stack."""
     way: dict[str, Iterator[tuple[str, LocatedValue]]] = {start: iter(needs[start])}
     while way:
         current = next(reversed(way))
@@ -137,8 +137,8 @@ def _visit(
             order[current] = None
         elif id in way:
             path = list(way)
-            circle = [*path[path.index(id) :], id]
-            shown = circle if len(circle) <= MAX_SHOWN else [*circle[: MAX_SHOWN - 2], "…", *circle[-2:]]
+            cycle = [*path[path.index(id) :], id]
+            shown = cycle if len(cycle) <= MAX_SHOWN else [*cycle[: MAX_SHOWN - 2], "…", *cycle[-2:]]
             yield place.problem(f"this leads back to itself: {' -> '.join(shown)}")
         elif id in needs and id not in order:
             way[id] = iter(needs[id])

@@ -1,4 +1,4 @@
-"""Models of a spec that need more than a name: clients with an address and limits of their own."""
+"""Makes and checks model clients for agents that set an address or limits of their own."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ OPTIONS = {
     "max_in_flight": "max_in_flight",
     "max_reply_bytes": "max_reply_bytes",
 }
-"""Key of an agent -> what the classes of models call it."""
+"""Key of an agent -> argument of the model classes."""
 
 Client = tuple[ModelName, tuple[tuple[str, object], ...]]
-"""What tells one client from another."""
+"""Identifies a client: agents with equal values share one."""
 
 
 def options_of(agent: AgentGrammar) -> dict[str, object]:
-    """Return what an agent says of its model's client, by the names of the classes."""
+    """Return the options that an agent sets for its model's client, as arguments of the class."""
     return {option: given for key, option in OPTIONS.items() if (given := getattr(agent, key)) is not None}
 
 
@@ -37,7 +37,7 @@ def client(name: ModelName, options: dict[str, object]) -> Model:
     """Make a client.
 
     Raises:
-        TypeError: the provider has no such option, or none at all.
+        TypeError: the provider does not have this option, or has no options.
         ValueError: an option is out of range.
     """
     make = cast("Callable[..., Model]", CLIENTS[name.provider])
@@ -45,7 +45,7 @@ def client(name: ModelName, options: dict[str, object]) -> Model:
 
 
 def option_problem(name: ModelName, key: str, value: JsonValue) -> str:
-    """Return what is wrong with a key of an agent as an option of its model's client; empty if nothing is, or it is none."""
+    """Return why a key of an agent cannot be an option of its model's client; empty if it can, or is no option."""
     if key not in OPTIONS or value is None:
         return ""
     taken = _taken_by(name.provider)

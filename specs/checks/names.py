@@ -1,4 +1,4 @@
-"""Check the names of registered objects in a spec: that each is there, and fits where it stands."""
+"""Checks the names of registered objects in a spec: each must be registered, and fit its place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .registry import Registered
 
 EACH = "<each>"
 EACH_UNTYPED = "<each without a type>"
-"""Steps of a way that lead to the entries of a list: to all, or to those without the key `type`."""
+"""Wildcards in a path: all entries of a list, or its entries without the key `type`."""
 Ways = tuple[tuple[tuple[str, ...], Kind], ...]
 
 NAMED: Mapping[str, Ways] = {
@@ -51,34 +51,34 @@ NAMED: Mapping[str, Ways] = {
     ),
     "supervisor": ((("decider",), DECIDER),),
 }
-"""Kind of definition -> where names stand in it, and what they stand for."""
+"""Kind of definition -> the paths of names in it, with the kind of object that each name stands for."""
 
 
 def check_named(definition: Definition, registered: Registered) -> Iterator[Problem]:
-    """Yield a problem for each name in a definition that stands for nothing, or for something else."""
+    """Yield a problem for each name in a definition that is not registered, or names an object of another kind."""
     for way, kind in NAMED.get(definition.kind, ()):
-        for spot in _along(definition.spot, way):
-            yield from _check(spot, kind, registered)
+        for located in _along(definition.located, way):
+            yield from _check(located, kind, registered)
 
 
 def check_shared_memories(memories: Mapping[str, LocatedValue], registered: Registered) -> Iterator[Problem]:
-    """Yield a problem for each of a spec's memories whose name stands for none."""
+    """Yield a problem for each shared memory whose name is not that of a registered memory."""
     for memory in memories.values():
         yield from _check(memory.at("name"), MEMORY, registered)
 
 
-def _check(spot: LocatedValue, kind: Kind, registered: Registered) -> Iterator[Problem]:
-    found = "" if spot.text is None else registered.problem(kind, spot.text)
+def _check(located: LocatedValue, kind: Kind, registered: Registered) -> Iterator[Problem]:
+    found = "" if located.text is None else registered.problem(kind, located.text)
     if found:
-        yield spot.problem(found)
+        yield located.problem(found)
 
 
-def _along(spot: LocatedValue, way: tuple[str, ...]) -> Iterator[LocatedValue]:
+def _along(located: LocatedValue, way: tuple[str, ...]) -> Iterator[LocatedValue]:
     if not way:
-        yield spot
+        yield located
         return
     step, *rest = way
     items = step in (EACH, EACH_UNTYPED)
-    for inner in spot.items() if items else [spot.at(step)]:
+    for inner in located.items() if items else [located.at(step)]:
         if step != EACH_UNTYPED or inner.at("type").value is None:
             yield from _along(inner, tuple(rest))

@@ -1,6 +1,6 @@
-"""Objects of the program that a spec names: what each place of a spec takes, and what is said of a name that does not fit.
+"""The kinds of objects that a spec can name: which objects fit each kind, and the message for a name that does not.
 
-A name is looked up among what the program registered, and nowhere else; nothing is imported, and nothing is called.
+A name is looked up only among the registered objects. This imports nothing, and calls none of them.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from understudy.vocabulary.runs.callbacks import AgentCallback
 from understudy.vocabulary.runs.memory import Memory
 
 OF_ANNOTATIONS = ("types", "typing", "typing_extensions")
-"""Modules of the classes of annotations, such as `list[int]`, which can be called and are no functions."""
+"""Modules of annotation classes: an annotation such as `list[int]` can be called, but is not a function."""
 Misfit = Callable[[object], str]
-"""Says of an object what should have stood in its place; empty if it fits."""
+"""Returns what was expected instead of an object; empty if the object fits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """What a place of a spec takes.
+    """A kind of object that a place in a spec takes.
 
     Attributes:
-        word: what errors call one.
-        look: says what was expected in place of an object; empty if it fits.
-        built_in: those that need not be registered, by name.
+        word: the kind's name in errors.
+        look: returns what was expected instead of an object; empty if the object fits.
+        built_in: objects by name that need not be registered.
     """
 
     word: str
@@ -42,23 +42,23 @@ class Kind:
     built_in: Mapping[str, object] = field(default_factory=lambda: MappingProxyType(dict[str, object]()))
 
     def misfit(self, given: object) -> str:
-        """Return what was expected in place of an object; empty if it fits. It is not called."""
+        """Return what was expected instead of an object; empty if it fits. The object is not called."""
         try:
             return self.look(given)
-        except Exception:  # noqa: BLE001  # a proxy of what is not there yet refuses to be looked at, with whatever error
+        except Exception:  # noqa: BLE001  # an unbound proxy may raise anything when it is inspected
             return f"a {self.word} that can be looked at"
 
     def fitting(self, known: Mapping[str, object]) -> dict[str, object]:
-        """Return those of the registered objects that may stand here."""
+        """Return the registered objects of this kind."""
         return {name: each for name, each in known.items() if not self.misfit(each)}
 
     def problem(self, name: str, known: Mapping[str, object], more: str = "") -> str:
-        """Return why a name stands for nothing that fits here; empty if it does.
+        """Return why a name cannot be used here; empty if it can.
 
         Args:
-            name: as it stands in the spec.
-            known: the registered objects by name; they go before those that are built in.
-            more: says where others come from.
+            name: the name in the spec.
+            known: the registered objects by name; they take precedence over the built-in ones.
+            more: tells in an error where more objects can come from.
         """
         if name in known or name in self.built_in:
             given = known[name] if name in known else self.built_in[name]
@@ -71,7 +71,7 @@ class Kind:
 
 
 def described(given: object) -> str:
-    """Return what an object is, without what is in it."""
+    """Return a description of an object's type, without its contents, which may be secret."""
     if isinstance(given, type):
         return f"the class {given.__name__}"
     return "another function" if isroutine(given) else f"an object of {type(given).__name__}"
@@ -98,7 +98,7 @@ def _plain_function_of(*arguments: str) -> Misfit:
 
 
 def _takes(given: Callable[..., object], count: int) -> bool:
-    """Whether a function may be called with so many arguments; of some that are written in C nobody can say."""
+    """Whether a function accepts `count` arguments; also true if its signature is unknown, as of some C functions."""
     try:
         found = signature(given)
     except (TypeError, ValueError):
@@ -133,7 +133,7 @@ def _classes(named: Iterable[tuple[str, object]], root: type[Exception]) -> Mapp
 
 
 def known_errors() -> Mapping[str, object]:
-    """Return the classes of errors that Python and understudy have, by name."""
+    """Return the exception classes of Python and understudy by name."""
     named = cast("Mapping[str, object]", vars(builtins)), cast("Mapping[str, object]", vars(errors))
     return {**_classes(named[0].items(), Exception), **_classes(named[1].items(), UnderstudyError)}
 
@@ -152,4 +152,4 @@ WHEN = Kind("function", _plain_function_of("the tasks' results"))
 UNTIL = Kind("function", _plain_function_of("the task's text"))
 DECIDER = Kind("function", _function_of("the error"))
 OFFERED = (CALLBACK, CRITERION, MEMORY, MODEL, OUTPUT_TYPE, PROMPT)
-"""Kinds of which a file of tools offers objects; all functions that a spec may name take one argument or two."""
+"""Kinds of objects that a file of tools offers; functions are checked only for taking one argument or two."""

@@ -1,4 +1,4 @@
-"""What a program registered for its specs to name."""
+"""`Registered`: the objects that a program registered for its specs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .tool_names import Toolbox
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What a program registered for its specs to name."""
+    """The objects that a program registered, by the names its specs use."""
 
     toolbox: Toolbox
     callbacks: Mapping[str, AgentCallback] = field(default_factory=dict[str, AgentCallback])
     criteria: Mapping[str, Criterion] = field(default_factory=dict[str, Criterion])
     objects: Mapping[str, object] = field(default_factory=dict[str, object])
     more: str = ""
-    """Where others come from, for errors."""
+    """Tells in errors where more objects can come from."""
 
     def problem(self, kind: Kind, name: str) -> str:
-        """Return why a name stands for nothing of a kind; empty if it does."""
+        """Return why a name does not name an object of this kind; empty if it does."""
         return kind.problem(name, self._known(kind), self.more)
 
     def get(self, kind: Kind, name: str) -> Any:
-        """Return what a name stands for; `problem` has nothing to say of it.
+        """Return the object of a name for which `problem` is empty.
 
         Raises:
             KeyError: there is no such name.
@@ -38,17 +38,17 @@ class Registered:
         return known[name] if name in known else kind.built_in[name]
 
     def _known(self, kind: Kind) -> Mapping[str, object]:
-        """Return what may be looked up: callbacks and criteria may be registered as such, or as any other object."""
+        """Return the objects to look among: callbacks and criteria may also be registered as plain objects."""
         if kind is CALLBACK:
             return {**self.objects, **self.callbacks}
         return {**self.objects, **self.criteria} if kind is CRITERION else self.objects
 
 
 def checked_callback(name: str, given: AgentCallback) -> AgentCallback:
-    """Return a callback.
+    """Return the callback that was given.
 
     Raises:
-        TypeError: it is none, or the class of some.
+        TypeError: the object is not a callback, or is a class of callbacks.
     """
     if isinstance(given, type) and issubclass(given, AgentCallback):
         raise TypeError(f"callback {name!r} must be an object, got a class; write {given.__name__}()")
@@ -58,10 +58,10 @@ def checked_callback(name: str, given: AgentCallback) -> AgentCallback:
 
 
 def checked_criterion(name: str, given: Criterion) -> Criterion:
-    """Return a criterion.
+    """Return the criterion that was given.
 
     Raises:
-        TypeError: it is none.
+        TypeError: the object is not a criterion.
     """
     if isinstance(given, type) or not callable(given):
         raise TypeError(

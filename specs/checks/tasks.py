@@ -1,4 +1,4 @@
-"""Check what a spec says of a workflow's tasks, by the rules that a workflow is made by, of supervisors' children, and of workflows inside."""
+"""Checks the tasks of workflows by the workflow's own rules, the children of supervisors, and nested workflows."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from .definitions import Definition
 from .tools import check_one_of_two
 
 KEYS = {"name": "id"}
-"""Argument of a task -> its key, where they differ."""
+"""Argument of `Task` -> key in a spec, where they differ."""
 
 
 def check_tasks(definition: Definition) -> Iterator[Problem]:
-    """Yield what is wrong with the tasks of a workflow: names, dependencies, references."""
-    tasks = definition.spot.at("tasks").items()
+    """Yield the problems of a workflow's tasks: names, dependencies, references."""
+    tasks = definition.located.at("tasks").items()
     for task in tasks:
         if task.is_mapping:
             yield from check_one_of_two(task, TaskGrammar)
     named = [task.at("id") for task in tasks]
     needed = [each for task in tasks for each in task.at("dependencies").items()]
     if not tasks or not all(each.text for each in (*named, *needed)):
-        return  # what the others depend on is not known
+        return  # without all ids, dependencies cannot be checked
     for problem in problems_of([_as_told(task) for task in tasks]):
-        spot = tasks[problem.task]
+        located = tasks[problem.task]
         for step in problem.where:
-            spot = spot.items()[step] if isinstance(step, int) else spot.at(KEYS.get(step, step))
-        yield spot.problem(problem.message)
+            located = located.items()[step] if isinstance(step, int) else located.at(KEYS.get(step, step))
+        yield located.problem(problem.message)
 
 
 def check_children(definition: Definition) -> Iterator[Problem]:
-    """Yield a problem for each child of a supervisor that stands twice."""
+    """Yield a problem for each duplicate child of a supervisor."""
     seen: set[str] = set()
-    for child in definition.spot.at("children").items():
+    for child in definition.located.at("children").items():
         id = child.text or child.at("ref").text
         if id is None:
             continue
@@ -49,7 +49,7 @@ def check_children(definition: Definition) -> Iterator[Problem]:
 
 
 def _as_told(task: LocatedValue) -> TaskSpec:
-    """Return a task as a workflow knows it; what is no text is left out, and told by the grammar."""
+    """Return a task as the workflow's rules take it; values that are not text are left out, as the grammar reports them."""
     prompt = task.at("prompt").text
     return TaskSpec(
         name=task.at("id").text or "",
@@ -65,7 +65,7 @@ def _as_told(task: LocatedValue) -> TaskSpec:
 
 
 def check_reach(definitions: Iterable[Definition], runners: Mapping[str, Runner[object]]) -> Iterator[Problem]:
-    """Yield a problem for each workflow inside of another runner that is not given all of its parameters there."""
+    """Yield a problem for each nested workflow that does not get all of its parameters."""
     for definition in definitions:
         for id, place in definition.needs() if definition.kind != "supervisor" else ():
             inner = runners[id]
@@ -80,7 +80,7 @@ def check_reach(definitions: Iterable[Definition], runners: Mapping[str, Runner[
 
 
 def _given_at(place: LocatedValue) -> Collection[str]:
-    """Return the names of the parameters that stand beside a reference."""
+    """Return the names of the parameters that a reference gives."""
     around: object = place.document.value
     for step in place.path[:-1]:
         around = cast("Mapping[str | int, object]", around)[step]

@@ -1,4 +1,4 @@
-"""Tools, and other objects that specs name, out of a Python file, for the command line: it runs the file, as `python FILE.py` would."""
+"""Loads tools and other objects for specs from a Python file, for the command line. This runs the file's code."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .registered_objects import ERROR, OFFERED
 
 @dataclass(frozen=True, slots=True)
 class ToolFile:
-    """What a file offers.
+    """The tools and objects of a file.
 
     Attributes:
-        tools: by the names the model calls them; toolsets and their classes by the names they have in the file.
+        tools: tools by the names the model calls them; toolsets and their classes by their names in the file.
         unusable: public functions and toolsets that cannot be tools, with the reason.
-        objects: what else a spec may name: the file's own functions and classes, classes of errors that it imported, and
-            objects of a kind that specs name.
+        objects: other objects that a spec may name: the file's own functions and classes, error classes that it imported,
+            and objects of a kind that specs can name.
     """
 
     tools: dict[str, ToolSource] = field(default_factory=dict[str, ToolSource])
@@ -35,21 +35,22 @@ class ToolFile:
     objects: dict[str, object] = field(default_factory=dict[str, object])
 
     def add(self, name: str, tool: ToolSource, path: str | Path) -> None:
-        """Add a tool; of two under one name neither may stand for the other, whose approval it might lack."""
+        """Add a tool. Two tools with one name are refused: one may need an approval that the other lacks."""
         if self.tools.setdefault(name, tool) is not tool:
             raise SpecError(f"{path}: two tools are named {name!r}; give one another name: @tool(name=…)")
 
 
 def load_tool_file(path: str | Path) -> ToolFile:
-    """Run a Python file and return its tools: what `@tool` made, and its own public functions with full annotations.
+    """Run a Python file and return its tools: the results of `@tool`, and its own public functions with full annotations.
 
-    Its own classes of toolsets and all toolsets are among them. What else a spec may name stands in `objects`, the functions
-    among the tools included.
+    The tools include all toolsets, and the file's own toolset classes. `objects` has everything else that a spec may name,
+    and also the functions among the tools.
 
-    A file is run once in a process. Its folder is added to the end of `sys.path`, for what it imports from beside it.
+    A file is run once in a process. Its folder is added to the end of `sys.path`, so that it can import its neighbours.
 
     Raises:
-        SpecError: the file is missing, is not Python, or raises, when the message names the line; or two tools have one name.
+        SpecError: the file is missing, is not Python, or raises (the message then names the line); or two tools have one
+            name.
     """
     module = _load(Path(path))
     made = ToolFile()
@@ -74,7 +75,7 @@ def load_tool_file(path: str | Path) -> ToolFile:
 
 
 def _is_offered(value: object, module: str) -> bool:
-    """Whether a spec may name a value of a file: not what the file imported for its own use."""
+    """Whether a spec may name a value of a file; values that the file imported for its own use are left out."""
     if not isinstance(value, type) and not inspect.isroutine(value):
         return any(not kind.misfit(value) for kind in OFFERED)
     is_own = getattr(value, "__module__", "") == module
@@ -82,7 +83,7 @@ def _is_offered(value: object, module: str) -> bool:
 
 
 def _add_toolsets(module: ModuleType, made: ToolFile, path: str | Path) -> None:
-    """Add what the file made of toolsets; classes that it imported are for those that it derives from them."""
+    """Add the file's toolsets and its own toolset classes; an imported class may only be a base of those."""
     for name, value in vars(module).items():
         imported = isinstance(value, type) and value.__module__ != module.__name__
         if name.startswith("_") or imported or not is_toolset(value):
@@ -108,7 +109,7 @@ def _load(path: Path) -> ModuleType:
     if str(where.parent) not in sys.path:
         sys.path.append(str(where.parent))
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # before it runs: dataclasses and pydantic look annotations up there
+    sys.modules[name] = module  # set before it runs: dataclasses and pydantic resolve annotations there
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -118,7 +119,7 @@ def _load(path: Path) -> ModuleType:
 
 
 def _line(error: BaseException, path: Path) -> int:
-    """Return the line of the file that the error came through last."""
+    """Return the file's innermost line in the traceback of an error."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return error.lineno or 1
     lines = [frame.lineno or 1 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]

@@ -1,4 +1,4 @@
-"""Where a spec's tool names lead: to tools that were registered, or to functions in files."""
+"""Resolves a spec's tool names to registered tools, or to functions in files."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from understudy.vocabulary.tools.toolset import ToolSource, is_toolset, tools_in
 from .tool_files import load_tool_file
 
 BUILT_IN: Mapping[str, ToolSource] = {ask_user.name: ask_user}
-"""Tools that need no registration; what is registered by their names goes before."""
+"""Tools that need no registration; a registered tool with the same name takes precedence."""
 
 
 class Toolbox:
     """Finds tools and toolsets by the names that specs use.
 
     Args:
-        registered: tools by name, which is what the model calls them; toolsets by any name.
-        spec: the spec, in whose folder the files of `tools.py:function` must be; None refuses them.
-        runs: the files that may be run, resolved; None for all. Of others it is said what the spec names, and nothing is run.
-        unusable: names that look like tools and are none, with the reason.
+        registered: tools by the names the model calls them; toolsets by any name.
+        spec: the spec's file; files named as `tools.py:function` must be in its folder. None refuses such names.
+        runs: resolved paths of the files that may be run; None for all. Other files are not run: their tools are listed in
+            `not_loaded`.
+        unusable: names that look like tools but are not, with the reason.
 
     Attributes:
-        not_loaded: what the spec names of files that were not run, as keys, in the order in which it was looked for.
+        not_loaded: names of tools in files that were not run, as keys, in the order of the lookups.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Toolbox:
         self.not_loaded: dict[str, None] = {}
 
     def find(self, reference: str) -> ToolSource | str:
-        """Return the tool or toolset, or say why there is none."""
+        """Return the tool or toolset, or the reason why there is none."""
         known = self._tools.get(reference)
         if known is not None:
             return known
@@ -68,29 +69,31 @@ class Toolbox:
         )
 
     def get(self, reference: str, changes: ToolChanges) -> ToolSource:
-        """Return the tool or toolset; a tool with the changes, if there are any.
+        """Return the tool or toolset; a tool with the given changes.
 
         Raises:
             ValueError: there is none, or a change is out of range.
-            TypeError: the tool cannot be changed so.
+            TypeError: the tool cannot have these changes.
         """
         found = self.find(reference)
         if isinstance(found, str):
-            raise ValueError(found)  # noqa: TRY004  # it is the reason, and not the value
+            raise ValueError(found)  # noqa: TRY004  # `found` is a reason, not a value of a wrong type
         return cast("Tool[..., object]", found).replace(**changes) if changes and isinstance(found, Tool) else found
 
     def _from_file(self, reference: str, file: str, name: str) -> ToolSource | str:
         if self._spec is None:
             return f"{reference!r} names a file, which only the command line loads; register the function instead"
         from understudy.specs.reading.files import (
-            inside,  # it loads YAML, which a program that makes a loader may never need
+            inside,  # this import loads YAML, which a program with a loader may never need
         )
 
         place = inside(self._spec.parent.resolve(), str(self._spec), file)
         if isinstance(place, str):
             return place
         path, shown = place
-        if path.is_file() and (not NAME.fullmatch(name) or name.startswith("_")):  # before the file is run for nothing
+        if path.is_file() and (
+            not NAME.fullmatch(name) or name.startswith("_")
+        ):  # checked before the file is run in vain
             return f"{reference!r} names no function: expected FILE.py:FUNCTION, with a public name"
         if self._runs is None or path in self._runs:
             found = _found_in(shown, file, name)
@@ -101,24 +104,24 @@ class Toolbox:
         return found
 
     def _stand_in(self, reference: str, path: Path, shown: str, name: str) -> ToolSource | str:
-        """Return what stands for a tool whose file is not run, or say what can be seen to be wrong without running it."""
+        """Return a placeholder for a tool whose file is not run, or a problem that shows without running it."""
         if not path.is_file():
             return f"{shown}: there is no such file; expected a Python file with tools"
         self.not_loaded[reference] = None
         return Tool(not_loaded, name=name)
 
     def stands_in(self, reference: str) -> bool:
-        """Whether what `find` returns for a reference stands for a tool whose file was not run."""
+        """Whether `find` returns a placeholder for this reference, as the tool's file was not run."""
         return reference in self.not_loaded
 
 
 def not_loaded() -> str:
-    """Stand for a tool whose file was not run."""
+    """Placeholder for a tool whose file was not run."""
     raise RuntimeError("the file of this tool was not run, so that the tool can be named and not called")
 
 
 def _found_in(shown: str, file: str, name: str) -> ToolSource | str:
-    """Run a file and return a tool of it, or say why there is none."""
+    """Run a file and return a tool of it, or the reason why there is none."""
     try:
         found = load_tool_file(shown)
     except SpecError as error:
@@ -131,13 +134,13 @@ def _found_in(shown: str, file: str, name: str) -> ToolSource | str:
 
 
 def named_tool(name: str, given: ToolSource) -> ToolSource:
-    """Return the tool that is registered as `name`, which the model calls it too; or the toolset, whose tools have their own.
+    """Return `given` as a tool with this name; the tools of a toolset keep their own names.
 
     Raises:
-        TypeError: `given` is no function, or its signature is not that of a tool.
-        ValueError: it is a toolset that has no tools, or no provider would take the name.
+        TypeError: `given` is not a function, or its signature is not that of a tool.
+        ValueError: the toolset has no tools, or no provider accepts the name.
     """
-    found: object = given  # what is narrowed loses its parameters
+    found: object = given  # narrowing `given` itself would lose its type parameters
     if isinstance(found, Tool):
         made = cast("Tool[..., object]", found)
         if made.name == name:
@@ -152,10 +155,10 @@ def named_tool(name: str, given: ToolSource) -> ToolSource:
 
 
 def _class_of(given: object) -> object:
-    """Return what a partial makes objects of; anything else as it is."""
+    """Return the class inside a partial; anything else unchanged."""
     return cast("partial[object]", given).func if isinstance(given, partial) else given
 
 
 def tool_names(given: ToolSource) -> list[str]:
-    """Return what a model calls a tool, or the tools of a toolset."""
+    """Return the names by which a model calls a tool, or the tools of a toolset."""
     return [tool.name for tool in tools_in(given)]

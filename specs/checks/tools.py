@@ -1,4 +1,4 @@
-"""Check what a spec says of an agent's tools: that they are there, have different names, and take what is changed of them."""
+"""Checks an agent's tools: they must exist, have different names, and accept the options that the spec changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tool_names import Toolbox, tool_names
 
 
 def check_tools(agent: LocatedValue, toolbox: Toolbox) -> Iterator[Problem]:
-    """Yield what is wrong with an agent's tools and sub-agents, and with its choice among them."""
+    """Yield the problems of an agent's tools and sub-agents, and of its `tool_choice`."""
     names: list[str] = []
     listed_tools = agent.at("tools").items()
     problems = [*_check_listed(listed_tools, toolbox, names), *_check_sub_agents(agent.at("sub_agents").items(), names)]
@@ -26,7 +26,7 @@ def check_tools(agent: LocatedValue, toolbox: Toolbox) -> Iterator[Problem]:
     choice = agent.at("settings").at("tool_choice")
     references = [_reference(entry) for entry in listed_tools]
     if problems or choice.text is None or any(one is None or toolbox.stands_in(one) for one in references):
-        return  # which names there are is not known
+        return  # the set of names is incomplete
     known = ["auto", "none", "required", *names]
     if choice.text not in known:
         yield choice.problem(
@@ -69,7 +69,7 @@ def _check_sub_agents(entries: list[LocatedValue], names: list[str]) -> Iterator
 
 
 def check_one_of_two(entry: LocatedValue, grammar: type[Grammar]) -> Iterator[Problem]:
-    """Yield a problem if not exactly one of `agent` and `ref` is there."""
+    """Yield a problem unless exactly one of `agent` and `ref` is given."""
     given = [key for key in ("agent", "ref") if entry.at(key).value is not None]
     if len(given) == 2:
         yield entry.at("ref").key_problem("'agent' and 'ref' mean the same; leave one of them out")

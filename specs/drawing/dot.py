@@ -1,4 +1,4 @@
-"""A picture in DOT, Graphviz's language."""
+"""Writes a picture in DOT, the language of Graphviz."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOXES = {
 
 
 def to_dot(picture: Picture) -> str:
-    """Return a directed graph, for a file `.dot`."""
+    """Return a directed graph, for a `.dot` file."""
     lines = ["digraph {", f"  {GRAPH}", f"  {NODE}", f"  {EDGE}"]
     for part in picture.parts:
         lines += _part(part, "  ")
@@ -47,7 +47,7 @@ def _part(part: Part, indent: str) -> Iterator[str]:
 
 
 def _label(part: Part) -> str:
-    """Return an HTML-like label, the only kind with lines in small."""
+    """Return an HTML-like label, the only kind that can have small print."""
     title = _escaped(part.title)
     lines = [title if part.kind == "join" else f"<B>{title}</B>"]
     lines += [f'<FONT POINT-SIZE="10">{_escaped(note)}</FONT>' for note in part.notes]
@@ -55,19 +55,19 @@ def _label(part: Part) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text in which nothing is markup, and no backslash begins one of Graphviz's own names, such as `\\N`.
+    """Return a text without markup, and without backslashes, which begin Graphviz's own names, such as `\\N`.
 
-    A bare `]` may begin the end of a CDATA section: Graphviz's XML parser holds it back beyond the tag that follows.
+    `]` is escaped too: it could begin the end of a CDATA section, and Graphviz's XML parser emits it after the next tag.
     """
     return escape(text).replace("\\", "\\\\").replace("]", "&#93;")
 
 
 def _arrow(arrow: Arrow) -> str:
-    # `compound` has an arrow begin and end at the frame of a box, but only nodes can stand at its ends.
+    # An arrow connects nodes; with `compound` it is cut at the frame of a box.
     options = [
         f"ltail=cluster_{arrow.tail.key}" if isinstance(arrow.tail, Box) else "",
         f"lhead=cluster_{arrow.head.key}" if isinstance(arrow.head, Box) else "",
-        "style=dashed" if arrow.hands_over else "weight=4",  # the way of a run is straight, and sub-agents beside it
+        "style=dashed" if arrow.hands_over else "weight=4",  # keeps a run's path straight, with sub-agents beside it
         f"label=<&#160; {_escaped(arrow.label)}&#160; >" if arrow.label else "",
     ]
     said = " ".join([option for option in options if option])

@@ -1,4 +1,4 @@
-"""What a picture says of runners in words: one line of printable text each."""
+"""The words of a picture: labels and notes of runners, each one line of printable text."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from understudy.orchestration import Agent, ParallelAgent, SequentialAgent, Task
 from understudy.vocabulary.models import name_of
 from understudy.vocabulary.tools.definition import Tool
 
-MAX_TOOLS = 8  # So many are named; of more, those that a person must allow.
-MAX_CONDITION = 60  # Characters; the rest is left out.
+MAX_TOOLS = 8  # Up to so many tools are named; of more, only the tools that need an approval.
+MAX_CONDITION = 60  # Characters; the rest is cut.
 WIDTH = 36  # Characters of a line of names.
 
 
 def agent_notes(agent: Agent[object]) -> tuple[str, ...]:
-    """Return the model, and the tools."""
+    """Return lines with the model and the tools."""
     return (plain(name_of(agent.model)), *_tool_notes(agent.tools))
 
 
 def _tool_notes(tools: Sequence[Tool[..., object]]) -> list[str]:
-    """Return lines with the tools; those that a person must allow are never left out."""
+    """Return lines with the tools; tools that need an approval are never left out."""
     marks: Mapping[bool, str] = {True: " (approval)", False: ""}
     named = {tool.name + (" (approval?)" if callable(tool.approval) else marks[tool.approval]): tool for tool in tools}
     if not tools:
@@ -31,25 +31,25 @@ def _tool_notes(tools: Sequence[Tool[..., object]]) -> list[str]:
 
 
 def sequence_notes(group: SequentialAgent) -> tuple[str, ...]:
-    """Return what its steps are told."""
+    """Return which input the steps get."""
     passes = {False: (), True: ("each is told the text before",), "combined": ("each is told all texts before",)}
     return ("sequence", *passes[group.pass_output])
 
 
 def parallel_notes(group: ParallelAgent) -> tuple[str, ...]:
-    """Return how many run at once, and whether failures count."""
+    """Return how many steps run at once, and whether a failure ends the group."""
     goes_on = ["goes on after failures"] if group.on_error == "collect" else []
     return ("parallel", *_at_once(group.max_parallel), *goes_on)
 
 
 def workflow_notes(workflow: Workflow) -> tuple[str, ...]:
-    """Return how many tasks run at once, and what a run must be given."""
+    """Return how many tasks run at once, and the parameters that a run needs."""
     needs = _wrapped("parameters: " + ", ".join(sorted(workflow.parameters))) if workflow.parameters else []
     return ("workflow", *_at_once(workflow.max_parallel), *needs)
 
 
 def task_notes(task: Task) -> tuple[str, ...]:
-    """Return when it runs, and how often."""
+    """Return when a task runs, and how often."""
     notes: list[str] = []
     if task.when is not None:
         notes.append(f"when {_condition(task.when)}")
@@ -91,6 +91,6 @@ def _wrapped(text: str) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """Return a text as one line: ids and conditions may hold whatever no font shows, and XML has no control characters."""
-    joiners = "\u200c\u200d"  # They show nothing of their own, and Persian words and many emoji need them.
+    """Return a text as one printable line: ids may have characters without a glyph, or controls, which XML forbids."""
+    joiners = "\u200c\u200d"  # They have no glyph, but Persian words and many emoji need them.
     return "".join([c if c.isprintable() or c in joiners else " " if c.isspace() else f"\\u{ord(c):04x}" for c in text])

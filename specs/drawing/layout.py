@@ -1,4 +1,4 @@
-"""Runners as a picture: which parts there are, what is inside of what, and where arrows lead."""
+"""Turns runners into a picture: its parts, their nesting, and the arrows between them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from understudy.orchestration.definitions.sub_agent import tool_name
 from .labels import agent_notes, parallel_notes, plain, sequence_notes, task_notes, workflow_notes
 from .picture import Arrow, Box, Node, Part, Picture
 
-MAX_PARTS = 2_000  # Nobody reads more on one page, and a layout of more takes minutes.
-MAX_DEPTH = 50  # No run nests deeper than 32; Python's stack ends at a few hundred.
+MAX_PARTS = 2_000  # A larger picture is unreadable, and its layout takes minutes.
+MAX_DEPTH = 50  # Runs nest at most 32 deep; Python's stack ends at a few hundred.
 
 
 def picture_of(runners: Iterable[Runner[object]]) -> Picture:
-    """Return the picture of those runners that stand inside of no other one of them.
+    """Return the picture of the outermost runners: a runner inside another is drawn there only.
 
     Raises:
-        DrawingError: there are none, or too many for a picture.
+        DrawingError: there is no runner, or the picture would be too large.
     """
     given = list(dict.fromkeys(runners))
     if not given:
@@ -42,7 +42,7 @@ class _Artist:
         self._depth = 0
 
     def place(self, runner: Runner[object], among: list[Part]) -> Part:
-        """Draw a runner and its sub-agents beside the parts `among`; return the one for the runner itself."""
+        """Draw a runner, and its sub-agents beside it, into `among`; return the runner's part."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise DrawingError(f"{runner.id!r} is nested more than {MAX_DEPTH} levels deep, which cannot be drawn")
@@ -97,7 +97,7 @@ class _Artist:
         self.arrows += [
             Arrow(tasks[name], tasks[task.name])
             for task in workflow.tasks
-            for name in dict.fromkeys(task.dependencies)  # named twice, it is waited for once
+            for name in dict.fromkeys(task.dependencies)  # a duplicate dependency is drawn once
         ]
         first = [tasks[task.name] for task in workflow.tasks if not task.dependencies]
         last = [box for name, box in tasks.items() if name not in needed]
@@ -119,7 +119,7 @@ class _Artist:
 
 
 def _handed_over(runner: Runner[object]) -> list[tuple[Runner[object], str]]:
-    """Return the runners that stand beside one, and what its model calls them if that is not their id."""
+    """Return a runner's sub-agents, each with the name its model uses if that is not the id."""
     if not isinstance(runner, Agent):
         return [(inner, "") for inner in runner.inner_runners]
     return [(to.runner, "" if to.name == tool_name(to.runner.id) else plain(to.name)) for to in runner.sub_agents]

@@ -1,4 +1,4 @@
-"""A picture in Mermaid's language, which GitHub, GitLab and many editors draw."""
+"""Writes a picture in Mermaid's language, which GitHub, GitLab and many editors draw."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STYLES = {
     "workflow": "fill:#fff8c5,stroke:#d4a72c,color:#1f2328",
     "task": "fill:#f6f8fa,stroke:#8c959f,color:#1f2328",
 }
-HARMLESS = " -,:()?"  # Not the dot: Mermaid reads labels as Markdown, where it makes lists and links.
+HARMLESS = " -,:()?"  # The dot is left out: Mermaid reads labels as Markdown, where dots make lists and links.
 
 
 CONFIG = """\
@@ -27,12 +27,12 @@ config:
 ---
 flowchart TD
 """
-"""A frame's title goes over what is inside of the frame, unless it is told how much room to leave, in pixels."""
-LINE, ROOM = 25, 20  # The height of a line of notes, and how much of it there is room for without being told.
+"""Mermaid needs the height of a frame's title in pixels, or the title overlaps the frame's contents."""
+LINE, ROOM = 25, 20  # The height of a line of notes, and the room that Mermaid leaves by default.
 
 
 def to_mermaid(picture: Picture) -> str:
-    """Return a flowchart, for a file `.mmd` or a fenced block of Markdown."""
+    """Return a flowchart, for a `.mmd` file or a fenced block of Markdown."""
     notes = max([len(part.notes) for part in _all(picture.parts) if isinstance(part, Box)], default=0)
     lines: list[str] = []
     for part in picture.parts:
@@ -55,7 +55,7 @@ def _part(part: Part, indent: str) -> Iterator[str]:
     match part:
         case Box():
             yield f"{indent}subgraph {part.key}[{_label(part)}]"
-            yield f"{indent}  direction TB"  # else it goes the other way than what is around it
+            yield f"{indent}  direction TB"  # by default a frame's direction differs from the one around it
             for inner in part.parts:
                 yield from _part(inner, indent + "  ")
             yield f"{indent}end"
@@ -80,5 +80,5 @@ def _arrow(arrow: Arrow) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text in which nothing is syntax, HTML or Markdown: each such character by its number, as Mermaid has it."""
+    """Return a text with every character of syntax, HTML or Markdown written as a number, in Mermaid's notation."""
     return "".join([c if c.isalnum() or c in HARMLESS else f"#{ord(c)};" for c in text])

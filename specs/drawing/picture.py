@@ -1,4 +1,4 @@
-"""`Picture`: runners as nodes, nested boxes and arrows, before anyone says in which language they are drawn."""
+"""`Picture`: runners as nodes, nested boxes and arrows, independent of the language they are written in."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Node:
 
     Attributes:
         key: letters and digits, unique in its picture.
-        kind: an agent, or where branches part and meet.
-        title: one line of printable text; so is each note. A fork and some joins have none.
-        notes: what is to be read in small below.
+        kind: an agent, or the point where branches part (fork) or meet (join).
+        title: one line of printable text, like each note. A fork and some joins have none.
+        notes: lines in small print below the title.
     """
 
     key: str
@@ -27,27 +27,27 @@ class Node:
 
     @property
     def entry(self) -> Node:
-        """Where an arrow to it ends."""
+        """The node where an arrow to this part ends."""
         return self
 
     @property
     def exit(self) -> Node:
-        """Where an arrow from it begins."""
+        """The node where an arrow from this part begins."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Things drawn inside of a frame.
+    """Parts drawn inside a frame.
 
     Attributes:
-        key: as a node's; boxes and nodes share their keys.
-        kind: what the frame stands for.
-        title: one line of printable text; so is each note.
-        notes: what is to be read in small below.
-        parts: what is inside, in the order of the definition.
-        entry: the node inside where an arrow to the box leads.
-        exit: the node inside where an arrow from the box begins.
+        key: unique among the boxes and nodes of the picture.
+        kind: the kind of runner or task.
+        title: one line of printable text, like each note.
+        notes: lines in small print below the title.
+        parts: the parts inside, in the order of the definition.
+        entry: the inner node where an arrow to the box ends.
+        exit: the inner node where an arrow from the box begins.
     """
 
     key: str
@@ -64,13 +64,13 @@ Part: TypeAlias = "Node | Box"
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From one part to another.
+    """An arrow from one part to another.
 
     Attributes:
-        tail: where it begins.
-        head: where its point is.
-        label: one line of printable text, or nothing.
-        hands_over: whether it leads to a sub-agent, which comes back, and not to what follows.
+        tail: the part it begins at.
+        head: the part it points to.
+        label: one line of printable text, or empty.
+        hands_over: whether it leads to a sub-agent, which returns, and not to the next step.
     """
 
     tail: Part
@@ -81,11 +81,11 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is to be drawn.
+    """All parts and arrows of a drawing.
 
     Attributes:
         parts: the outermost boxes and nodes.
-        arrows: all, wherever their ends are.
+        arrows: all arrows, also those inside boxes.
     """
 
     parts: tuple[Part, ...]

@@ -1,4 +1,4 @@
-"""`draw`: runners as a picture, in the language of whoever shows it."""
+"""`draw`: runners as a picture in Mermaid, DOT or SVG."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from .mermaid import to_mermaid
 Form: TypeAlias = Literal["mermaid", "dot", "svg"]
 FORMS: tuple[str, ...] = get_args(Form)
 
-DOT_TIMEOUT = 60.0  # Seconds: the largest picture there may be takes some; what takes longer never ends.
+DOT_TIMEOUT = 60.0  # The largest allowed picture takes some seconds; a longer run of dot never ends.
 
 
 def draw(
     runners: Runner[object] | Iterable[Runner[object]] | Mapping[str, Runner[object]], form: Form = "mermaid"
 ) -> str:
-    """Draw a runner, or those of several that stand inside of no other one.
+    """Draw a runner, or the outermost of several runners.
 
-    An agent is drawn at each place where it stands. Nothing runs, no key is needed and no tool's schema is built. `"svg"`
-    runs Graphviz's program `dot` and blocks for as long as that takes; the other forms need nothing.
+    An agent is drawn at each of its places. Drawing runs no agent, needs no key and builds no tool's schema. `"svg"` runs
+    Graphviz's program `dot` and blocks until it ends; the other forms need no program.
 
     Args:
-        runners: an agent, a group or a workflow; several; or several by id, such as a loaded spec's `.runners`.
+        runners: an agent, a group or a workflow; several of them; or a mapping by id, such as a loaded spec's `.runners`.
         form: `"mermaid"`, `"dot"` or `"svg"`.
 
     Returns:
-        The text of a file `.mmd`, `.dot` or `.svg`.
+        The text of a `.mmd`, `.dot` or `.svg` file.
 
     Raises:
         DrawingError: there is nothing to draw, or too much; for `"svg"`, Graphviz is missing or failed.
-        TypeError: something given is no runner.
+        TypeError: an object among `runners` is not a runner.
         ValueError: the form is unknown.
     """
     if form not in FORMS:
@@ -85,5 +85,5 @@ def _svg(dot: str) -> str:
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()[:500]
         raise DrawingError(f"{program} failed with status {done.returncode}: {said}")
-    # Titles, which browsers show under the pointer, are the keys of nodes: nothing that anyone knows them by.
+    # Browsers show titles as tooltips, and here they are internal keys of nodes.
     return re.sub(r"<title>[^<]*</title>\n?", "", done.stdout.decode())

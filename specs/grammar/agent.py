@@ -1,4 +1,4 @@
-"""What a spec may say of an agent: its keys and their types. What the values must mean is checked in `checks`."""
+"""The grammar of agents: the keys of an agent in a spec, and their types. `checks` checks what the values mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check a document against the grammar, and say of each misfit where it is and what was expected."""
+"""Checks a document against the grammar: a problem for each value that does not fit, with its place and what was expected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXPECTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
-"""What pydantic calls a misfit -> what should have stood there."""
+"""Pydantic's error type -> what was expected."""
 PATTERNS = {
     r"\S": "must not be empty",
     r"^[^/]+$": "must not be empty or hold a '/'",
@@ -40,14 +40,14 @@ PATTERNS = {
     ),
     r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$": "must be letters, digits, '_' and '-', at most 64, and begin with a letter or '_'",
 }
-"""A grammar's pattern -> what it demands, in words."""
+"""A pattern of the grammar -> its demand in words."""
 NUMBER = re.compile(r"[-+]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][-+]?[0-9]{1,4})?")
-"""What looks like a number, also to those whose YAML would read it as text."""
+"""Texts that look like a number to a reader, also where YAML reads them as text."""
 SECRETS = re.compile(r"(api_?key|access_token|token|secret|password|credentials?)$", re.IGNORECASE)
 
 
 def check_shape(document: Document) -> tuple[SpecGrammar | None, list[Problem]]:
-    """Return the document as the grammar sees it, or what does not fit."""
+    """Return the document as an instance of the grammar, or the problems of its shape."""
     if document.value is None:
         found = "there is no spec here; expected 'agents:' and a list of agents"
         return None, [document.problem(document.place(()), found)]
@@ -67,7 +67,7 @@ def _unknown(details: Iterable[ErrorDetails]) -> Iterable[ErrorDetails]:
 
 
 def _meant(detail: ErrorDetails) -> str:
-    """Return the key that an unknown one was probably meant to be."""
+    """Return the known key that the author of an unknown key probably meant."""
     grammar = grammar_at(SpecGrammar, detail["loc"][:-1])
     return "" if grammar is None else nearest(str(detail["loc"][-1]), [key for key, _ in keys_of(grammar)])
 
@@ -82,7 +82,7 @@ def _problem(document: Document, detail: ErrorDetails) -> Problem:
 
 
 def _path(detail: ErrorDetails) -> Path:
-    """Return where a misfit is in the document, which has no forms on the way."""
+    """Return the path of a misfit in the document: pydantic's path without the names of forms."""
     return tuple([step for step in detail["loc"] if not (isinstance(step, str) and step.startswith("<"))])
 
 
@@ -93,7 +93,7 @@ def _keys_in(detail: ErrorDetails) -> dict[str, object]:
 
 def _unknown_key(document: Document, path: Path, detail: ErrorDetails) -> str:
     grammar = grammar_at(SpecGrammar, detail["loc"][:-1])
-    assert grammar is not None  # only mappings with known keys have unknown ones
+    assert grammar is not None  # only a mapping with a grammar can have an unknown key
     known = [key for key, _ in keys_of(grammar)]
     key = str(path[-1])
     if SECRETS.search(key) and f"{key}s" not in known:
@@ -103,13 +103,13 @@ def _unknown_key(document: Document, path: Path, detail: ErrorDetails) -> str:
     if inside:
         return f"{grammar.called} has no key {key!r}; it stands under {inside[0]!r}"
     near = nearest(key, known)
-    if near:  # before the keys: an agent has more than thirty
+    if near:  # one suggestion instead of the list of keys: an agent has more than thirty
         return f"{grammar.called} has no key {key!r}. Did you mean {near!r}? The keys are {listed(known)}"
     return f"{grammar.called} has no key {key!r}; expected {listed(known)}"
 
 
 def _keys_under(annotation: object) -> list[str]:
-    """Return the keys of the one kind of mapping that a value may be; none if it may be several."""
+    """Return the keys of the only mapping that a value may be; none if several mappings are possible."""
     kinds = [kind for kind in alternatives(annotation) if is_grammar(kind)]
     return [name for name, _ in keys_of(cast("type[Grammar]", kinds[0]))] if len(kinds) == 1 else []
 
@@ -178,7 +178,7 @@ def _other(document: Document, path: Path, detail: ErrorDetails) -> str:
 
 
 def _hint(path: Path, detail: ErrorDetails) -> str:
-    """Return how to mend a value of the wrong type, where that is plain."""
+    """Return how to mend a value of the wrong type, if that is clear."""
     given: object = detail["input"]
     if not path:
         return "; expected 'agents:' and a list of agents"
@@ -208,7 +208,7 @@ _KINDS: dict[str, Callable[[Document, Path, ErrorDetails], str]] = {
 
 
 def _name(path: Path) -> str:
-    """Return how people call what stands at `path`: 'tools[2]', 'settings.seed', 'the spec'."""
+    """Return the name of the value at `path` in messages: 'tools[2]', 'settings.seed', 'the spec'."""
     steps = path[owner_length(path) :] or path[-2:]
     text = "".join([f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps]).removeprefix(".")
     return repr(text) if text else "a spec"

@@ -1,4 +1,4 @@
-"""What the grammars of a spec have in common: what a mapping is, and how one of several forms is told from the others."""
+"""The base of all grammars: a mapping's keys, and how a value's form is chosen where several are allowed."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pydantic_core import PydanticCustomError
 from understudy.specs.reading.problems import nearest
 
 TEXT = "<text>"
-"""The form that is no mapping: a name, or another plain value."""
+"""The form of a value that is not a mapping: a name, or another plain value."""
 NO_FORM = "no_form"
-"""What pydantic calls a value that has none of the forms."""
+"""Pydantic's error type for a value that has none of the forms."""
 
 
 class Grammar(BaseModel):
     """The keys of one kind of mapping."""
 
-    # Strict: "3" is no number and 1 is no text, so that what is loaded is what was written.
+    # Strict: "3" is not read as a number, nor 1 as text, so that a loaded value is the written value.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
     called: ClassVar[str]
-    """What errors call such a mapping: 'an agent'."""
+    """The name of such a mapping in errors: 'an agent'."""
 
 
 def form(name: str) -> Tag:
-    """Return the tag of a form; in brackets, so that it is no key of a document."""
+    """Return the tag of a form; in brackets, so that it cannot be confused with a key of a document."""
     return Tag(f"<{name}>")
 
 
@@ -43,17 +43,17 @@ def forms(
     marks: tuple[str, ...] = (),
     type_first: bool = False,
 ) -> Discriminator:
-    """Return what tells the forms of a value apart.
+    """Return the discriminator that chooses the form of a value.
 
     Args:
-        expected: what is told of a value that has none of the forms: 'must be …'.
-        types: forms that a mapping names in its key `type`.
+        expected: the message for a value that has none of the forms: 'must be …'.
+        types: forms named by a mapping's key `type`.
         text: whether text is a form.
-        plain: whether whatever is no mapping is a form.
-        keys: forms that a mapping has if it has this key.
+        plain: whether any value that is not a mapping is a form.
+        keys: forms recognised by a key with the same name.
         other: the form of a mapping with none of these keys.
-        marks: keys of which that other form has one; a mapping without them is taken for the first form of `keys`.
-        type_first: whether a known `type` tells more than one of these keys.
+        marks: keys of the form `other`; a mapping with none of them gets the first form of `keys`.
+        type_first: whether a known `type` decides before `keys`.
     """
 
     def form_of(value: object) -> str | None:
@@ -82,12 +82,12 @@ class Key(NamedTuple):
     """One key of a grammar."""
 
     name: str
-    """As it stands in a spec."""
+    """The key as a spec writes it."""
     field: FieldInfo
 
 
 def exact(value: object, *, of: tuple[object, ...]) -> object:
-    """Refuse what equals one of the values and is of another type: 1 is not `true`."""
+    """Refuse a value that equals an allowed one but has another type: 1 is not `true`."""
     if any(type(value) is type(one) and value == one for one in of):
         return value
     words = ", ".join(f"'{one}'" for one in of)
@@ -95,25 +95,25 @@ def exact(value: object, *, of: tuple[object, ...]) -> object:
 
 
 def keys_of(grammar: type[Grammar]) -> Iterator[Key]:
-    """Iterate over the keys of a grammar, in the order in which they are explained."""
+    """Iterate over the keys of a grammar, in the order of the reference page."""
     for name, field in grammar.model_fields.items():
         yield Key(field.alias or name, field)
 
 
 def is_meant(given: str, key: str, grammar: type[Grammar]) -> bool:
-    """Whether an unknown key was probably meant to be this one: then that one is not missing, too."""
+    """Whether the unknown key `given` is probably a misspelt `key`; then `key` is not reported as missing as well."""
     known = [name for name, _ in keys_of(grammar)]
     return given not in known and nearest(given, known) == key
 
 
 def grammar_at(top: type[Grammar], way: tuple[str | int, ...]) -> type[Grammar] | None:
-    """Return the grammar of the mapping that keys, positions and forms lead to from `top`; None if it is no mapping."""
+    """Return the grammar at a path of keys, positions and forms from `top`; None if there is no mapping."""
     kinds = [kind for kind in alternatives(annotation_at(top, way)) if is_grammar(kind)]
     return cast("type[Grammar]", kinds[0]) if kinds else None
 
 
 def annotation_at(top: type[Grammar], way: tuple[str | int, ...]) -> Any:
-    """Return the annotation of the value that keys, positions and forms lead to from `top`; None if there is no such value."""
+    """Return the annotation at a path of keys, positions and forms from `top`; None if there is no such value."""
     current: Any = top
     for step in way:
         current = _inside(current, step)
@@ -121,19 +121,19 @@ def annotation_at(top: type[Grammar], way: tuple[str | int, ...]) -> Any:
 
 
 def types_of(annotation: Any) -> list[str]:
-    """Return what the key `type` may say in the forms of a value."""
+    """Return the allowed values of the key `type` in the forms of a value."""
     grammars = [kind for kind in alternatives(annotation) if is_grammar(kind)]
     kinds = [field.annotation for grammar in grammars for name, field in keys_of(grammar) if name == "type"]
     return [str(each) for kind in kinds for each in choices(kind)]
 
 
 def is_grammar(kind: object) -> bool:
-    """Whether a type is that of a mapping with known keys."""
+    """Whether a type is a grammar: a mapping with known keys."""
     return isinstance(kind, type) and issubclass(kind, Grammar)
 
 
 def alternatives(annotation: Any) -> Iterator[Any]:
-    """Iterate over the forms that an annotation allows, without what pydantic is told of them."""
+    """Iterate over the forms that an annotation allows, without pydantic's metadata."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from alternatives(get_args(annotation)[0])
@@ -169,5 +169,5 @@ def _tagged(annotation: Any, tag: str) -> Any:
 
 
 def choices(annotation: Any) -> tuple[object, ...]:
-    """Return the values that an annotation lists; none if it lists none."""
+    """Return the literal values of an annotation; none if it has none."""
     return tuple([each for kind in alternatives(annotation) if get_origin(kind) is Literal for each in get_args(kind)])

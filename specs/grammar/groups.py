@@ -1,4 +1,4 @@
-"""What a spec may say of runners made of runners, and of supervisors: the keys and their types."""
+"""The grammar of groups, workflows and supervisors: their keys and types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .named import Condition
 
 WORKFLOW_TYPES = ("sequential", "parallel", "workflow")
 DEFINES = ("id", "model", "provider", "type")
-"""Keys of which a step has one if it is defined where it stands, and is no reference."""
+"""A step with one of these keys is a definition in place; a step without is a reference."""
 OUTPUTS = (False, True, "combined")
 
 
@@ -114,7 +114,7 @@ class TaskGrammar(Grammar):
 
 
 class GraphGrammar(Grammar):
-    """Tasks that begin the moment what they depend on is done."""
+    """Tasks that start as soon as the tasks they depend on are done."""
 
     called: ClassVar[str] = "a workflow of type workflow"
 
@@ -146,7 +146,7 @@ Step = Annotated[
 
 
 class ChildGrammar(Grammar):
-    """A runner that a supervisor watches, with what becomes of it."""
+    """A runner that a supervisor watches, with its restart rule."""
 
     called: ClassVar[str] = "a child"
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of specs, for editors: the grammar, as JSON Schema says it."""
+"""Writes the grammar of specs as a JSON Schema, for editors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FROM_ENVIRONMENT: dict[str, JsonValue] = {
     "description": "a value of the environment",
 }
 NAMES_BELOW = ("properties", "$defs", "patternProperties")
-"""Keywords below which stand names, and below these schemas."""
+"""Keywords whose value maps names to schemas."""
 
 
 def spec_schema() -> dict[str, JsonValue]:
     """Return the JSON Schema of a spec, draft 2020-12; loads pydantic.
 
-    It knows the shape of a spec. What the values mean, such as that a reference leads somewhere, is for the loader.
+    The schema describes the shape of a spec. Only the loader checks meaning, such as that a reference names a runner.
     """
     from .spec import SpecGrammar
 

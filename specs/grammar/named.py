@@ -1,4 +1,4 @@
-"""What a spec may say where Python takes an object of the program: a name that was registered, and what else may stand there."""
+"""The grammar of values that can be objects of the program: a registered name, or a form that a spec can write out."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class OutputGuardrailGrammar(Grammar):
 Guardrail = InputGuardrailGrammar | OutputGuardrailGrammar
 NAME_FORM = form("name")
 _or_named = forms("must be a value, or 'name: NAME'", plain=True, other="name")
-"""Tells a value from the name of an object; whatever is no mapping is taken for the value."""
+"""Chooses between a value and the name of an object; anything that is not a mapping is a value."""
 
 Prompt = Annotated[
     Annotated[str, Tag(TEXT)] | Annotated[PromptFile, form("file")] | Annotated[NamedGrammar, NAME_FORM],

@@ -1,4 +1,7 @@
-"""The reference page of specs, written from the grammar: `python -m understudy.specs.grammar.reference_page > docs/spec-reference.md`."""
+"""Writes the reference page of specs from the grammar.
+
+`python -m understudy.specs.grammar.reference_page > docs/spec-reference.md`
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def reference_page() -> str:
 
 
 def every_grammar() -> list[type[Grammar]]:
-    """Return the grammars of all mappings, from the top, each where it is first needed."""
+    """Return the grammars of all mappings, in the order in which a reader from the top meets them."""
     found: dict[type[Grammar], None] = {}
     waiting: list[type[Grammar]] = [SpecGrammar]
     while waiting:

@@ -1,4 +1,4 @@
-"""What a spec may say, from its top: the one source of the loader, the JSON Schema and the reference page."""
+"""The grammar of a whole spec: the single source of the loader, the JSON Schema and the reference page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .grammar import Grammar, exact
 from .groups import SupervisorGrammar, WorkflowEntry
 
 FREE = "x-"
-"""What top-level keys begin with that mean nothing here: a place for anchors."""
+"""Top-level keys with this prefix are ignored: authors keep anchors there."""
 
 
 class SpecGrammar(Grammar):

@@ -1,6 +1,6 @@
-"""YAML text as plain values, with the line and column of each.
+"""Reads YAML text into plain values, and keeps the line and column of each value.
 
-Nothing of the text is executed: only the tags of plain data are known, and what aliases expand to is counted.
+The text cannot execute code: only tags of plain data are accepted, and the values that aliases expand to are counted.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .problems import Place, Problem, short
 from .yaml_errors import Refused, explain, place_of_mark, place_of_offset
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Keys and positions that lead from the top of a document to a value."""
+"""The keys and positions from the top of a document down to a value."""
 
-MAX_BYTES = 5_000_000  # A thousand times the largest spec seen; more is another kind of file.
-MAX_VALUES = 100_000  # Aliases make a page of text expand to billions of values.
-MAX_CHARACTERS = 4 * MAX_BYTES  # One long text can stand in many places by aliases, and each is looked through.
+MAX_BYTES = 5_000_000  # A thousand times the largest known spec; a larger file is not a spec.
+MAX_VALUES = 100_000  # With aliases, a page of text can expand to billions of values.
+MAX_CHARACTERS = 4 * MAX_BYTES  # Aliases can repeat one long text many times, and every copy is scanned.
 MAX_DEPTH = 50  # A spec needs six levels; Python's stack ends at a few hundred.
-MAX_DIGITS = 100  # A number of a million digits is not read in a lifetime, if it has colons between them (YAML 1.1).
-MAX_NUMBER = 2**63  # What every reader of JSON takes.
+MAX_DIGITS = 100  # Parsing takes quadratic time: a million digits with colons (YAML 1.1) would never end.
+MAX_NUMBER = 2**63  # Every JSON reader accepts numbers up to this.
 
 MERGE = "tag:yaml.org,2002:merge"
 STRING = "tag:yaml.org,2002:str"
@@ -44,10 +44,10 @@ class Document:
     Attributes:
         source: the file, or `<text>`.
         value: None, booleans, numbers, strings, lists, and dictionaries with string keys.
-        problems: what was wrong with the text; the value lacks what they are about.
-        places: where each value starts.
-        key_places: where the key of each entry of a mapping starts.
-        scalars: numbers, strings and the like as they stand in the text.
+        problems: problems of the text; `value` lacks the parts that have a problem.
+        places: the start of each value.
+        key_places: the start of the key of each entry of a mapping.
+        scalars: numbers, strings and the like, exactly as the text has them.
     """
 
     source: str
@@ -58,7 +58,7 @@ class Document:
     scalars: dict[Path, str] = field(default_factory=dict[Path, str])
 
     def place(self, path: Path) -> Place:
-        """Return where the value at `path` starts, or the innermost value around it that exists."""
+        """Return the start of the value at `path`, or of the innermost existing value around it."""
         while path not in self.places and path:
             path = path[:-1]
         return self.places.get(path, Place(1, 1))
@@ -68,12 +68,12 @@ class Document:
         return Problem(self.source, place, message)
 
     def key_place(self, path: Path) -> Place:
-        """Return where the key of the entry at `path` starts, or the place of its value if it has none."""
+        """Return the start of the key of the entry at `path`, or of its value if it has no key."""
         return self.key_places.get(path) or self.place(path)
 
 
 class NotUtf8(ValueError):
-    """Bytes that are no text; says which, and has their place."""
+    """Bytes that are not UTF-8 text; the message shows them, `place` is their position."""
 
     def __init__(self, message: str, place: Place) -> None:
         super().__init__(message)
@@ -84,7 +84,7 @@ def decode(data: bytes) -> str:
     """Return the text of a file: UTF-8, with or without a byte-order mark.
 
     Raises:
-        NotUtf8: it is none.
+        NotUtf8: the bytes are not UTF-8.
     """
     try:
         return data.decode("utf-8-sig")
@@ -95,7 +95,7 @@ def decode(data: bytes) -> str:
 
 
 def read_document(text: str, source: str, environment: Mapping[str, str]) -> Document:
-    """Convert one YAML document. What is wrong with it stands in `problems`; nothing is raised."""
+    """Convert one YAML document. Mistakes in it are listed in `problems`; nothing is raised."""
     document = Document(source)
     size = len(text.encode(errors="surrogatepass"))
     if size > MAX_BYTES:
@@ -114,25 +114,28 @@ def read_document(text: str, source: str, environment: Mapping[str, str]) -> Doc
 
 
 def _composed(text: str) -> Node | None:
-    composer = _Composer(text)  # it looks through the characters at once
+    composer = _Composer(text)  # the constructor already checks the characters
     try:
         node: Node | None = composer.get_single_node()
-    except (ValueError, OverflowError) as error:  # PyYAML's own: of "\\UFFFFFFFF", and of %YAML with endless digits
+    except (
+        ValueError,
+        OverflowError,
+    ) as error:  # PyYAML raises these for "\\UFFFFFFFF", and for a %YAML with endless digits
         raise Refused(problem=f"this cannot be read: {error}", problem_mark=composer.get_mark()) from None
     return node
 
 
 class _Composer(yaml.SafeLoader):
-    """Makes the tree of nodes, which know their places, and stops early where there is too much of it."""
+    """Makes the tree of nodes, each with its place, and stops early when the tree is too large or too deep."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._open: list[str | None] = []  # the anchors of what is being composed, from the top
+        self._open: list[str | None] = []  # anchors of the nodes under construction, outermost first
         self._count = 0
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
-        """Compose one node and what is below it."""
-        reader: Any = self  # its stubs say nothing
+        """Compose one node and the nodes below it."""
+        reader: Any = self  # PyYAML's stubs do not type these attributes
         event = reader.peek_event()
         anchor: str | None = event.anchor if isinstance(event, (AliasEvent, CollectionStartEvent)) else None
         if isinstance(event, AliasEvent) and anchor in self._open:
@@ -196,7 +199,7 @@ class _Converter:
         self._problem(node, f"the tag {tag} is not allowed here; expected plain text, numbers, lists and mappings")
 
     def _filled(self, node: ScalarNode, path: Path) -> ScalarNode:
-        """Return the scalar with the environment's values in place; one that is nothing else is read as YAML reads them."""
+        """Fill in the environment's values; a scalar that is only such a value gets its type by the rules of YAML."""
         if not mentions_environment(node.value):
             return node
         filled = fill_in(node.value, self._environment, bound_later=is_bound_later(path))
@@ -211,7 +214,7 @@ class _Converter:
         make = self._scalars
         kinds: dict[str, Callable[[ScalarNode], JsonValue]] = {
             "str": lambda node: str(node.value),
-            "timestamp": lambda node: str(node.value),  # JSON knows no dates
+            "timestamp": lambda node: str(node.value),  # JSON has no dates
             "value": lambda node: str(node.value),  # a plain `=`
             "null": lambda _: None,
             "bool": make.construct_yaml_bool,
@@ -229,7 +232,7 @@ class _Converter:
             return None
         try:
             value = None if node.tag in NUMBERS and len(node.value) > MAX_DIGITS else convert(node)
-        except (ValueError, KeyError, IndexError):  # PyYAML looks at the first character of `!!int` without text
+        except (ValueError, KeyError, IndexError):  # PyYAML reads the first character of an empty `!!int`
             self._problem(node, f"{short(node.value)} is not what its tag says")
             return None
         except OverflowError:
@@ -246,7 +249,7 @@ class _Converter:
         made: dict[str, JsonValue] = {}
         for source in [value for key, value in node.value if key.tag == MERGE]:
             self._merge(source, path, made)
-        self._document.places[path] = _start(node)  # the sources left theirs
+        self._document.places[path] = _start(node)  # merged sources have set their own place here
         seen: dict[str, Place] = {}
         for key, value in node.value:
             if key.tag == MERGE:
@@ -265,7 +268,7 @@ class _Converter:
         return made
 
     def _merge(self, source: Node, path: Path, made: dict[str, JsonValue]) -> None:
-        """Add what a merge key names. YAML 1.1: earlier sources and own keys win."""
+        """Add the entries of a merge key. YAML 1.1: earlier sources and the mapping's own keys win."""
         if isinstance(source, SequenceNode):
             for one in source.value:
                 self._merge(one, path, made)
@@ -279,8 +282,8 @@ class _Converter:
 
 
 def _tag_of(text: str) -> str:
-    """Return the tag that plain text has, in YAML: that of a number, if it is one."""
-    resolver: Any = yaml.resolver.Resolver()  # its stubs say nothing
+    """Return the tag that YAML gives to plain text, such as that of a number."""
+    resolver: Any = yaml.resolver.Resolver()  # PyYAML's stubs do not type this
     return str(resolver.resolve(ScalarNode, text, (True, False)))
 
 

@@ -1,4 +1,4 @@
-"""`${env:NAME}` in a spec: values of the environment that are no secrets."""
+"""Fills in `${env:NAME}` in a spec from the environment; names that look like secrets are refused."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ SECRET = re.compile(
     re.IGNORECASE,
 )
 BOUND_LATER = ("prompt", "when", "for_each", "until")
-"""Keys of a task whose `${…}` a workflow binds, and whose `$${` it takes for `${`."""
+"""Keys of a task whose `${…}` the workflow binds at run time; there `$${` is an escaped `${`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A text with the environment's values in place.
+    """A text with the environment's values filled in.
 
     Attributes:
-        text: the text; without what the problems are about.
-        is_whole: whether it is one value and nothing else.
-        problems: what is wrong with the names in it.
+        text: the text; a name with a problem is left out.
+        is_whole: whether the original text was one `${env:NAME}` and nothing else.
+        problems: one message for each name with a problem.
     """
 
     text: str
@@ -35,24 +35,24 @@ class Filled:
 
 
 def mentions_environment(text: str) -> bool:
-    """Whether a text has a place for a value of the environment, or stands for one."""
+    """Whether a text has a `${env:NAME}`, escaped or not."""
     return MARK in text
 
 
 def is_bound_later(path: tuple[str | int, ...]) -> bool:
-    """Whether what stands at a path of a document is bound again by a workflow."""
+    """Whether a workflow binds the text at this path of a document again at run time."""
     if len(path) > 3 and path[-2] == "parameters":
         return path[-4] in ("steps", "tasks", "sub_agents")
     return len(path) > 2 and path[-3] == "tasks" and path[-1] in BOUND_LATER
 
 
 def fill_in(text: str, environment: Mapping[str, str], *, bound_later: bool = False) -> Filled:
-    """Put the environment's values into a text; `$${env:` stands for `${env:`.
+    """Put the environment's values into a text; `$${env:` is an escaped `${env:`.
 
     Args:
-        text: what a spec says.
+        text: a text of a spec.
         environment: value by name.
-        bound_later: whether a workflow looks through the text again; it takes the values as they are then.
+        bound_later: whether a workflow will bind the text again; then `$` in the values is escaped for it.
     """
     problems: list[str] = []
 

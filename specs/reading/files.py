@@ -1,4 +1,4 @@
-"""Files that a spec is made of: the spec, what it includes, and its prompts. All stay inside of the spec's folder."""
+"""Reads the files of a spec: the spec itself, included specs and prompts. All must be inside the spec's folder."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MAX_FILES = 1_000
 
 
 class Sources:
-    """The documents of a spec, in the order in which they are read, and the files that they name.
+    """The documents of a spec, in reading order, and the prompt files that they name.
 
     Args:
-        documents: the first is the spec, and the others are what it includes.
-        root: the folder that no file may lead out of; None for a spec that is no file and names none.
+        documents: the spec first, then the included files.
+        root: the folder that every file must be in; None for a spec from a string, which may name no files.
     """
 
     def __init__(self, documents: list[Document], root: Path | None) -> None:
@@ -30,19 +30,19 @@ class Sources:
         self._root = root
         self._prompts: dict[Path, str] = {}
 
-    def prompt(self, spot: LocatedValue) -> str | Problem:
-        """Return the text of the prompt file that `spot` names, or why there is none."""
-        name = spot.text or ""
+    def prompt(self, located: LocatedValue) -> str | Problem:
+        """Return the text of the prompt file that `located` names, or the problem with it."""
+        name = located.text or ""
         if self._root is None:
-            return spot.problem("a spec that is no file has no folder to read prompts from; write the text here")
-        found = inside(self._root, spot.document.source, name)
+            return located.problem("a spec that is no file has no folder to read prompts from; write the text here")
+        found = inside(self._root, located.document.source, name)
         if isinstance(found, str):
-            return spot.problem(found)
+            return located.problem(found)
         path, shown = found
-        if path not in self._prompts:  # one text for all names of a file: many could name a large one
+        if path not in self._prompts:  # a file is read once: many agents can name the same large file
             text = _text_of(path, shown)
             if isinstance(text, str):
-                return spot.problem(text)
+                return located.problem(text)
             self._prompts[path] = text.text
         return self._prompts[path]
 
@@ -53,7 +53,7 @@ class _Read:
 
 
 def read_spec_text(text: str, environment: Mapping[str, str]) -> Sources:
-    """Read a spec from a string; it includes nothing."""
+    """Read a spec from a string, which cannot include files."""
     document = read_document(text, TEXT, environment)
     for entry in LocatedValue.top(document).at("include").items():
         document.problems.append(entry.problem("a spec that is no file has no folder to include files from"))
@@ -61,7 +61,7 @@ def read_spec_text(text: str, environment: Mapping[str, str]) -> Sources:
 
 
 def read_spec_files(path: str | PathLike[str], environment: Mapping[str, str]) -> Sources:
-    """Read a spec and the files it includes; what is wrong stands in the documents.
+    """Read a spec and the files it includes; problems are listed in their documents.
 
     Raises:
         SpecError: the spec itself cannot be read.
@@ -83,7 +83,7 @@ def _with_included(top: Document, file: Path, root: Path, environment: Mapping[s
     seen: dict[Path, str] = {file: "the spec itself"}
     values = len(top.places)
     waiting: list[tuple[Document, tuple[Path, ...]]] = [(top, (file,))]
-    while waiting:  # no recursion: a chain of files may be longer than the stack
+    while waiting:  # a loop, as a chain of includes can be deeper than the stack
         document, chain = waiting.pop()
         documents.append(document)
         included: list[tuple[Document, tuple[Path, ...]]] = []
@@ -118,12 +118,12 @@ def _with_included(top: Document, file: Path, root: Path, environment: Mapping[s
 
 
 def inside(root: Path, source: str, name: str) -> tuple[Path, str] | str:
-    """Return a file that `source` names, resolved, and what errors call it; or why it may not be read.
+    """Return the resolved path of a file that `source` names, and its name in errors; or why it may not be read.
 
     Args:
-        root: the folder, resolved, that it must be in, links followed.
-        source: the file whose folder the name is relative to.
-        name: the file, as `source` says it.
+        root: the resolved folder that the file must be in after links are followed.
+        source: the file that names it; the name is relative to this file's folder.
+        name: the name as `source` has it.
     """
     if not name or Path(name).is_absolute():
         return f"expected a file relative to the spec, got {name!r}"
@@ -138,10 +138,10 @@ def inside(root: Path, source: str, name: str) -> tuple[Path, str] | str:
 
 
 def _text_of(path: Path, shown: str) -> _Read | str:
-    """Return the text of a file inside of the spec's folder, or why it cannot be read."""
+    """Return the text of a file inside the spec's folder, or why it cannot be read."""
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            return f"{shown} is no plain file"  # a pipe would be waited for
+            return f"{shown} is no plain file"  # reading a pipe could block for ever
         return _Read(decode(_bytes_of(path)))
     except NotUtf8 as error:
         return f"{shown}:{error.place.line}:{error.place.column}: {error}"

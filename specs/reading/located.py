@@ -1,4 +1,4 @@
-"""`LocatedValue`: a value of a document and where it stands. Reads what is there, whatever it is, so that nothing must be checked before."""
+"""`LocatedValue`: a value of a document with its place. It can be read before the document's shape is checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .problems import Place, Problem
 
 @dataclass(frozen=True, slots=True)
 class LocatedValue:
-    """A value of a document and where it stands; None where nothing stands."""
+    """A value of a document with its place; the value is None where the document has nothing."""
 
     document: Document
     path: Path
@@ -21,26 +21,26 @@ class LocatedValue:
 
     @classmethod
     def top(cls, document: Document) -> LocatedValue:
-        """Return the spot of the whole document."""
+        """Return the whole document."""
         return cls(document, (), document.value)
 
     def at(self, key: str) -> LocatedValue:
-        """Return the spot of an entry, which may be missing."""
+        """Return an entry of this mapping, which may be missing."""
         value = self.value.get(key) if isinstance(self.value, Mapping) else None
         return LocatedValue(self.document, (*self.path, key), value)
 
     def below(self, way: Path) -> LocatedValue:
-        """Return the spot that keys and positions lead to from here, whatever stands there."""
+        """Return the value below this one at these keys and positions, which may be missing."""
         return LocatedValue(self.document, (*self.path, *way), None)
 
     def items(self) -> list[LocatedValue]:
-        """Return the spots of a list's values; none if it is no list."""
+        """Return the values of a list; none if this is not a list."""
         if not isinstance(self.value, list):
             return []
         return [LocatedValue(self.document, (*self.path, position), value) for position, value in enumerate(self.value)]
 
     def entries(self) -> list[tuple[str, LocatedValue]]:
-        """Return the keys of a mapping with their spots; none if it is no mapping."""
+        """Return the keys of a mapping with their values; none if this is not a mapping."""
         return [(key, self.at(key)) for key in self.value] if isinstance(self.value, Mapping) else []
 
     @property
@@ -54,15 +54,15 @@ class LocatedValue:
 
     @property
     def place(self) -> Place:
-        """Where it starts, or what is around it if there is nothing."""
+        """The start of the value, or of the value around it if it is missing."""
         return self.document.place(self.path)
 
     def problem(self, message: str) -> Problem:
-        """Make a problem of what stands here, with whose it is."""
+        """Make a problem at this value; the message begins with the agent or workflow that owns it."""
         return self._problem(self.place, message)
 
     def key_problem(self, message: str) -> Problem:
-        """Make a problem of the key that this is the value of."""
+        """Make a problem at the key of this value."""
         return self._problem(self.document.key_place(self.path), message)
 
     def _problem(self, place: Place, message: str) -> Problem:
@@ -75,7 +75,7 @@ PARTS = {"steps": "step", "tasks": "task"}
 
 
 def owner(document: Document, path: Path) -> str:
-    """Return whose a path is, for the beginning of an error: `agent 'clerk': `, `workflow 'pipeline', step 2: `, or nothing."""
+    """Return the owner of a path, to begin an error with: `agent 'clerk': `, `workflow 'pipeline', step 2: `, or nothing."""
     length = owner_length(path)
     if not length:
         return ""
@@ -92,7 +92,7 @@ def owner(document: Document, path: Path) -> str:
 
 
 def owner_length(path: Path) -> int:
-    """Return how much of a path leads to the innermost thing that an error names."""
+    """Return the length of the part of a path that leads to its owner, the innermost thing an error names."""
     length = 0
     while path[length + 1 : length + 2] and isinstance(path[length + 1], int):
         if path[length] not in (PARTS if length else KINDS):

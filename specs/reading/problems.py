@@ -1,4 +1,4 @@
-"""What is wrong with a spec and where, and how it is told."""
+"""Problems of a spec: a place, a message with a hint, and the error that lists them all."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from understudy.errors import SpecError
 
-MAX_PROBLEMS = 100  # Whoever has more mends these first; and each takes a look for the nearest name.
-MAX_MESSAGE = 2_000  # The longest of ours has 800 characters, without what it quotes.
-MAX_NAME, MAX_NAMES = 100, 1_000  # Longer names, or more, are not compared: it would take minutes.
+MAX_PROBLEMS = 100  # An author mends these before reading more; and each costs a search for the nearest name.
+MAX_MESSAGE = 2_000  # Our longest message has 800 characters without the text it quotes.
+MAX_NAME, MAX_NAMES = 100, 1_000  # Longer names, or more names, are not compared: it would take minutes.
 
 
 class Place(NamedTuple):
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong."""
+    """One mistake in a spec, with its place."""
 
     source: str
     """The file, or `<text>`."""
@@ -32,7 +32,7 @@ class Problem:
     message: str
 
     def __post_init__(self) -> None:
-        if len(self.message) > MAX_MESSAGE:  # it quotes something, and the hint stands at the end
+        if len(self.message) > MAX_MESSAGE:  # cut in the middle, as a hint is at the end
             half = MAX_MESSAGE // 2
             object.__setattr__(self, "message", f"{self.message[:half]} … {self.message[-half:]}")
 
@@ -50,13 +50,13 @@ def spec_error(problems: Iterable[Problem], sources: Iterable[str] = ()) -> Spec
 
 
 def did_you_mean(given: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Return `; did you mean 'model'?` if one of the known names is near, else an empty text."""
+    """Return `; did you mean 'model'?` if a known name is similar, else an empty text."""
     near = nearest(given, known, cutoff=cutoff)
     return f"; did you mean {near!r}?" if near else ""
 
 
 def nearest(given: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Return the name that is nearest to what was given; empty if none is near."""
+    """Return the known name most similar to the given one; empty if none is similar."""
     if len(given) > MAX_NAME:
         return ""
     names = {name.lower(): name for name in islice(known, MAX_NAMES) if len(name) <= MAX_NAME}
@@ -65,10 +65,10 @@ def nearest(given: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 
 def listed(names: Iterable[str], otherwise: str = "none") -> str:
-    """Return the names with commas between them, in the order given; what has no name is left out."""
+    """Return the names with commas between them, in the order given; empty names are left out."""
     return ", ".join(filter(None, names)) or otherwise
 
 
 def short(text: str) -> str:
-    """Return a text in quotes, without its end if it is long."""
+    """Return a text in quotes, cut at its end if it is long."""
     return repr(text if len(text) <= 60 else text[:57] + "...")

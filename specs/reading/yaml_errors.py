@@ -1,4 +1,4 @@
-"""What PyYAML refuses, in words for people who write specs, and at the place that they must mend."""
+"""Explains errors of PyYAML to authors of specs, and finds the place that they must mend."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from yaml.reader import ReaderError
 from .problems import Place
 
 LINE_END = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
-"""What ends a line for PyYAML, whose marks count them."""
+"""Line ends as PyYAML counts them in its marks."""
 OPENS = {"while parsing a flow sequence": ("[", "]"), "while parsing a flow mapping": ("{", "}")}
 BLOCK_STARTS = ("'<block mapping start>'", "'<block sequence start>'", "'-'", "'?'")
 QUOTE = "put text with such a sign in quotes"
 
 
 class Refused(yaml.MarkedYAMLError):
-    """What is YAML, and refused all the same; its problem is told as it is."""
+    """Valid YAML that a spec may not have; its message is shown unchanged."""
 
 
 def explain(error: yaml.YAMLError, text: str) -> tuple[Place, str]:
-    """Say where a text is not YAML, and why."""
+    """Return the place where a text is not YAML, and the reason."""
     if isinstance(error, ReaderError):
         found = f"the character U+{ord(text[error.position]):04X} is not allowed in YAML"
         return place_of_offset(text, error.position), found
@@ -49,7 +49,7 @@ def place_of_offset(text: str, offset: int) -> Place:
 
 
 def _is_told_where_it_begins(problem: str, context: str) -> bool:
-    """Whether what is wrong is the beginning of something, and not the place where it was noticed."""
+    """Whether the error belongs at the start of a construct, such as an open quote, and not where the parser stopped."""
     if context in OPENS:
         return "'<stream end>'" in problem
     if context == "while scanning a quoted scalar":
