@@ -1,4 +1,4 @@
-"""What becomes of the tool calls of a turn: ids, validity, resolutions, approvals. Functions of their arguments."""
+"""The tool calls of a turn: their ids, whether they are valid, resolutions, approvals. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ PEER_NOT_RUN = "Not run: another tool call of the same turn was invalid."
 
 
 def with_ids(parts: tuple[Part, ...], turn: int) -> tuple[Part, ...]:
-    """Give an id to each call that has none, one that an earlier call of the turn has, or one that UTF-8 cannot carry."""
-    taken = {part.id for part in parts if type(part) is ToolCall}  # later ids too: a provider's own id is never changed
+    """Give a new id to each call whose id is empty, repeats that of an earlier call, or cannot be written as UTF-8."""
+    taken = {
+        part.id for part in parts if type(part) is ToolCall
+    }  # later ids too: a new id must not take one of a provider's
     if not taken:  # as in every turn that answers
         return parts
     seen: set[str] = set()
@@ -50,7 +52,7 @@ def _new_id(id: str, taken: Container[str]) -> str:
 def find_invalid(
     allowed: frozenset[str], calls: Iterable[ToolCall], problems: Mapping[int, str]
 ) -> tuple[InvalidCall, ...]:
-    """Return the calls that cannot run: names not allowed, arguments that are no JSON object, and what `problems` says."""
+    """Return the calls that cannot run: unknown names, arguments that are no JSON object, and those in `problems`."""
     found: list[InvalidCall] = []
     for position, call in enumerate(calls):
         if call.name not in allowed:
@@ -81,7 +83,7 @@ def calls_of(parts: Iterable[Part]) -> tuple[ToolCall, ...]:
 
 
 def repaired(parts: tuple[Part, ...], resolutions: Mapping[int, Resolution]) -> tuple[Part, ...]:
-    """Return the turn with its calls repaired where a resolution says so."""
+    """Return the parts of a turn, with each call repaired for which there is a `RepairCall`."""
     repairs = {position: r for position, r in resolutions.items() if isinstance(r, RepairCall)}
     if not repairs:
         return parts
@@ -97,7 +99,7 @@ def repaired(parts: tuple[Part, ...], resolutions: Mapping[int, Resolution]) -> 
 def unrun_results(
     calls: Iterable[ToolCall], invalid: Iterable[InvalidCall], feedback: Mapping[int, str]
 ) -> tuple[ToolResult, ...]:
-    """Answer every call of a turn of which nothing runs: invalid ones with feedback or the reason, others with a constant."""
+    """Return a result for every call of a turn that does not run: an invalid call gets the feedback or the reason."""
     bad = {found.position: found for found in invalid}
     results: list[ToolResult] = []
     for position, call in enumerate(calls):
@@ -117,7 +119,10 @@ def open_round(
     resolutions: Mapping[int, Resolution],
     approvals: Mapping[int, Verdict],
 ) -> ToolRound:
-    """Sort the calls of a turn, repaired ones as they are now, into those with a result already, those that wait for a person, and those to run."""
+    """Return the round of a turn's calls: each has a result already, waits for a person, or is to run.
+
+    `calls` are the calls after repair; `resolutions` and `approvals` are keyed by position.
+    """
     results: dict[str, ToolResult] = {}
     for bad in invalid:
         resolution = resolutions.get(bad.position)
@@ -153,22 +158,22 @@ def open_round(
 
 
 def question_of(call: ToolCall) -> str:
-    """Return what a call of `ask_user` asks; empty if it asks nothing."""
+    """Return the question in a call of `ask_user`; empty if there is none."""
     given = call.arguments.get(QUESTION)
     return given.strip() if isinstance(given, str) else ""
 
 
 def verdict_on(spec: RunSpec, call: ToolCall, said: Verdict) -> Verdict:
-    """Return whether a person must agree to a call; `said` is the verdict of a rule that is a function.
+    """Return whether a person must agree to a call; `said` is the verdict if the tool's rule is a function.
 
-    Callers pass True for a rule that nobody evaluated: a person is asked rather than not asked.
+    Callers pass True if the rule was not evaluated: then a person is asked.
     """
     rule = spec.approvals.get(call.name, False)
     return said if rule is None else rule
 
 
 def check_verdicts(approvals: Mapping[int, Verdict] | Mapping[str, Verdict]) -> None:
-    """Refuse verdicts of another type: None or 0 must not run a call.
+    """Raise for a verdict of another type: None or 0 must not let a call run.
 
     Raises:
         TypeError: a verdict is neither a bool nor a text.
@@ -186,7 +191,7 @@ def error_result(call: ToolCall, kind: InvalidKind | ToolErrorKind, reason: str)
 
 
 def repair(call: ToolCall, resolution: RepairCall) -> ToolCall:
-    """Return the call as the resolution wants it."""
+    """Return the call with the name and arguments of the resolution."""
     name = call.name if resolution.name is None else resolution.name
     if resolution.arguments is None:
         return replace(call, name=name)

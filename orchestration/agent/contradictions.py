@@ -1,4 +1,7 @@
-"""Finds in the state of a saved run what no run can have reached, as after an edit of its text; each function says it in words."""
+"""Checks that the state of a saved run is possible: an edited text may hold states that no run reaches.
+
+Each function returns the contradiction in words, or an empty text.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from understudy.vocabulary.messages import Message, Usage
 from .state import PausedChild, RunState, ToolRound
 
 _MAY_BE_INFINITE = re.compile(r"NaN|Infinity|\d[eE]\+?\d{3}|\d{200}")
-"""In a text without this no number can be infinite; with it, one that stands in a string is no fault."""
+"""Whether a text may hold an infinite number. A match inside of a string is harmless, so the text is parsed then."""
 _COUNTS = ("turns", "iterations", "continues", "invalid_retries", "rejections")
 _LIMITS = ("max_iterations", "max_turns", "max_continues", "max_output_retries")
 
 
 def not_finite(text: str) -> str:
-    """Say which number of a JSON text is not finite; empty if all are, or if the text is no JSON."""
+    """Name the first number of a JSON text that is not finite; empty if there is none, or if the text is no JSON."""
     if not _MAY_BE_INFINITE.search(text):
         return ""
     found: list[str] = []
@@ -32,7 +35,7 @@ def not_finite(text: str) -> str:
 
     try:
         json.loads(text, parse_float=checked, parse_constant=checked)
-    except (ValueError, RecursionError):  # `load` says what is wrong with the text
+    except (ValueError, RecursionError):  # `load` reports a text that is no JSON
         return ""
     return f"the number {found[0][:40]} is not finite" if found else ""
 
@@ -41,7 +44,7 @@ def not_finite(text: str) -> str:
 
 
 def contradiction(state: RunState) -> str:
-    """Say what in the state of an agent's run cannot be; empty if all fits together."""
+    """Return the first contradiction in the state of an agent's run."""
     if not 0 <= state.start < len(state.messages):
         return f"the run begins at message {state.start} of {len(state.messages)}"
     if (state.phase == "failed") != (state.failure is not None):
@@ -85,14 +88,14 @@ def _in_round(round_: ToolRound) -> str:
 
 
 def in_pauses(child: PausedChild) -> str:
-    """Say what a paused run cannot wait for."""
+    """Say that a paused child waits for nothing."""
     if child.pauses and all(pause.calls or pause.question is not None for pause in child.pauses):
         return ""
     return "a run that is paused and waits for nothing"
 
 
 def _unpaired(messages: Sequence[Message], round_: ToolRound | None) -> str:
-    """Say which calls of the run's own messages have not their results behind them; its input comes first."""
+    """Say which calls are not followed by their results; `messages` are the run's own, its input first."""
     open_: list[str] = []
     for message in messages[1:]:
         results = [result.call_id for result in message.tool_results] if message.role == "user" else []
@@ -109,7 +112,7 @@ def _unpaired(messages: Sequence[Message], round_: ToolRound | None) -> str:
 
 
 def in_spending(spent: Spending) -> str:
-    """Say which figure of what was spent cannot be."""
+    """Name a figure of the spending that is negative or not finite."""
     if not isfinite(spent.seconds):
         return f"{spent.seconds} seconds"
     numbers = {"all_turns": spent.all_turns, "tool_calls": spent.tool_calls, "seconds": spent.seconds}
@@ -117,7 +120,7 @@ def in_spending(spent: Spending) -> str:
 
 
 def counts_of(usage: Usage) -> dict[str, int]:
-    """Return the counts of tokens that are known."""
+    """Return the known counts of tokens, by name."""
     counts = {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
@@ -129,5 +132,5 @@ def counts_of(usage: Usage) -> dict[str, int]:
 
 
 def negative(numbers: dict[str, int] | dict[str, float]) -> str:
-    """Say which number is below zero."""
+    """Name the first number below zero."""
     return next((f"{name} is {str(number)[:40]}" for name, number in numbers.items() if number < 0), "")

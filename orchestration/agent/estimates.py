@@ -1,4 +1,4 @@
-"""How many tokens a model call had, where a budget must know and nobody says: a guess from the length of the text."""
+"""Estimates of tokens from the length of texts, for turns whose provider reports no usage while a budget needs it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from understudy.vocabulary.messages import (
 from .spec import RunSpec
 from .state import RunState
 
-CHARACTERS_PER_TOKEN = 4  # Of English; other languages and code have fewer, so the guess is a low one there.
-CHARACTERS_OF_MEDIA = 4_000  # A picture or a document, whatever its size: about a thousand tokens.
+CHARACTERS_PER_TOKEN = 4  # English; code and other languages have fewer, so the estimate is too low for them.
+CHARACTERS_OF_MEDIA = 4_000  # For a picture or document of any size: about a thousand tokens.
 
 
 def counted(account: Account, spec: RunSpec, state: RunState, turn: ModelTurn) -> Usage:
-    """Return the tokens of a turn that is not yet in the history; missing numbers are guessed if a budget needs them."""
+    """Return the usage of a turn that is not yet in the history; missing counts are estimated if a budget needs them."""
     usage = turn.usage
     if (usage.input_tokens is not None and usage.output_tokens is not None) or not account.counts_tokens():
         return usage

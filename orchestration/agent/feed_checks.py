@@ -1,4 +1,4 @@
-"""What callers feed to a machine, refused where it is of the wrong type before anything of the machine's state changes."""
+"""Type checks of everything that callers feed to an agent's machine, made before its state changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def checked_input(given: object) -> str | tuple[Part, ...]:
     return parts
 
 
-_NONE: tuple[Message, ...] = ()  # as of most runs: there is one empty tuple, and the look for an Iterable is dear
+_NONE: tuple[
+    Message, ...
+] = ()  # Most runs pass the one empty tuple; comparing with it is cheaper than the check for an Iterable.
 
 
 def checked_history(given: Iterable[Message]) -> list[Message]:
@@ -59,32 +61,32 @@ def checked_history(given: Iterable[Message]) -> list[Message]:
 
 
 def check_turn(given: ModelTurn) -> None:
-    """Refuse what is no model's turn. Raises `TypeError`."""
+    """Raise `TypeError` unless this is a well-formed `ModelTurn`."""
     if fault := fault_of_turn(given):
         raise TypeError(f"a model response is no turn: {fault}")
 
 
 def check_results(given: Sequence[ToolResult]) -> None:
-    """Refuse what are no results of tool calls. Raises `TypeError`."""
+    """Raise `TypeError` unless these are well-formed tool results."""
     for position, result in enumerate(given):
         if fault := fault_of_result(result):
             raise TypeError(f"tool results[{position}]{fault}")
 
 
 def check_texts(where: str, given: Mapping[int, str]) -> None:
-    """Refuse a mapping with values that are no text. Raises `TypeError`."""
+    """Raise `TypeError` unless all values of a mapping are texts."""
     for position, text in given.items():
         checked_text(f"{where}[{position!r}]", text)
 
 
 def check_text_or_none(where: str, given: str | None) -> None:
-    """Refuse what is neither a text nor None. Raises `TypeError`."""
+    """Raise `TypeError` unless this is a text or None."""
     if given is not None and not isinstance(given, str):
         raise TypeError(f"{where} must be a string or None, got {kind_of(given)}")
 
 
 def check_resolutions(given: Mapping[int, Resolution]) -> None:
-    """Refuse what are no resolutions. Raises `TypeError`."""
+    """Raise `TypeError` unless all values are resolutions."""
     for position, resolution in given.items():
         where = f"resolutions[{position!r}]"
         match resolution:
@@ -103,20 +105,20 @@ def check_resolutions(given: Mapping[int, Resolution]) -> None:
 
 
 def check_rulings(given: Mapping[str, Ruling]) -> None:
-    """Refuse what are no rulings. Raises `TypeError`."""
+    """Raise `TypeError` unless all values are rulings."""
     for call_id, ruling in given.items():
         check_ruling(ruling, f"rulings[{call_id!r}]")
 
 
 def check_ruling(given: Ruling, where: str = "a ruling") -> None:
-    """Refuse what is no ruling. Raises `TypeError`."""
+    """Raise `TypeError` unless this is a ruling."""
     if not isinstance(given, Ruling):
         raise TypeError(f"{where} must be a Ruling, got {kind_of(given)}")
     checked_text(f"{where}: by", given.by)
 
 
 def check_pauses(saved: str, given: Sequence[Pause]) -> None:
-    """Refuse what a child's pause cannot be.
+    """Check the saved run of a child, and its pauses.
 
     Raises:
         TypeError: something is of the wrong type.
@@ -137,7 +139,7 @@ def check_pauses(saved: str, given: Sequence[Pause]) -> None:
 
 
 def check_spent(usage: Usage | None, cost_usd: float | None, turns: int, tool_calls: int, seconds: float) -> None:
-    """Refuse what cannot have been spent.
+    """Check the arguments of `AgentRun.charge`.
 
     Raises:
         TypeError: something is no number, or no `Usage`.

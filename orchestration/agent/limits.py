@@ -1,4 +1,4 @@
-"""How far a run may go: what stops it at a limit, and what lets it go on. Functions of a run's state and its account."""
+"""The limits of a run: checks before a model call and before a round, and raising a limit. Functions of state and account."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .turns import ask_to_continue
 
 
 class Raised(TypedDict):
-    """The numbers that can be raised, by their names in a run's state; None for those that stay."""
+    """New limits by their names in a run's state; None keeps the present one."""
 
     max_iterations: int | None
     max_turns: int | None
@@ -24,11 +24,11 @@ class Raised(TypedDict):
 
 
 def check_model_call(spec: RunSpec, state: RunState, account: Account) -> None:
-    """Refuse a model call that is one too many, or that nothing is left to pay for.
+    """Raise if the run may not call the model again.
 
     Raises:
-        MaxIterationsExceeded: the run had all its model turns.
-        BudgetExceeded: what the run may spend is spent.
+        MaxIterationsExceeded: the run used all its model turns.
+        BudgetExceeded: the budget is spent.
     """
     if state.turns >= state.max_turns:
         raise MaxIterationsExceeded(
@@ -42,11 +42,11 @@ def check_model_call(spec: RunSpec, state: RunState, account: Account) -> None:
 
 
 def admit(spec: RunSpec, state: RunState, account: Account, round_: ToolRound) -> None:
-    """Count a round of tool calls, so that it may run; a round that is counted already is left as it is.
+    """Count a round of tool calls, so that it may run; does nothing if the round is counted already.
 
     Raises:
-        MaxIterationsExceeded: the run had all its rounds; nothing of this one runs.
-        BudgetExceeded: its calls are more than the run may still make.
+        MaxIterationsExceeded: the run used all its rounds; no call of this one runs.
+        BudgetExceeded: the budget does not allow so many calls.
     """
     if round_.admitted:
         return
@@ -88,19 +88,18 @@ def _limit_of_its_own(state: RunState) -> str:
 
 
 def over_budget(state: RunState, account: Account) -> bool:
-    """Whether what comes next is more than the run may spend."""
+    """Whether the budget does not allow the next step."""
     if state.phase == "tools" and state.round is not None and not state.round.admitted:
         return account.refusal(state.round.open_calls()) is not None
     return state.phase == "model" and account.refusal() is not None
 
 
 def extend(spec: RunSpec, state: RunState, account: Account, raised: Raised, budget: Budget | None) -> None:
-    """Raise limits, and let a run that stands at one of them go on.
+    """Raise limits; a run that had reached one of them goes on. An error changes nothing.
 
     Raises:
-        TypeError: something is no whole number, or no budget; nothing has changed.
-        ValueError: a number is below what it replaces, or the budget limits dollars that are not known; nothing has
-            changed.
+        TypeError: a limit is no whole number, or the budget is no `Budget`.
+        ValueError: a number is lower than the present limit, or the budget limits dollars and the price is unknown.
     """
     for name, value in raised.items():
         if value is not None and (not isinstance(value, int) or isinstance(value, bool)):

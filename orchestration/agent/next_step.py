@@ -1,4 +1,4 @@
-"""What a run's state makes due: the next step, or why there is none. Functions of a run's state and its account."""
+"""The next step of a run, from its state and account; and the errors for calls that come out of order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .typed_answers import invalid_output
 
 
 def due_step(spec: RunSpec, state: RunState, account: Account) -> Step:
-    """Return the step that is due; raises what `AgentRun.next_step` does."""
+    """Return the next step; raises the same errors as `AgentRun.next_step`."""
     if state.phase == "tools" and state.round is not None:
         step = _work_round(spec, state, account, state.round)
         if step is not None:
@@ -48,7 +48,7 @@ def _work_round(
 ) -> CallTools | AwaitApproval | AwaitInput | None:
     admit(spec, state, account, round_)
     if spec.watched and round_.is_complete():
-        end_if_failed(spec, state)  # `review` has seen to it, unless nobody reviewed
+        end_if_failed(spec, state)  # done by `review` already, unless the driver did not call it
     close_if_complete(state)
     if state.round is None:
         return None
@@ -59,11 +59,11 @@ def _work_round(
     return AwaitApproval(first.calls) if first.question is None else AwaitInput(first.question)
 
 
-# --- what is not due
+# --- calls out of order
 
 
 def check_turn_is_due(spec: RunSpec, state: RunState) -> None:
-    """Refuse a model's turn that nobody asked for. Raises `ProtocolViolation`."""
+    """Raise `ProtocolViolation` unless the run waits for a model's turn."""
     if state.phase != "model":
         raise out_of_order(spec, state, "a model response", "model")
     if state.turns >= state.max_turns:
@@ -71,14 +71,14 @@ def check_turn_is_due(spec: RunSpec, state: RunState) -> None:
 
 
 def current_round(spec: RunSpec, state: RunState, what: str) -> ToolRound:
-    """Return the round of calls that `what` is about. Raises `ProtocolViolation` if there is none."""
+    """Return the open round of tool calls. Raises `ProtocolViolation`, which names `what`, if there is none."""
     if state.round is None:
         raise out_of_order(spec, state, what, "tools")
     return state.round
 
 
 def admitted_round(spec: RunSpec, state: RunState, what: str) -> ToolRound:
-    """Return the round of calls that `what` is about. Raises `ProtocolViolation` if nothing of it may run yet."""
+    """Return the open round, which must be counted already. Raises `ProtocolViolation`, which names `what`."""
     round_ = current_round(spec, state, what)
     if not round_.admitted:
         raise out_of_order(spec, state, what, "tools")
@@ -86,7 +86,7 @@ def admitted_round(spec: RunSpec, state: RunState, what: str) -> ToolRound:
 
 
 def out_of_order(spec: RunSpec, state: RunState, what: str, phase: Phase) -> ProtocolViolation:
-    """Return the error about what was fed in another phase than its own."""
+    """Return the error for `what`, which was fed in another phase than `phase`."""
     return ProtocolViolation(
         f"{what} came out of order: the run of agent {spec.agent_id!r} is in phase {state.phase!r}, "
         f"and that belongs to phase {phase!r}; ask next_step() what is due"

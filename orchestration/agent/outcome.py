@@ -1,4 +1,4 @@
-"""What a run came to, in the form its callers get."""
+"""The outcome of a run, and the messages that it added to the history."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ RUN_ENDED = "Not run to its end: the run ended first."
 
 
 def new_messages(state: RunState) -> tuple[Message, ...]:
-    """Return what the run added to the history, its input first."""
+    """Return the messages that the run added to the history, its input first."""
     return tuple(state.messages[state.start :])
 
 
 def messages_so_far(state: RunState) -> tuple[Message, ...]:
-    """Return what a run that ended here added to the history; calls without a result are answered as not run to their end."""
+    """Return the messages of a run that ends now; calls without a result are answered as not run to their end."""
     added, round_ = new_messages(state), state.round
     if round_ is None:
         return added
