@@ -35,6 +35,7 @@ SLOW = (
     "peers",  # real servers and Mermaid, on node
     "soak",  # thousands of runs
     "actors/test_harmful_tools.py",
+    "actors/test_lock_order.py",
     "actors/test_supervision_storms.py",
     "actors/test_trees.py",
     "actors/test_wait_graphs.py",

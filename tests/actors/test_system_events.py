@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import logging
 import threading
 import weakref
@@ -15,7 +16,7 @@ import understudy as us
 from tests.support.gates import Gate
 from tests.support.players import Player
 from tests.support.scripts import WAIT, eventually, scripted
-from understudy.testing import calls, says
+from understudy.testing import FunctionModel, calls, says
 from understudy.vocabulary.actors import system_events
 
 KINDS = [
@@ -319,18 +320,25 @@ def test_an_actor_that_would_wait_for_itself(system: us.ActorSystem) -> None:
 
 @pytest.mark.parametrize("submits", [False, True])
 def test_a_run_that_would_wait_for_itself(system: us.ActorSystem, submits: bool) -> None:
-    heard: list[us.CircleRefused] = []
-    system.subscribe(heard.append, us.CircleRefused)
+    refused = us.CircleRefused(address="shop/clerk", path=("clerk", "clerk"))
+    heard = threading.Event()
+    system.subscribe(lambda event: heard.set() if event == refused else None, us.CircleRefused)
+    asked = itertools.count()
 
     @us.tool
     def again() -> str:
         return (clerk.submit("Go").result() if submits else clerk.run("Go")).text
 
-    clerk = scripted(calls("again"), calls("again"), says("So be it."), says("So be it."), tools=[again])
-    clerk.run("Go", system=system)
-    system.stop()
+    def answers(request: us.ModelRequest) -> us.ModelTurn:
+        if next(asked) == 0:
+            return calls("again")
+        heard.wait(WAIT)  # a run that is over already would not be waited for
+        return says("So be it.")
 
-    assert us.CircleRefused(address="shop/clerk", path=("clerk", "clerk")) in heard
+    clerk = us.Agent("clerk", model=FunctionModel(answers), tools=[again])
+    clerk.run("Go", system=system)
+
+    assert heard.is_set()
 
 
 # --- those who subscribe
