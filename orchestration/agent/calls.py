@@ -52,7 +52,7 @@ def _new_id(id: str, taken: Container[str]) -> str:
 def find_invalid(
     allowed: frozenset[str], calls: Iterable[ToolCall], problems: Mapping[int, str]
 ) -> tuple[InvalidCall, ...]:
-    """Return the calls that cannot run: unknown names, arguments that are no JSON object, and those in `problems`."""
+    """Return the calls that cannot run: names not allowed, arguments not a JSON object, and those in `problems`."""
     found: list[InvalidCall] = []
     for position, call in enumerate(calls):
         if call.name not in allowed:

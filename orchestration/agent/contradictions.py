@@ -16,7 +16,7 @@ from understudy.vocabulary.messages import Message, Usage
 from .state import PausedChild, RunState, ToolRound
 
 _MAY_BE_INFINITE = re.compile(r"NaN|Infinity|\d[eE]\+?\d{3}|\d{200}")
-"""Whether a text may hold an infinite number. A match inside of a string is harmless, so the text is parsed then."""
+"""Matches each text that may hold an infinite number. A match inside of a string is harmless, so it is parsed then."""
 _COUNTS = ("turns", "iterations", "continues", "invalid_retries", "rejections")
 _LIMITS = ("max_iterations", "max_turns", "max_continues", "max_output_retries")
 

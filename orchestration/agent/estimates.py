@@ -27,7 +27,7 @@ CHARACTERS_OF_MEDIA = 4_000  # For a picture or document of any size: about a th
 
 
 def counted(account: Account, spec: RunSpec, state: RunState, turn: ModelTurn) -> Usage:
-    """Return the usage of a turn that is not yet in the history; missing counts are estimated if a budget needs them."""
+    """Return the usage of a turn that is not in the history yet; estimates missing counts if a budget needs them."""
     usage = turn.usage
     if (usage.input_tokens is not None and usage.output_tokens is not None) or not account.counts_tokens():
         return usage

@@ -34,9 +34,7 @@ def checked_input(given: object) -> str | tuple[Part, ...]:
     return parts
 
 
-_NONE: tuple[
-    Message, ...
-] = ()  # Most runs pass the one empty tuple; comparing with it is cheaper than the check for an Iterable.
+_NONE: tuple[Message, ...] = ()  # Most runs pass the one empty tuple: a cheaper test than that for an Iterable.
 
 
 def checked_history(given: Iterable[Message]) -> list[Message]:

@@ -1,4 +1,4 @@
-"""The limits of a run: checks before a model call and before a round, and raising a limit. Functions of state and account."""
+"""The limits of a run: checks before a model call and before a round, and how a limit is raised."""
 
 from __future__ import annotations
 

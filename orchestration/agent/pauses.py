@@ -1,4 +1,4 @@
-"""What a run waits for a person for, and which of it an answer answers. Functions of their arguments."""
+"""The pauses of a run: the questions and approvals that are open, and how a person's answers are matched to them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .state import PausedChild, RunState, ToolRound
 APPROVAL = "approval"
 QUESTION = "question"
 CHILD = "child"
-"""How the ids of pauses begin; no user takes them apart."""
+"""The first words of pause ids; ids are opaque to users."""
 
 
 def pauses_of(runner_id: str, state: RunState) -> tuple[Pause, ...]:
-    """Return what a run waits for: its own first, then its children's in call order, with paths from this run."""
+    """Return the open pauses: the run's own, then its children's in call order, with paths from this run."""
     path = (runner_id,)
     if state.phase == "input":
         return (Pause(id=QUESTION, path=path, question=state.question),)
@@ -42,7 +42,7 @@ def _pauses_in(round_: ToolRound, path: tuple[str, ...]) -> Iterator[Pause]:
 
 
 def pauses_of_child(key: str | int, child: PausedChild, path: tuple[str, ...]) -> Iterator[Pause]:
-    """Yield what a child waits for, as the run at `path` tells it, in which `key` stands for the child."""
+    """Yield the pauses of a child as pauses of the run at `path`; `key` names the child in their ids."""
     for pause in child.pauses:
         yield replace(pause, id=_in_child(key, pause.id), path=(*path, *pause.path))
 
@@ -52,7 +52,7 @@ def _in_child(key: str | int, pause_id: str) -> str:
 
 
 def paused_by(pauses: Sequence[Pause]) -> NeedsInput | NeedsApproval:
-    """Return the outcome of a run that waits for these things, at least one; of which kind it is, the first one says."""
+    """Return the outcome of a run with these pauses; the first one decides between `NeedsInput` and `NeedsApproval`."""
     question = pauses[0].question
     if question is not None:
         return NeedsInput(
@@ -66,11 +66,11 @@ def paused_by(pauses: Sequence[Pause]) -> NeedsInput | NeedsApproval:
 def sort_answers(
     pauses: Sequence[Pause], answer: str | Decision | Mapping[str, PauseAnswer] | None
 ) -> dict[str, PauseAnswer]:
-    """Return which pause gets which part of an answer, by the pauses' ids.
+    """Split an answer into one answer for each pause, by pause id.
 
     Raises:
-        TypeError: the answer is for no pause there is, or for more than one.
-        ProtocolViolation: a key is the id of no pause and no waiting call.
+        TypeError: the answer fits no pause, or fits several.
+        ProtocolViolation: a key is no id of a pause or of a waiting call.
     """
     match answer:
         case str():
@@ -115,11 +115,11 @@ def _by_pause(pauses: Sequence[Pause], answers: Mapping[str, PauseAnswer]) -> di
 
 
 def check_answers(pauses: Sequence[Pause], answers: Mapping[str, PauseAnswer]) -> None:
-    """Refuse answers that do not fit the pauses.
+    """Check that answers fit the pauses.
 
     Raises:
-        ProtocolViolation: nothing was given, or no pause has such an id, or no waiting call.
-        TypeError: an answer is not of the kind that its pause waits for.
+        ProtocolViolation: there are no answers, or an id is unknown.
+        TypeError: an answer is of another kind than its pause.
     """
     by_id = {pause.id: pause for pause in pauses}
     unknown = [key for key in answers if key not in by_id]
@@ -135,12 +135,12 @@ def _check_answer(pause: Pause, answer: PauseAnswer) -> None:
             raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
     elif isinstance(answer, Mapping):
         check_decisions([call.id for call in pause.calls], answer)
-    elif not isinstance(answer, (Approve, Reject)):  # a slip such as True or Reject must not run the calls
+    elif not isinstance(answer, (Approve, Reject)):  # True, or the class Reject, must not run the calls
         raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
 
 
 def take_answers(state: RunState, answers: Mapping[str, PauseAnswer]) -> None:
-    """Feed answers that `check_answers` let pass."""
+    """Apply answers that `check_answers` accepted."""
     if state.phase == "input":
         state.messages.append(user_message(cast(str, answers[QUESTION])))
         state.question = ""
@@ -160,7 +160,7 @@ def take_answers(state: RunState, answers: Mapping[str, PauseAnswer]) -> None:
 
 
 def answer_child(key: str | int, child: PausedChild, answers: Mapping[str, PauseAnswer]) -> bool:
-    """Give a child those answers that are for it; whether there is one."""
+    """Store the answers to a child's pauses with the child; return whether there were any."""
     answered = False
     for pause in child.pauses:
         answer = answers.get(_in_child(key, pause.id))
@@ -171,10 +171,10 @@ def answer_child(key: str | int, child: PausedChild, answers: Mapping[str, Pause
 
 
 def note_child(round_: ToolRound, call_id: str, child: PausedChild) -> None:
-    """Note that the run which a pending call began waits for a person.
+    """Note that the child run of a pending call paused.
 
     Raises:
-        ProtocolViolation: the call is not pending, or the child waits for nothing.
+        ProtocolViolation: the call is not pending, or the child has no pause.
     """
     pending = [call.id for call in round_.pending()]
     if call_id not in pending or not child.pauses:
@@ -192,7 +192,7 @@ def _by_call(call_ids: Sequence[str], answer: PauseAnswer) -> Mapping[str, Decis
 
 
 def _waits_for(pauses: Sequence[Pause]) -> str:
-    """Say what the run waits for and how to pass it."""
+    """Describe the open pauses, and the arguments that answer them."""
     questions = [pause.question for pause in pauses if pause.question is not None]
     calls = [call.id for pause in pauses for call in pause.calls]
     waits: list[str] = []

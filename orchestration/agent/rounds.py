@@ -1,4 +1,7 @@
-"""A round of tool calls: what tools and people answer, and its one message. What does not fit is refused before anything changes."""
+"""A round of tool calls: it takes results and decisions, and ends with one message of results.
+
+Arguments that do not fit raise before anything changes.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from .steps import RepairCall
 
 
 def take_results(round_: ToolRound, results: Sequence[ToolResult]) -> None:
-    """Note the results of pending calls.
+    """Store the results of pending calls.
 
     Raises:
-        ProtocolViolation: nothing was given, or an id is unknown or already answered.
+        ProtocolViolation: there are no results, or an id is unknown or already answered.
     """
     calls = {call.id: call for call in round_.pending()}
     unanswered = dict(calls)
@@ -37,22 +40,22 @@ def take_results(round_: ToolRound, results: Sequence[ToolResult]) -> None:
 
 
 def check_decisions(waiting: Sequence[str], decisions: Mapping[str, Decision]) -> None:
-    """Refuse decisions that do not fit the calls that wait, whose ids are given.
+    """Check decisions against the ids of the waiting calls.
 
     Raises:
-        ProtocolViolation: nothing was given, or an id does not wait.
-        TypeError: something is no decision.
+        ProtocolViolation: there are no decisions, or a call does not wait.
+        TypeError: a value is no decision.
     """
     unknown = [call_id for call_id in decisions if call_id not in waiting]
     if unknown or not decisions:
         raise ProtocolViolation(f"decisions for {unknown or 'no call'}; waiting calls: {', '.join(waiting) or 'none'}")
     for call_id, decision in decisions.items():
-        if not isinstance(decision, (Approve, Reject)):  # a slip such as False or Reject must not run the call
+        if not isinstance(decision, (Approve, Reject)):  # False, or the class Reject, must not run the call
             raise TypeError(f"call {call_id!r}: expected Approve or Reject, got {decision!r}")
 
 
 def take_decisions(round_: ToolRound, decisions: Mapping[str, Decision]) -> None:
-    """Let approved calls run and answer rejected ones; raises what `check_decisions` raises."""
+    """Let approved calls run, and give rejected ones an error result; raises what `check_decisions` raises."""
     check_decisions(round_.waiting, decisions)
     round_.waiting = tuple([i for i in round_.waiting if i not in decisions])
     calls = list(round_.calls)
@@ -72,7 +75,7 @@ def take_decisions(round_: ToolRound, decisions: Mapping[str, Decision]) -> None
 
 
 def close_if_complete(state: RunState) -> None:
-    """Form the one message of results once every call of the round has one; then the model is next."""
+    """Close the round if every call has its result: one message with all results, then the model is next."""
     round_ = state.round
     if round_ is not None and round_.is_complete():
         state.messages.append(round_.message())
@@ -81,7 +84,7 @@ def close_if_complete(state: RunState) -> None:
 
 
 def cut_short(state: RunState, why: str) -> None:
-    """End the round before its calls have all run; every call is answered, for providers take no other history."""
+    """Close the round early. Calls without a result get an error result: providers refuse a history without one."""
     round_ = state.round
     if round_ is None:
         return

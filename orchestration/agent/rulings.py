@@ -1,4 +1,4 @@
-"""What callbacks decided, as data, and what it does to a run. Functions of the run's state."""
+"""The decisions of callbacks, as data, and how they change a run's state."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .state import Failure, RunState, ToolRound
 from .steps import RepairCall, Verdict
 
 ENDING = (OverrideResponse, Abort)
-"""What ends a run at any moment."""
+"""Actions that end a run, at whatever point."""
 CALLBACK_ENDED = "Not run: a callback ended the run."
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What one callback decided; the first that does not continue decides."""
+    """The decision of one callback: the first one that does not return `Continue` decides."""
 
     by: str
     """The callback's name."""
@@ -43,10 +43,10 @@ class Ruling:
 
 
 def end_run(state: RunState, ruling: Ruling) -> None:
-    """End the run with a text or with an error, whatever it is doing; calls that have no result yet are answered.
+    """End the run with a text or an error, in any phase. Calls without a result get an error result.
 
     Raises:
-        ProtocolViolation: the action ends no run.
+        ProtocolViolation: the action does not end runs.
     """
     match ruling.action:
         case OverrideResponse(text=text):
@@ -68,23 +68,23 @@ def _append_text(state: RunState, text: str) -> None:
     if not text:
         return  # providers refuse an empty message
     last = state.messages[-1]
-    if last.role == "assistant":  # a turn must not follow a turn, and no request has been made since this one
+    if last.role == "assistant":  # assistant messages must not follow each other; no request holds this one yet
         state.messages[-1] = replace(last, parts=(*last.parts, TextPart(text)))
     else:
         state.messages.append(Message("assistant", (TextPart(text),)))
 
 
 def count_turn(state: RunState, turn: ModelTurn) -> None:
-    """Note that the model was called once more."""
+    """Count one model call."""
     state.turns += 1
     state.finish_reason = turn.raw_finish_reason
 
 
 def replace_turn(spec: RunSpec, state: RunState, turn: ModelTurn, ruling: Ruling) -> None:
-    """Count a turn and do what a callback decided about it: nothing of the turn itself goes into the history.
+    """Count a turn and apply a callback's decision in its place: the turn itself does not go into the history.
 
     Raises:
-        ProtocolViolation: the action is none about a turn; nothing has changed.
+        ProtocolViolation: the action does not apply to turns; nothing has changed.
     """
     if not isinstance(ruling.action, (OverrideResponse, RetryWithFeedback, Abort)):
         raise _unfit(ruling, "a turn")
@@ -108,24 +108,25 @@ def _unfit(ruling: Ruling, what: str) -> ProtocolViolation:
 
 
 def unguarded(round_: ToolRound) -> tuple[ToolCall, ...]:
-    """Return the calls without a result that callbacks have to be asked about, in call order."""
+    """Return the calls that callbacks must still decide about, in call order."""
     return tuple([c for c in round_.calls if c.id not in round_.results and c.id not in round_.guarded])
 
 
 def guard_calls(
     spec: RunSpec, state: RunState, round_: ToolRound, rulings: Mapping[str, Ruling], approvals: Mapping[str, Verdict]
 ) -> None:
-    """Do what callbacks decided about the unguarded calls.
+    """Apply the decisions of callbacks to the unguarded calls.
 
     Args:
         spec: the run's spec.
         state: the run's state.
         round_: its round.
-        rulings: call id -> what was decided; a call without one runs, or waits, as it would anyway.
+        rulings: call id -> the decision; a call without one is left as it is.
         approvals: call id -> whether a person must agree to the rewritten call, for tools whose rule is a function.
 
     Raises:
-        ProtocolViolation: a ruling is about no unguarded call, or is none about a call; nothing has changed.
+        ProtocolViolation: the call of a ruling is not unguarded, or the action does not apply to calls; nothing has
+            changed.
     """
     check_verdicts(approvals)
     ids = [call.id for call in unguarded(round_)]
@@ -138,7 +139,7 @@ def guard_calls(
 def _guarded(
     spec: RunSpec, round_: ToolRound, call: ToolCall, ruling: Ruling | None, approvals: Mapping[str, Verdict]
 ) -> ToolCall:
-    """Return the call as it is to run, and note whether it runs, waits, or has a result."""
+    """Return the call as it will run, and note whether it runs, waits for a person, or has a result."""
     match None if ruling is None else ruling.action:
         case Block(reason=reason):
             _answer(round_, error_result(call, "blocked", f"Blocked: {reason}"))
@@ -151,7 +152,7 @@ def _guarded(
                 return call
             must_wait = verdict
             if call.id in round_.approved and arguments != call.arguments:
-                # A person agreed to other arguments, and what they agreed to is what may run.
+                # A person approved other arguments than these, so they must be asked again.
                 round_.approved = tuple([each for each in round_.approved if each != call.id])
                 must_wait = True
             _wait(round_, call.id, must_wait)
@@ -169,7 +170,7 @@ def _guarded(
 
 def _wait(round_: ToolRound, call_id: str, must_wait: bool) -> None:
     others = [waiting for waiting in round_.waiting if waiting != call_id]
-    # A person who has agreed, or is asked by the call itself, is not asked once more.
+    # No second question: a person approved the call already, or the call is itself a question.
     asked_anyway = call_id in round_.approved or call_id in round_.questions
     round_.waiting = (*others, call_id) if must_wait and not asked_anyway else tuple(others)
 
@@ -184,7 +185,7 @@ def _answer(round_: ToolRound, result: ToolResult) -> None:
 
 
 def unreviewed(round_: ToolRound) -> tuple[tuple[ToolCall, ToolResult], ...]:
-    """Return the results that no callback has seen, in call order; none while calls are still to run."""
+    """Return the results that callbacks have not seen, in call order; none while calls are pending."""
     if round_.pending():
         return ()
     found = [(call, round_.results.get(call.id)) for call in round_.calls if call.id not in round_.reviewed]
@@ -192,10 +193,11 @@ def unreviewed(round_: ToolRound) -> tuple[tuple[ToolCall, ToolResult], ...]:
 
 
 def review_results(state: RunState, round_: ToolRound, rulings: Mapping[str, Ruling]) -> None:
-    """Note that callbacks have seen the unreviewed results, and what they decided about them by call id.
+    """Mark the unreviewed results as seen by callbacks, and apply their decisions, by call id.
 
     Raises:
-        ProtocolViolation: a ruling is about no unreviewed result, or is none about a result; nothing has changed.
+        ProtocolViolation: the result of a ruling is not unreviewed, or the action does not apply to results; nothing
+            has changed.
     """
     seen = unreviewed(round_)
     ids = [call.id for call, _ in seen]
@@ -221,7 +223,7 @@ def _check(
 
 
 def _end_if(state: RunState, ids: Sequence[str], rulings: Mapping[str, Ruling]) -> None:
-    for call_id in ids:  # the first in call order, whatever order they were given in
+    for call_id in ids:  # the first in call order decides, not the first of the mapping
         ruling = rulings.get(call_id)
         if ruling is not None and isinstance(ruling.action, ENDING):
             return end_run(state, ruling)

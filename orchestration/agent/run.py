@@ -1,8 +1,8 @@
 """`AgentRun`: every decision of an agent's run, without a thread, clock or network.
 
-A driver asks for the `next_step`, does it, and feeds the result back; asked again before that, the machine gives the
-same step again, also in another process after `to_json` and `from_json`. What it did not ask for is a
-`ProtocolViolation` and changes nothing. A limit is not an end: `next_step` raises until `extend` raises the limit.
+A driver asks for the `next_step`, does it, and feeds the result back. Until then `next_step` returns the same step,
+also in another process after `to_json` and `from_json`. A feed that was not asked for raises `ProtocolViolation` and
+changes nothing. A run at a limit has not ended: `next_step` raises until `extend` raises the limit.
 """
 
 from __future__ import annotations
@@ -49,15 +49,16 @@ class AgentRun:
     """One run of one agent; not safe to use from two threads at once.
 
     Args:
-        spec: what the run decides by.
-        input: what the user says: text, or parts.
-        history: messages that went before, oldest first.
-        system: the system prompt, where the agent makes it with a function.
-        budget: what this run may spend, besides what the spec's budget allows.
-        account: what the run draws from, made by a driver; it brings the budgets with it.
+        spec: the agent's rules and limits, as data.
+        input: the user's message: text, or parts.
+        history: earlier messages, oldest first.
+        system: the system prompt, if a function of the agent's makes it.
+        budget: a limit for this run, besides the spec's budget.
+        account: the account that the run spends from, made by a driver; it has the budgets already.
 
     Raises:
-        TypeError: the input holds what is no part, the history what is no message, or the system prompt is no text.
+        TypeError: the input holds something other than parts, the history something other than messages, or the system
+            prompt is no text.
         ValueError: the input is empty, a message has a role other than `user` and `assistant`, or the budget limits
             dollars and the model has no price.
     """
@@ -100,15 +101,15 @@ class AgentRun:
     # --- what to do next
 
     def next_step(self) -> Step:
-        """Return what the driver must do now; the same again until it is fed.
+        """Return the step that the driver must do now; the same step until its result is fed.
 
         Raises:
             MaxIterationsExceeded: a limit is reached; `extend` raises it.
-            BudgetExceeded: what the run may spend is spent, its own or that of a run it is inside of.
+            BudgetExceeded: the budget is spent, that of this run or of a run around it.
             ToolError: an invalid call was resolved with `FailRun`, or its retries are used up; or a call failed, and the
                 spec says that this ends the run.
             RunCancelled: an invalid call was resolved with `StopRun`.
-            BadReply: the model's last turn was cut off or blocked and holds no answer.
+            BadReply: the model's last turn was cut off or blocked, and has no answer.
             CallbackAbort: a callback ended the run.
             InvalidOutput: no answer fits the output type; `extend` lets the model try again.
         """
@@ -121,12 +122,12 @@ class AgentRun:
 
         Args:
             turn: a turn that has not been fed yet.
-            problems: position of a call among the turn's calls -> what its schema says is wrong with its arguments.
+            problems: position of a call among the turn's calls -> why its arguments do not fit the schema.
         """
         return find_invalid(self._spec.allowed_tools(self._state.turns + 1), turn.tool_calls, problems or {})
 
     def answer_in(self, turn: ModelTurn) -> str | None:
-        """Return the text of `turn` that answers, for an agent with an output type to check; changes nothing.
+        """Return the text of `turn` that must fit the output type; changes nothing.
 
         None if there is nothing to check: no output type, or the turn calls tools, asks a person or says nothing.
         """
@@ -145,18 +146,19 @@ class AgentRun:
         """Take the model's turn.
 
         Args:
-            turn: what the model answered to the pending `CallModel`.
+            turn: the model's answer to the pending `CallModel`.
             problems: position of a call -> why its arguments do not fit the tool's schema.
             resolutions: position of an invalid call -> what to do with it; without one, the model reads the reason.
-            approvals: position of a call -> whether a person must agree, for tools whose rule is a function; or a text, and
-                the call does not run: the model reads it as an error.
+            approvals: position of a call -> whether a person must agree, for tools whose rule is a function; or a text:
+                then the call does not run, and the model reads the text as an error.
             met: why the text ends the run, for an agent with criteria; None if it meets none.
-            output_problem: what is wrong with `answer_in(turn)`, empty if it fits the output type; needed where that is
-                not None, and not looked at elsewhere. `Agent.check_output` says it.
+            output_problem: the problem that `Agent.check_output` found in `answer_in(turn)`, empty if there is none.
+                Required if `answer_in` is not None, ignored otherwise.
 
         Raises:
-            ProtocolViolation: no model call is pending, a resolution does not fit its call, or nobody checked the answer.
-            TypeError: it is no turn, or something else is of the wrong type.
+            ProtocolViolation: no model call is pending, a resolution does not fit its call, or the answer was not
+                checked.
+            TypeError: an argument is of the wrong type.
         """
         check_turn_is_due(self._spec, self._state)
         check_turn(turn)
@@ -168,12 +170,12 @@ class AgentRun:
         self._take_turn(turn, problems or {}, resolutions or {}, approvals or {}, met, output_problem)
 
     def checked_response(self, turn: ModelTurn) -> None:
-        """Take a turn that `fault_of_turn` found nothing wrong with, when nothing else is to be said of it.
+        """Take a turn in which `fault_of_turn` found no fault, without problems, resolutions or approvals.
 
-        As `model_response`, for drivers that have checked the turn and shown it to nobody since: it is not checked again.
+        Like `model_response`, but does not check the turn again; for drivers that checked it and kept it to themselves.
 
         Raises:
-            ProtocolViolation: no model call is pending, or nobody checked the answer.
+            ProtocolViolation: no model call is pending, or the answer was not checked.
         """
         check_turn_is_due(self._spec, self._state)
         self._take_turn(turn, {}, {}, {}, None, None)
@@ -187,7 +189,7 @@ class AgentRun:
         met: str | None,
         output_problem: str | None,
     ) -> None:
-        usage = counted(self._account, self._spec, self._state, turn)  # while the history is what the model was shown
+        usage = counted(self._account, self._spec, self._state, turn)  # before the turn is in the history
         take_turn(self._spec, self._state, turn, problems, resolutions, approvals, met, output_problem)
         self._account.charge_turn(usage)
 
@@ -195,8 +197,8 @@ class AgentRun:
         """Count a model call that will not be fed, because the run ended first.
 
         Args:
-            turn: what came back; None for a call that was cut off, whose prompt is paid for. How long it was is a guess,
-                which is made only if a budget needs it.
+            turn: the model's answer; None for a call that was cut off: its prompt is paid for, and its tokens are
+                estimated if a budget needs them.
         """
         if turn is not None or self._account.counts_tokens():
             lost = counted(self._account, self._spec, self._state, turn or ModelTurn(()))
@@ -205,13 +207,13 @@ class AgentRun:
     # --- what callbacks decide
 
     def turn_ruled(self, turn: ModelTurn, ruling: Ruling) -> None:
-        """Take a model's turn that a callback overrides, rejects with feedback, or ends the run for.
+        """Take a turn about which a callback decided: it overrides the turn, rejects it with feedback, or ends the run.
 
-        The turn and its tokens count; what it says is not kept.
+        The turn and its tokens count; its text is not kept.
 
         Raises:
-            ProtocolViolation: no model call is pending, or the ruling is none about a turn.
-            TypeError: it is no turn, or no ruling.
+            ProtocolViolation: no model call is pending, or the action does not apply to turns.
+            TypeError: the turn is no turn, or the ruling no ruling.
         """
         check_turn_is_due(self._spec, self._state)
         check_turn(turn)
@@ -221,12 +223,12 @@ class AgentRun:
         self._account.charge_turn(usage)
 
     def end_by(self, ruling: Ruling) -> None:
-        """End the run with the text, or with the error, that a callback decided on; not once it is done.
+        """End the run with a callback's text or error, in any phase but `done`.
 
-        Calls that have no result are answered as not run. A run that failed ends with the text all the same.
+        Calls without a result are answered as not run. A failed run can end with a text, too.
 
         Raises:
-            ProtocolViolation: the run is done, or the ruling ends no run.
+            ProtocolViolation: the run is done, or the action does not end runs.
         """
         if self._state.phase == "done":
             raise out_of_order(self._spec, self._state, "the end of the run", "model")
@@ -234,19 +236,19 @@ class AgentRun:
         end_run(self._state, ruling)
 
     def unguarded(self) -> tuple[ToolCall, ...]:
-        """Return the calls that callbacks have to be asked about, in call order: `guard` says what they decided.
+        """Return the calls that callbacks must decide about, in call order; `guard` takes the decisions.
 
-        A call that a person approved is among them once more. Nothing waits for `guard`: where nobody asks, calls run.
+        A call that a person approved is returned a second time. Calls run without `guard` if the driver never calls it.
         """
         return () if self._state.round is None else unguarded(self._state.round)
 
     def guard(self, rulings: Mapping[str, Ruling], *, approvals: Mapping[str, Verdict] | None = None) -> None:
-        """Take what callbacks decided about the `unguarded` calls, by call id; the others are as they were.
+        """Take the decisions of callbacks about the `unguarded` calls, by call id; other calls do not change.
 
         Args:
-            rulings: the decisions. `RequireApproval` of a call that a person has approved is met.
+            rulings: the decisions. `RequireApproval` has no effect on a call that a person approved.
             approvals: call id -> whether a person must agree to a rewritten call, for tools whose rule is a function; or a
-                text, and the call does not run.
+                text: then the call does not run.
 
         Raises:
             ProtocolViolation: there is no round of calls, or a ruling does not fit.
@@ -256,11 +258,11 @@ class AgentRun:
         guard_calls(self._spec, self._state, round_, rulings, approvals or {})
 
     def unreviewed(self) -> tuple[tuple[ToolCall, ToolResult], ...]:
-        """Return the results that callbacks have not seen, in call order; none while calls are still to run."""
+        """Return the results that callbacks have not seen, in call order; none while calls are pending."""
         return () if self._state.round is None else unreviewed(self._state.round)
 
     def review(self, rulings: Mapping[str, Ruling]) -> None:
-        """Note that callbacks have seen the `unreviewed` results, and take what they decided about some, by call id.
+        """Mark the `unreviewed` results as seen by callbacks, and take their decisions, by call id.
 
         Raises:
             ProtocolViolation: there is no round of calls, or a ruling does not fit.
@@ -273,26 +275,26 @@ class AgentRun:
     # --- tools and people
 
     def tool_results(self, results: Iterable[ToolResult]) -> None:
-        """Take results of pending calls, in any order and any number but none.
+        """Take the results of one or more pending calls, in any order.
 
         Raises:
-            ProtocolViolation: no tools are pending, nothing was given, or an id is unknown or already answered.
-            TypeError: something is no result.
+            ProtocolViolation: no calls are pending, there are no results, or an id is unknown or already answered.
+            TypeError: a value is no result.
         """
         round_ = admitted_round(self._spec, self._state, "tool results")
         given = list(results)
         check_results(given)
         take_results(round_, given)
-        if not self._spec.watched:  # else callbacks see the results first, and may change them
+        if not self._spec.watched:  # otherwise callbacks see the results first, and may change them
             end_if_failed(self._spec, self._state)
             close_if_complete(self._state)
 
     def decisions(self, decisions: Mapping[str, Decision]) -> None:
-        """Take a person's decisions about waiting calls, by call id; some or all of them.
+        """Take a person's decisions about some or all waiting calls, by call id.
 
         Raises:
-            ProtocolViolation: no calls wait, nothing was given, or an id does not wait.
-            TypeError: something is no decision.
+            ProtocolViolation: no calls wait, there are no decisions, or a call does not wait.
+            TypeError: a value is no decision.
         """
         round_ = admitted_round(self._spec, self._state, "decisions")
         if round_.children:
@@ -302,7 +304,7 @@ class AgentRun:
         return None
 
     def answer(self, text: str) -> None:
-        """Take a person's answer to the question of the pending `AwaitInput`, the first one that is open.
+        """Take a person's answer to the first open question, which is that of the pending `AwaitInput`.
 
         Raises:
             ProtocolViolation: no question is open.
@@ -316,39 +318,39 @@ class AgentRun:
         """Take a person's answers to some or all of the `pauses`, by their ids.
 
         Raises:
-            ProtocolViolation: nothing was given, or no pause has such an id, or no waiting call.
-            TypeError: an answer is not of the kind that its pause waits for.
+            ProtocolViolation: there are no answers, or an id is unknown.
+            TypeError: an answer is of another kind than its pause.
         """
         check_answers(self.pauses, answers)
         take_answers(self._state, answers)
         self._close_unless_watched()
 
     def child_paused(self, call_id: str, saved: str, pauses: Sequence[Pause]) -> None:
-        """Take note that the run which a pending call began waits for a person; its pauses become pauses of this run.
+        """Note that the child run of a pending call paused; its pauses become pauses of this run.
 
         Args:
             call_id: the call.
-            saved: the child's run, as whoever drives it will want to have it back from `child`.
-            pauses: what the child waits for, at least one thing.
+            saved: the child's run as text; `child` returns it to the driver.
+            pauses: the child's pauses, at least one.
 
         Raises:
-            ProtocolViolation: the call is not pending, or the child waits for nothing.
+            ProtocolViolation: the call is not pending, or the child has no pause.
         """
         round_ = admitted_round(self._spec, self._state, "a child's pause")
         check_pauses(saved, pauses)
         note_child(round_, call_id, PausedChild(saved, tuple(pauses)))
 
     def child(self, call_id: str) -> PausedChild | None:
-        """Return the child with which a pending call goes on, and the answers for it; None for a call that begins."""
+        """Return the paused child of a pending call, with the answers for it; None if the call has not begun."""
         return None if self._state.round is None else self._state.round.children.get(call_id)
 
     @property
     def pauses(self) -> tuple[Pause, ...]:
-        """What the run waits for a person for: its own, then its children's in call order; tools may be pending besides."""
+        """The open pauses: the run's own, then its children's in call order. Tool calls may be pending as well."""
         return pauses_of(self._spec.agent_id, self._state)
 
     def _close_unless_watched(self) -> None:
-        """Form the message of results as soon as it can be; where callbacks see them first, the next step does."""
+        """Close the round if it is complete; if callbacks see the results first, `next_step` closes it."""
         if not self._spec.watched:
             close_if_complete(self._state)
 
@@ -363,11 +365,11 @@ class AgentRun:
         budget: Budget | None = None,
         max_output_retries: int | None = None,
     ) -> None:
-        """Raise limits, so that a run that reached one can go on. The numbers count from the run's beginning.
+        """Raise limits, so that a run that reached one can go on. The numbers count from the run's start.
 
         Raises:
-            TypeError: something is no whole number.
-            ValueError: a number is below what it replaces, or the budget limits dollars that are not known.
+            TypeError: a limit is no whole number.
+            ValueError: a number is lower than the present limit, or the budget limits dollars and the price is unknown.
         """
         raised = Raised(
             max_iterations=max_iterations,
@@ -382,7 +384,7 @@ class AgentRun:
         return at_limit(self._state, self._account)
 
     def over_budget(self) -> bool:
-        """Whether what comes next is more than the run may spend."""
+        """Whether the budget does not allow the next step."""
         return over_budget(self._state, self._account)
 
     def charge(
@@ -394,10 +396,10 @@ class AgentRun:
         tool_calls: int = 0,
         seconds: float = 0.0,
     ) -> None:
-        """Count what was spent inside of the run where its machine does not see it, against its budget.
+        """Charge the run's budget with spending that its machine does not see.
 
         For machines driven by hand: `run.charge(outcome.usage, outcome.cost_usd)` after a tool ran another agent, and
-        `run.charge(seconds=…)` for the time, which a machine does not know. Tokens without a cost make it unknown.
+        `run.charge(seconds=…)` for time, because a machine has no clock. Tokens without a cost make the cost unknown.
         """
         check_spent(usage, cost_usd, turns, tool_calls, seconds)
         cost = None if usage is not None else 0
@@ -408,7 +410,7 @@ class AgentRun:
 
     @property
     def account(self) -> Account:
-        """What the run draws from; for its driver."""
+        """The account that the run spends from; for its driver."""
         return self._account
 
     @property
@@ -417,22 +419,22 @@ class AgentRun:
 
     @property
     def state(self) -> RunState:
-        """The run's state, to read; only the machine changes it."""
+        """The run's state, for reading only."""
         return self._state
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The whole history: what the run was given and what it added."""
+        """The whole history: the messages that the run was given, and those it added."""
         return Transcript(self._state.messages, len(self._state.messages))
 
     @property
     def new_messages(self) -> tuple[Message, ...]:
-        """What the run added to the history, its input first."""
+        """The messages that the run added to the history, its input first."""
         return new_messages(self._state)
 
     @property
     def usage(self) -> Usage:
-        """Tokens of all model calls so far, those of runs inside of this one included."""
+        """Tokens of all model calls so far, including those of runs inside of this one."""
         return self._state.usage
 
     # --- saving and loading
@@ -449,12 +451,12 @@ class AgentRun:
         """Load a run that `to_json` made, in this process or another.
 
         Args:
-            text: what `to_json` returned.
-            spec: the definition to go on with.
-            adopt: go on even if the run was made with another definition.
+            text: the text from `to_json`.
+            spec: the present definition.
+            adopt: go on even if the run was saved with another definition.
 
         Raises:
-            SpecChanged: the run was made with another definition, and `adopt` is false.
+            SpecChanged: the run was saved with another definition, and `adopt` is false.
             ValueError: the text is no saved run of a known format.
         """
         from .snapshot import load

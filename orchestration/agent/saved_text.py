@@ -16,16 +16,16 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def written(adapter: TypeAdapter[Any], value: object) -> str:
-    r"""Return a value as JSON text. Half a surrogate pair, which UTF-8 cannot carry, is written as its escape `\udXXX`.
+    r"""Return a value as JSON text. A lone surrogate, which UTF-8 cannot encode, is written as its escape `\udXXX`.
 
     Raises:
-        ValueError: JSON cannot carry a text of it: two halves side by side would come back as one character.
+        ValueError: a text has two lone surrogates side by side, which JSON would read as one character.
     """
     try:
         return adapter.dump_json(value, warnings=False).decode()
     except PydanticSerializationError:
-        # Models write such text when their tokens are cut, and file names that are no UTF-8 hold it too.
-        data = adapter.dump_python(value, warnings=False)  # its mode "json" changes keys without a word
+        # Lone surrogates come from models whose tokens were cut, and from file names that are not UTF-8.
+        data = adapter.dump_python(value, warnings=False)  # mode="json" would silently change keys
     text = json.dumps(data)
     if json.loads(text) != _with_lists(data):
         raise ValueError("a text has the two halves of a surrogate pair side by side, which JSON joins")
@@ -33,7 +33,7 @@ def written(adapter: TypeAdapter[Any], value: object) -> str:
 
 
 def _with_lists(value: object) -> object:
-    """Return a value with lists in place of its tuples, as JSON has them."""
+    """Return a value with its tuples replaced by lists, because JSON has no tuples."""
     if isinstance(value, (list, tuple)):
         return [_with_lists(each) for each in cast("Sequence[object]", value)]
     if isinstance(value, dict):
@@ -45,7 +45,7 @@ def read(adapter: TypeAdapter[T], text: str) -> T:
     """Read what `written` wrote. Raises `ValidationError`."""
     try:
         return adapter.validate_json(text)
-    except ValidationError:  # also of half a surrogate pair, which pydantic's own parser refuses
+    except ValidationError:  # pydantic's own parser also refuses lone surrogates
         if not _HALF.search(text):
             raise
         data = _loaded(text)

@@ -1,4 +1,4 @@
-"""Runs as text: one format, versioned, checked when it comes back. Loads pydantic, so it is imported when used."""
+"""An agent's run as text: one versioned format, checked when it is loaded. Loads pydantic: import it when needed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def dump(state: RunState, spec: RunSpec) -> str:
     """Return the state as JSON.
 
     Raises:
-        ValueError: a text of it is none that JSON can carry exactly.
+        ValueError: JSON cannot carry one of its texts exactly.
     """
     return written(_adapter(), Snapshot(FORMAT, spec.fingerprint(), state, spec.parts()))
 
@@ -48,8 +48,8 @@ def load(text: str, spec: RunSpec, adopt: bool) -> RunState:
     """Read what `dump` wrote.
 
     Raises:
-        ValueError: the text is not a saved run, or of a format this version does not know.
-        SpecChanged: it was saved under another fingerprint, and `adopt` is false.
+        ValueError: the text is not a saved run, or has a format that this version does not know.
+        SpecChanged: the run was saved with another fingerprint, and `adopt` is false.
     """
     saved, problem = None, ""
     try:
@@ -67,7 +67,7 @@ def load(text: str, spec: RunSpec, adopt: bool) -> RunState:
     if saved.fingerprint != fingerprint and not adopt:
         whose, prints = f"agent {spec.agent_id!r}", (saved.fingerprint, fingerprint)
         raise spec_changed(whose, prints, saved.parts, spec.parts())
-    if saved.state.all_turns < saved.state.turns:  # saved when turns were not counted for budgets, nor their cost
+    if saved.state.all_turns < saved.state.turns:  # saved by a version that did not count turns and cost for budgets
         saved.state.all_turns = saved.state.turns
         saved.state.cost = None
     return saved.state
@@ -79,7 +79,7 @@ def _check_format(number: int) -> None:
 
 
 def _format_of(text: str) -> int:
-    """Return the format that a text of unknown shape claims, or ours if it claims none."""
+    """Return the format number that a text of any shape holds, or the current one if it holds none."""
     with contextlib.suppress(ValueError, RecursionError):
         data = json.loads(text)
         if isinstance(data, dict):

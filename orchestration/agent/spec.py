@@ -1,4 +1,4 @@
-"""`RunSpec`: what a run needs to know of its agent, as data."""
+"""`RunSpec`: the rules and limits of an agent, as data for its runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_MAX_TURNS = 50
 DEFAULT_MAX_CONTINUES = 3
 DEFAULT_MAX_INVALID_RETRIES = 3
-DEFAULT_MAX_REJECTIONS = 8  # Enough for a model to mend its answer, and an end to one that does not.
-DEFAULT_MAX_OUTPUT_RETRIES = 2  # One to mend what it is told of, one for luck; after that it does not understand.
+DEFAULT_MAX_REJECTIONS = 8  # Enough for a model to correct its answer; finite for one that does not.
+DEFAULT_MAX_OUTPUT_RETRIES = 2  # One to correct the named problem, one more for the next.
 ABOUT_OUTPUT_TOOL = (
     "Give the final answer. Call this once, when everything else is done; what you say besides is not read."
 )
@@ -26,65 +26,65 @@ DEFAULT_CONTINUE_MESSAGE = "This does not finish the task yet. Go on, and give t
 
 
 class Specified(Protocol):
-    """An agent, as far as its machine needs to know of it."""
+    """An agent as its machine sees it: an object with a `run_spec`."""
 
     @property
     def run_spec(self) -> RunSpec:
-        """What a run of it decides by."""
+        """The rules and limits of its runs."""
         ...
 
 
 @fast_init
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunSpec:
-    """What an `AgentRun` decides by. Functions and classes stay with the agent; this holds only data."""
+    """The rules and limits of an `AgentRun`. Functions and classes stay with the agent; a spec holds only data."""
 
     agent_id: str = ""
     model: str = ""
     """The model string, or the type's name for a model object; part of the fingerprint only."""
     system: str | None = ""
-    """The system prompt; None where a function makes it, and the driver passes its text to `AgentRun`."""
+    """The system prompt; None if a function makes it: then the driver passes the text to `AgentRun`."""
     tools: tuple[ToolSpec, ...] = ()
     approvals: Mapping[str, bool | None] = field(default_factory=dict[str, "bool | None"])
-    """Tool name -> whether a person must agree; None where a function decides, and the driver passes its verdict."""
+    """Tool name -> whether a person must agree; None if a function decides: then the driver passes its verdict."""
     asks: frozenset[str] = frozenset()
-    """Names of the tools whose calls are questions to a person, answered and not run."""
+    """Names of the tools whose calls are questions: a person answers them, and they do not run."""
     sub_agents: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Name of a tool whose calls are runs -> the fingerprint of the runner."""
+    """Name of a tool that stands for a sub-agent -> the fingerprint of the sub-agent."""
     settings: Settings = field(default_factory=Settings)
     max_iterations: int = DEFAULT_MAX_ITERATIONS
-    """Rounds of tool calls that may run."""
+    """How many rounds of tool calls may run."""
     max_turns: int = DEFAULT_MAX_TURNS
-    """Model calls that may be made; retries of the transport do not count."""
+    """How many model calls may be made; retries of the transport do not count."""
     criteria: bool = False
-    """Whether a text must meet a criterion to end the run; the driver judges and passes the reason."""
+    """Whether a text must meet a criterion to end the run; the driver asks the criteria and passes the reason."""
     max_continues: int = DEFAULT_MAX_CONTINUES
-    """How often a text that meets no criterion is answered with `continue_message`."""
+    """How often the run answers a text that meets no criterion with `continue_message`."""
     continue_message: str = DEFAULT_CONTINUE_MESSAGE
     max_invalid_retries: int = DEFAULT_MAX_INVALID_RETRIES
     """How often a run may answer an invalid call with `RetryTurn`."""
     on_tool_error: OnToolError = "result"
-    """Whether a call that fails is a result for the model, or ends the run; no part of the fingerprint."""
+    """Whether a failed call is a result for the model, or ends the run; not part of the fingerprint."""
     tool_errors: Mapping[str, OnToolError] = field(default_factory=dict[str, OnToolError])
-    """Tool name -> the same, for tools that say it for themselves."""
+    """Tool name -> the same, for tools with a rule of their own."""
     max_rejections: int = DEFAULT_MAX_REJECTIONS
     """How many turns in a row callbacks may reject with feedback."""
     watched: bool = False
     """Whether callbacks see the results of a round before it is closed: the driver feeds `AgentRun.review`."""
     budget: Budget | None = None
-    """What a run may spend; a limit as the others, which a run may narrow or have raised."""
+    """The most that a run may spend. A run can start with less, and the limit can be raised."""
     priced_as: str = ""
-    """By which name the price of the model is looked up: its model string, or the type's name for an unknown object."""
+    """The model's name in the price table: its model string, or the type's name for an unknown object."""
     output: OutputSpec | None = None
-    """What the answer must be; None for any text. The driver checks it, and passes what is wrong."""
+    """The type of the answer; None for any text. The driver checks answers and passes the problem."""
     max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES
-    """How often the model is told what is wrong with an answer and asked for another."""
+    """How often the model reads the problem of an answer and is asked for another answer."""
     offered_tools: tuple[ToolSpec, ...] = field(init=False)
-    """The tools that a model is told of: the agent's, and the one by which the answer is given, if it is."""
+    """The tools in each request: the agent's, and the tool that gives the answer, if there is one."""
     offered_names: frozenset[str] = field(init=False)
-    """Their names."""
+    """The names of the offered tools."""
 
-    def __post_init__(self) -> None:  # once for an agent, and not for every turn
+    def __post_init__(self) -> None:  # once for each agent, instead of in every turn
         offered, output = self.tools, self.output
         if output is not None and output.tool:
             offered = (*offered, ToolSpec(output.tool, ABOUT_OUTPUT_TOOL, output.schema))
@@ -96,7 +96,7 @@ class RunSpec:
         """Return the agent's spec; builds the schemas of its tools the first time.
 
         Raises:
-            TypeError: it is no agent, or a tool's parameter has a type without JSON Schema.
+            TypeError: the argument is no agent, or a tool's parameter has a type without JSON Schema.
         """
         found: object = getattr(agent, "run_spec", None)
         if not isinstance(found, RunSpec):
@@ -111,7 +111,7 @@ class RunSpec:
         given = self.settings.tool_choice
         choice = given if turn <= 1 or given == "none" else "auto"
         by_tool = "" if self.output is None else self.output.tool
-        # Where nothing is left but to give the answer. Claude API, Extended thinking: a forced choice is refused.
+        # If the answer is the only call left. Claude API, Extended thinking: a forced choice is refused.
         if by_tool and (not self.tools or choice == "none") and not self.settings.thinking_tokens:
             choice = by_tool
         return self.settings if choice == given else replace(self.settings, tool_choice=choice)
@@ -132,12 +132,13 @@ class RunSpec:
     def fingerprint(self) -> str:
         """Return a short digest of the definition; equal specs have equal ones in every process.
 
-        Limits are left out: a saved run keeps those it began with, and they may be raised. So is what becomes of errors.
+        Limits are left out: a saved run keeps the limits it started with, and they may be raised. The rules for tool
+        errors are left out too.
         """
         tools = [(t.name, t.description, t.schema, self.approvals.get(t.name, False)) for t in self.tools]
         usual = Settings()
         given = {name: getattr(self.settings, name) for name in usual.__slots__}
-        # Only what was chosen: a setting that a later version adds must not refuse the runs of this one.
+        # Only settings that differ from the default: a later version may add settings and must still load these runs.
         settings = {name: value for name, value in given.items() if value != getattr(usual, name)}
         parts: list[object] = [self.agent_id, self.model, self.system, tools, settings, self.criteria]
         if self.sub_agents:
@@ -148,7 +149,7 @@ class RunSpec:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def parts(self) -> dict[str, str]:
-        """Return a short digest of each part of what the fingerprint is of, by what the part is called."""
+        """Return a short digest of each part of the fingerprint, by the part's name."""
         from .spec_changes import digests
 
         usual = Settings()

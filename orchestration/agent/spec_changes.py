@@ -1,4 +1,4 @@
-"""What differs between the definition that a run was saved with and the one at hand, in words."""
+"""The differences between the definition that a run was saved with and the present one, in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_SHOWN = 5
 
 
 def digests(parts: Mapping[str, object]) -> dict[str, str]:
-    """Return a short digest of each part of a definition, by what the part is called."""
+    """Return a short digest of each part of a definition, by the part's name."""
     return {
         name: hashlib.sha256(json.dumps(part, sort_keys=True, default=dict).encode()).hexdigest()[:8]
         for name, part in parts.items()
@@ -20,13 +20,13 @@ def digests(parts: Mapping[str, object]) -> dict[str, str]:
 
 
 def spec_changed(whose: str, prints: tuple[str, str], before: Mapping[str, str], now: Mapping[str, str]) -> SpecChanged:
-    """Make the error of a run that another definition made.
+    """Return the error for a run that was saved with another definition.
 
     Args:
-        whose: whose definition it is.
-        prints: the fingerprints of the saved definition and of the one at hand.
-        before: the digests of the saved definition's parts; empty in texts that are older than they are.
-        now: the digests of the parts at hand.
+        whose: the owner of the definition, in words.
+        prints: the fingerprints of the saved and of the present definition.
+        before: the digests of the saved definition's parts; empty in texts of versions that had no such digests.
+        now: the digests of the present definition's parts.
     """
     changes = [f"{part} was removed" for part in before if part not in now]
     changes += [f"{part} was added" for part in now if part not in before]

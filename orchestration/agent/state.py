@@ -1,4 +1,4 @@
-"""What a run remembers: everything `AgentRun` needs to go on in another process, as data."""
+"""The state of an agent's run, as data: everything `AgentRun` needs to go on in another process."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ from .spec import DEFAULT_MAX_OUTPUT_RETRIES
 
 @dataclass(slots=True)
 class PausedChild:
-    """The run that a call began, which waits for a person."""
+    """A child run that a tool call started and that waits for a person."""
 
     saved: str
-    """The child's run as text; whoever drives it reads that."""
+    """The child's run as text, for its driver."""
     pauses: tuple[Pause, ...]
-    """What it waits for, in its own words: ids and paths begin at the child."""
+    """The child's pauses; ids and paths begin at the child."""
     answers: dict[str, str | Approve | Reject | dict[str, Approve | Reject]] = field(
         default_factory=dict[str, "str | Approve | Reject | dict[str, Approve | Reject]"]
     )
-    """Pause id -> the answer with which the child is to go on; empty while it waits."""
+    """Pause id -> the answer for the child; empty while the child waits."""
 
 
 @dataclass(slots=True)
 class ToolRound:
-    """The tool calls of one turn, on their way to one message of results."""
+    """The tool calls of one turn and what is known of each, until one message of results closes the round."""
 
     calls: tuple[ToolCall, ...]
-    """In call order, as they are to run: names repaired, arguments as approved."""
+    """In call order, as they will run: with repaired names and approved arguments."""
     waiting: tuple[str, ...] = ()
     """Ids of the calls that a person must decide about."""
     results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     questions: dict[str, str] = field(default_factory=dict[str, str])
-    """Call id -> what the model asks a person with it."""
+    """Call id -> the question to a person that the call is."""
     children: dict[str, PausedChild] = field(default_factory=dict[str, PausedChild])
-    """Call id -> the run inside of it that pauses; until its result comes."""
+    """Call id -> the paused child run of the call, until the result arrives."""
     reasons: dict[str, str] = field(default_factory=dict[str, str])
-    """Call id -> why a callback wants a person to decide about it."""
+    """Call id -> a callback's reason for asking a person about it."""
     approved: tuple[str, ...] = ()
     """Ids of the calls that a person approved."""
     guarded: tuple[str, ...] = ()
-    """Ids of the calls that callbacks have been asked about, and where a person approved it, since then."""
+    """Ids of the calls that callbacks decided about; a person's approval removes the id, so callbacks see it again."""
     reviewed: tuple[str, ...] = ()
     """Ids of the calls whose results callbacks have seen."""
     admitted: bool = False
-    """Whether the round was counted against max_iterations; before that nothing of it may run."""
+    """Whether the round was counted against max_iterations; no call runs before that."""
 
     def pending(self) -> tuple[ToolCall, ...]:
         """Return the calls that may run and have no result yet."""
@@ -67,12 +67,12 @@ class ToolRound:
         return tuple([c for c in self.calls if c.id not in self.results and not self.waits(c.id)])
 
     def waits(self, call_id: str) -> bool:
-        """Whether a person must do something before the call goes on."""
+        """Whether the call waits for a person."""
         child = self.children.get(call_id)
         return call_id in self.waiting or call_id in self.questions or (child is not None and not child.answers)
 
     def open_calls(self) -> int:
-        """Return how many calls have no result yet, whether they run or wait."""
+        """Return how many calls have no result yet; they run or wait."""
         return len(self.calls) - len(self.results)
 
     def waiting_calls(self) -> tuple[ToolCall, ...]:
@@ -98,10 +98,10 @@ class Failure:
     tool: str = ""
     call_id: str = ""
     callback: str = ""
-    """Who ended the run, of the kind `callback`."""
+    """The name of the callback that ended the run, for the kind `callback`."""
 
     def to_error(self) -> UnderstudyError:
-        """Make the error that `next_step` raises; a new one each time, for tracebacks grow."""
+        """Return the error that `next_step` raises; a new one each time, because tracebacks grow."""
         of_tools = {"tool": ToolError, "tool_timeout": ToolTimeout, "tool_unavailable": ToolUnavailable}
         if self.kind in of_tools:
             return of_tools[self.kind](self.message, tool=self.tool, call_id=self.call_id)
@@ -112,11 +112,11 @@ class Failure:
 
 @dataclass(slots=True, kw_only=True)
 class RunState(Spending):
-    """One run's state, with what it spent. `messages` only ever grows at its end: requests hold views of it."""
+    """One run's state and spending. `messages` only grows at its end, because requests hold views of it."""
 
     messages: list[Message]
     start: int
-    """Where the run's own messages begin; before it stands the history it was given."""
+    """Index of the run's first own message; the given history is before it."""
     system: str
     max_iterations: int
     max_turns: int
@@ -127,7 +127,7 @@ class RunState(Spending):
     continues: int = 0
     invalid_retries: int = 0
     rejections: int = 0
-    """How many turns in a row a callback has rejected with feedback, up to now."""
+    """How many turns in a row callbacks have rejected with feedback."""
     round: ToolRound | None = None
     question: str = ""
     text: str = ""
@@ -136,9 +136,9 @@ class RunState(Spending):
     failure: Failure | None = None
     max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES
     problems: list[str] = field(default_factory=list[str])
-    """What was wrong with each answer that did not fit the output type, in order."""
+    """The problem of each answer that did not fit the output type, in order."""
 
     def fail(self, failure: Failure) -> None:
-        """End the run for good."""
+        """End the run with a failure."""
         self.failure = failure
         self.phase = "failed"

@@ -1,4 +1,4 @@
-"""The steps a machine can ask its driver for. The vocabulary is closed: match it exhaustively."""
+"""The steps that an agent's machine asks of its driver, and the resolutions of invalid calls: two closed unions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CallModel:
 @fast_init
 @dataclass(frozen=True, slots=True)
 class CallTools:
-    """Run `calls`, in any order or at once; answer with `AgentRun.tool_results`, in one go or piece by piece."""
+    """Run `calls`, in any order or at once; answer with `AgentRun.tool_results`, once or several times."""
 
     calls: tuple[ToolCall, ...]
 
@@ -59,16 +59,16 @@ class InvalidCall:
     """A tool call that cannot run as the model wrote it."""
 
     position: int
-    """Which of the turn's calls, from 0; ids may be missing or repeated."""
+    """Position among the turn's calls, from 0; ids may be missing or repeated."""
     call: ToolCall
     kind: InvalidKind
     reason: str
-    """What was wrong and what was expected, in words the model can use."""
+    """The problem and what was expected, in words for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryTurn:
-    """Run nothing of the turn; tell the model `feedback` and let it try again. Counts as a model turn."""
+    """Run no call of the turn; the model reads `feedback` and tries again. Counts as a model turn."""
 
     feedback: str
 
@@ -83,7 +83,7 @@ class RepairCall:
 
 @dataclass(frozen=True, slots=True)
 class SkipCall:
-    """Do not run the call; its result is `reason`, and no error."""
+    """Do not run the call; its result is `reason`, which is not an error."""
 
     reason: str
 
@@ -101,8 +101,8 @@ class StopRun:
 
 
 Verdict: TypeAlias = bool | str
-"""Whether a person must agree to a call; a text says why it does not run, and the model reads it as an error."""
+"""Whether a person must agree to a call. A text: the call does not run, and the model reads the text as an error."""
 
 
 Resolution: TypeAlias = RetryTurn | RepairCall | SkipCall | FailRun | StopRun
-"""What to do with an invalid call. Without one, the model gets the reason as an error result, or the run ends, as the spec says."""
+"""How to handle an invalid call. Without one, the spec decides: an error for the model, or the end of the run."""

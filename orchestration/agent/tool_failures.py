@@ -1,4 +1,4 @@
-"""Which tool results end a run, and what becomes of the calls beside them."""
+"""Tool results that end a run, and the results of the other calls of that round."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from .state import Failure, FailureKind, RunState
 from .steps import FailRun, InvalidCall, Resolution
 
 ENDING: Mapping[ToolErrorKind, FailureKind] = {
-    "": "tool",  # made by hand, and it does not say
+    "": "tool",  # a result made by hand, without a kind
     "raised": "tool",
     "too_large": "tool",
     "bad_arguments": "tool",
     "timed_out": "tool_timeout",
     "unavailable": "tool_unavailable",
 }
-"""What is missing here is no failure of a tool: what it says with `Retry`, a person's no, and what others keep from running."""
+"""Kinds that are missing here are no failures of a tool: `Retry`, a person's rejection, calls that did not run."""
 
 CANCELLED = "Not run to its end: another tool call of the same turn ended the run."
 
 
 def failure_of(spec: RunSpec, result: ToolResult) -> Failure | None:
-    """Return how a result ends the run; None if it is one for the model. The result bears the tool's name."""
+    """Return the failure with which a result ends the run, or None. The result must have the tool's name."""
     kind = ENDING.get(result.error_kind) if result.is_error else None
     if kind is None or not spec.raises(result.name):
         return None
@@ -33,7 +33,7 @@ def failure_of(spec: RunSpec, result: ToolResult) -> Failure | None:
 
 
 def end_if_failed(spec: RunSpec, state: RunState) -> None:
-    """End the run if a result of its round says so; calls without a result are answered all the same."""
+    """End the run if a result of its round is a failure that ends runs; calls without a result get an error result."""
     round_ = state.round
     if round_ is None or (spec.on_tool_error == "result" and not spec.tool_errors):
         return
@@ -48,7 +48,7 @@ def end_if_failed(spec: RunSpec, state: RunState) -> None:
 def resolutions_for(
     spec: RunSpec, invalid: Sequence[InvalidCall], resolutions: Mapping[int, Resolution]
 ) -> Mapping[int, Resolution]:
-    """Return what to do with invalid calls: where nobody said it, those of tools whose errors end the run do."""
+    """Return the resolutions, plus `FailRun` for each unresolved invalid call of a tool whose errors end the run."""
     if not invalid:
         return resolutions
     ending: dict[int, Resolution] = {bad.position: FailRun() for bad in invalid if spec.raises(bad.call.name)}

@@ -1,4 +1,4 @@
-"""A history that grows at its end and is handed out without being copied."""
+"""`Transcript`: a view of a history that grows at its end, without a copy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from understudy.vocabulary.messages import Message, ToolCall
 
 
 def check_answered(history: Iterable[Message]) -> None:
-    """Look whether a history is one that providers take: each tool call in it has its result before anything else is said.
+    """Check that providers accept a history: the results of all tool calls must follow at once.
 
     Raises:
-        ValueError: a call has none, as in what a run added that waits for a person.
+        ValueError: a call has no result, as in the messages of a paused run.
     """
     open_calls: dict[str, ToolCall] = {}
     for message in history:
@@ -30,9 +30,9 @@ def check_answered(history: Iterable[Message]) -> None:
 
 
 class Transcript(Sequence[Message]):
-    """The first `length` messages of a list that only ever grows.
+    """The first `length` messages of a list that only grows.
 
-    A view stays as it is while its owner appends to the list behind it, so a request can hold one for as long as it likes.
+    The view does not change when the owner of the list appends to it, so a request can keep its view.
     """
 
     __slots__ = ("_length", "_messages")
@@ -56,7 +56,7 @@ class Transcript(Sequence[Message]):
         return self._messages[index if index >= 0 else self._length + index]
 
     def __iter__(self) -> Iterator[Message]:
-        # By index: the list may grow while someone iterates.
+        # By index, because the list may grow during the iteration.
         for i in range(self._length):
             yield self._messages[i]
 
@@ -65,7 +65,7 @@ class Transcript(Sequence[Message]):
             return NotImplemented
         return list(self) == list(cast("Sequence[object]", other))
 
-    __hash__ = None  # type: ignore[assignment]  # equal to lists and tuples alike, so no hash fits
+    __hash__ = None  # type: ignore[assignment]  # equals both lists and tuples, so no hash fits
 
     def __repr__(self) -> str:
         return f"Transcript({self._length} messages)"

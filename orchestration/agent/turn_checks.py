@@ -1,7 +1,7 @@
 """Checks of turns, messages, results and usage, before they become part of a run's state.
 
-Each function says what was found and what was expected; empty if nothing is wrong. Values are not quoted, for they may
-hold what users say. What passes can be saved as text, and loads again.
+Each function returns what was found and what was expected, or an empty text. It does not quote values, because they may
+hold words of users. A value that passes can be saved as text and loaded again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from understudy.vocabulary.messages import (
 )
 
 MOST = 2**63
-"""Counts stay below this; what loads a saved text reads no number of any length."""
+"""Counts stay below this: the parser of saved texts does not read longer numbers."""
 _REASONS = frozenset(get_args(FinishReason))
 _ERROR_KINDS = frozenset(get_args(ToolErrorKind))
 _COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
@@ -60,7 +60,7 @@ _MAPPINGS: dict[type, str] = {ToolCall: "arguments", OpaquePart: "data"}
 
 
 def fault_of_turn(returned: object) -> str:
-    """Say what is wrong with what a model object returned."""
+    """Return the fault of a model object's return value."""
     if not isinstance(returned, ModelTurn):
         return f"got {kind_of(returned)}, expected a ModelTurn"
     if _is_usual(returned):
@@ -76,9 +76,9 @@ def fault_of_turn(returned: object) -> str:
 
 
 def _is_usual(turn: ModelTurn) -> bool:
-    """Return whether a turn is of plain texts and calls, without fault.
+    """Whether a turn has only plain texts and calls, without fault.
 
-    Every turn of every run comes here, so all is in one loop without calls; what is unusual is looked at one by one.
+    This runs for every turn, so it is one loop without calls. A turn that is not usual is checked part by part.
     """
     parts: object = turn.parts
     if type(parts) is not tuple:
@@ -126,7 +126,7 @@ def _is_usual_usage(usage: Usage) -> bool:
 
 
 def fault_of_message(given: Message) -> str:
-    """Say what is wrong with an entry of a history."""
+    """Return the fault of a message of a history."""
     if given.role != "user" and given.role != "assistant":
         role = repr(given.role) if isinstance(given.role, str) else kind_of(given.role)
         return f" has the role {role}, expected 'user' or 'assistant'; a system prompt is no message"
@@ -143,9 +143,9 @@ def fault_of_message(given: Message) -> str:
 
 
 def fault_of_part(part: object) -> str:
-    """Say what is wrong with a part of a message or a turn."""
+    """Return the fault of a part of a message or a turn."""
     kind = type(part)
-    # The common cases first, without calls: every turn of every run comes here.
+    # The common cases first, without calls, because this runs for every turn.
     if kind is TextPart and isinstance(part, TextPart):
         if type(part.text) is str and part.signature is None and part.kind == "text":
             return ""
@@ -163,7 +163,7 @@ def fault_of_part(part: object) -> str:
 
 
 def fault_of_result(given: object) -> str:
-    """Say what is wrong with the result of a tool call."""
+    """Return the fault of a tool result."""
     if type(given) is not ToolResult:
         return f" is {kind_of(given)}, expected a ToolResult"
     if (
@@ -177,7 +177,7 @@ def fault_of_result(given: object) -> str:
 
 
 def fault_of_usage(usage: object) -> str:
-    """Say what is wrong with counts of tokens."""
+    """Return the fault of a turn's usage."""
     if not isinstance(usage, Usage):
         return f"its usage is {kind_of(usage)}, expected a Usage"
     if fault := _fault_of_count(usage):
@@ -246,7 +246,7 @@ def _fault_of_flag(part: object, name: str, kind: type) -> str:
 
 
 def _fault_of_data(data: object, name: str) -> str:
-    if type(data) is not dict and not isinstance(data, Mapping):  # the second look is dear
+    if type(data) is not dict and not isinstance(data, Mapping):  # the isinstance check is slow
         return f".{name} is {kind_of(data)}, expected a mapping"
     for key, value in cast("Mapping[object, object]", data).items():
         kind = type(value)
@@ -254,7 +254,7 @@ def _fault_of_data(data: object, name: str) -> str:
             continue
         if kind is int and type(key) is str and -MOST < cast(int, value) < MOST:
             continue
-        # A tool's arguments: not in full in errors, for they may hold what users say.
+        # Errors do not quote all arguments of a tool, because they may hold words of users.
         if fault := not_json({key: value}, f".{name}"):
             return f"{fault}, which JSON cannot carry"
     return ""

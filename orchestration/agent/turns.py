@@ -1,4 +1,4 @@
-"""What becomes of a model's turn: a round of tools, an answer, a question, one more try, or a failure."""
+"""How a run takes a model's turn: it becomes a round of tool calls, an answer, a question, a retry, or a failure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def take_turn(
     met: str | None,
     output_problem: str | None,
 ) -> None:
-    """Take the turn that is due; the arguments are those of `AgentRun.model_response`.
+    """Take the model's turn; the arguments are those of `AgentRun.model_response`.
 
     Raises:
         ProtocolViolation: a resolution does not fit its call, or the answer was not checked; nothing has changed.
@@ -54,13 +54,13 @@ def take_turn(
     elif calls:
         _take_calls(spec, state, turn, parts, calls, invalid, resolutions, approvals)
     else:
-        refused = () if turn.text or not turn.refusal else (TextPart(turn.refusal),)  # the next run must see an answer
+        refused = () if turn.text or not turn.refusal else (TextPart(turn.refusal),)  # the next run must see it
         _append_turn(state, (*parts, *refused), turn.dialect)
         _take_text(spec, state, turn, met, output_problem or "")
 
 
 def may_end(spec: RunSpec, turn: ModelTurn) -> bool:
-    """Whether it takes a criterion to tell if the turn ends the run."""
+    """Whether the agent's criteria must judge this turn."""
     if turn.tool_calls:
         return spec.criteria and final_call(spec, turn, turn.tool_calls) is not None
     if turn.finish_reason in UNENDED:
@@ -69,7 +69,7 @@ def may_end(spec: RunSpec, turn: ModelTurn) -> bool:
 
 
 def ask_to_continue(spec: RunSpec, state: RunState) -> None:
-    """Answer a text that met no criterion with the continue message."""
+    """Append the continue message after a text that met no criterion."""
     state.continues += 1
     state.messages.append(user_message(spec.continue_message))
     state.phase = "model"
@@ -90,7 +90,7 @@ def _check_resolutions(
 
 
 def _append_turn(state: RunState, parts: tuple[Part, ...], dialect: str) -> None:
-    # An empty turn is no message: providers refuse one. Text that is empty but signed must go back.
+    # Providers refuse an empty message. Empty text with a signature must be sent back.
     for part in parts:
         if type(part) is not TextPart or part.text or part.signature is not None:
             state.messages.append(Message("assistant", parts, dialect))
@@ -112,7 +112,7 @@ def _take_calls(
     feedback = {p: r.feedback for p, r in resolutions.items() if isinstance(r, RetryTurn)}
     if failure is None and not feedback:
         if resolutions:
-            # The history shows a repaired call as it runs: providers pair a call and its result by name too.
+            # The history has the repaired call, because providers pair a call and its result by name too.
             parts = repaired(parts, resolutions)
             calls = calls_of(parts)
         _append_turn(state, parts, turn.dialect)
@@ -120,7 +120,7 @@ def _take_calls(
         state.phase = "tools"
         return
     _append_turn(state, parts, turn.dialect)
-    # Every call is answered, also at the end of a run, so that the history stays one a provider accepts.
+    # Every call gets a result, also at the end of a run, because providers refuse other histories.
     results = unrun_results(calls, invalid, feedback)
     if failure is None and spec.watched:  # callbacks see the results first
         state.round = ToolRound(calls, (), {result.call_id: result for result in results}, admitted=True)
@@ -148,7 +148,7 @@ def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None,
     text = turn.text or turn.refusal
     state.text = text
     if turn.finish_reason == "paused":
-        return  # the next request ends with this turn, and the model goes on with it
+        return  # the next request ends with this turn, and the model continues it
     if turn.finish_reason == "other" or (not text and turn.finish_reason in ("length", "blocked")):
         state.fail(Failure("bad_reply", _no_answer(turn)))
     elif is_question(text):

@@ -1,4 +1,4 @@
-"""Typed answers: how a model is asked for one, which text of a turn is the answer, and what becomes of one that does not fit."""
+"""Typed answers: how a run asks for one, finds it in a turn, and handles an answer that does not fit."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ AGAIN = "This answer cannot be used: {fault}. Give the whole answer again, "
 BY_TOOL = "by calling {tool}."
 AS_JSON = "as JSON that fits this schema, and nothing else: {schema}"
 UNENDED = ("paused", "other")
-"""Reasons of turns whose text, if no call is beside it, answers nothing."""
+"""Finish reasons of turns whose text is no answer, unless there are calls."""
 CUT_OFF = ("length", "max_tokens")
-"""Providers' own words for it, in lower case; the neutral one is lost where there are calls."""
+"""Finish reasons of a cut-off turn, in lower case, as providers send them: a turn with calls has no neutral one."""
 
 NO_SCHEMAS = {
     "openai": re.compile(r"gpt-3\.5|gpt-4($|-)"),  # OpenAI API, Structured outputs: from GPT-4o on.
     "anthropic": re.compile(r"claude-([123]|instant|(opus|sonnet)-4($|-[01]($|-)|-2025))"),  # Claude API: from 4.5 on.
 }
-"""Provider -> models that it cannot hold to a schema."""
+"""Provider -> models that do not support a schema for their answers."""
 ONE_OR_THE_OTHER = re.compile(r"gemini-[12]")
-"""Gemini API, Structured output: before Gemini 3 refused together with function calling."""
+"""Gemini API, Structured output: before Gemini 3, requests with both a schema and functions are refused."""
 
 
 # --- how a model is asked
 
 
 def output_spec(spec: OutputSpec, mode: OutputMode, model: ModelName | Model, tools: Iterable[str]) -> OutputSpec:
-    """Return the spec of an answer with the tool by which it is given, if it is to be given by one."""
+    """Return the spec of an answer, with the name of the answer's tool if the model answers by a tool call."""
     names = set(tools)
     if mode == "native" or (mode == "auto" and _is_native(spec, model, bool(names))):
         return spec
@@ -55,7 +55,7 @@ def output_spec(spec: OutputSpec, mode: OutputMode, model: ModelName | Model, to
 
 
 def _is_native(spec: OutputSpec, model: ModelName | Model, has_tools: bool) -> bool:
-    """Whether the model's provider is known to hold it to the schema; models that nobody knows are taken at their word."""
+    """Whether the provider enforces the schema for this model; unknown models are assumed to."""
     provider, name = getattr(model, "provider", ""), str(getattr(model, "model", ""))
     never = NO_SCHEMAS.get(provider)
     if never is not None and never.match(name):
@@ -69,14 +69,14 @@ def _is_native(spec: OutputSpec, model: ModelName | Model, has_tools: bool) -> b
 
 
 def final_call(spec: RunSpec, turn: ModelTurn, calls: Iterable[ToolCall]) -> ToolCall | None:
-    """Return the call that gives the answer, if one does; of a turn that the provider blocked, none."""
+    """Return the call that gives the answer, or None; a blocked turn has no answer."""
     if spec.output is None or not spec.output.tool or turn.finish_reason == "blocked":
         return None
     return next((call for call in calls if call.name == spec.output.tool), None)
 
 
 def answer_in(spec: RunSpec, turn: ModelTurn) -> str | None:
-    """Return the text that answers, to be checked; None if the turn calls tools, asks a person, refuses or says nothing."""
+    """Return the answer's text to check; None if the turn calls tools, asks a person, refuses or is empty."""
     if spec.output is None:
         return None
     calls = turn.tool_calls
@@ -87,11 +87,11 @@ def answer_in(spec: RunSpec, turn: ModelTurn) -> str | None:
     return None if silent or turn.finish_reason in UNENDED or is_question(turn.text) else turn.text
 
 
-# --- what becomes of it
+# --- how the run goes on
 
 
 def why_not(turn: ModelTurn, problem: str) -> str:
-    """Return what is wrong with an answer; empty if nothing is."""
+    """Return the problem of an answer, or an empty text."""
     if not turn.tool_calls and not turn.text and turn.refusal:
         return f"the model refused: {turn.refusal}"
     if problem and _was_cut_off(turn):
@@ -110,7 +110,7 @@ def take_final_call(
     met: str | None,
     problem: str,
 ) -> None:
-    """End the run with the answer that `call` gives, or refuse it. Every call of the turn is answered."""
+    """End the run with the answer in `call`, or refuse the answer. Every call of the turn gets a result."""
     ends = not spec.criteria or met is not None
     fault = why_not(turn, problem) if ends else ""
     results: list[ToolResult] = []
@@ -137,12 +137,12 @@ def take_final_call(
 
 
 def no_criterion_met(state: RunState) -> str:
-    """Say why a run stops with an answer that meets no criterion."""
+    """Return the completion reason of a run whose last text meets no criterion."""
     return f"no criterion was met after {state.continues} continue messages"
 
 
 def refuse_text(spec: RunSpec, state: RunState, turn: ModelTurn, fault: str) -> None:
-    """Send an answer that does not fit back to the model, or stop at the limit."""
+    """Tell the model the problem of its answer, or stop at the limit."""
     state.messages.append(user_message(_again(spec, fault)))
     _refuse(state, turn, fault)
 
@@ -156,7 +156,7 @@ def _again(spec: RunSpec, fault: str) -> str:
 
 def _refuse(state: RunState, turn: ModelTurn, fault: str) -> None:
     state.problems.append(fault)
-    # A model that refused, or whose answer was cut off, does so again: whoever resumes the run knows better.
+    # A model that refused, or whose answer was cut off, would do so again; a person must change something first.
     hopeless = _was_cut_off(turn) or turn.finish_reason == "blocked" or (not turn.text and bool(turn.refusal))
     state.phase = "bad_output" if hopeless or len(state.problems) > state.max_output_retries else "model"
 
@@ -166,7 +166,7 @@ def _was_cut_off(turn: ModelTurn) -> bool:
 
 
 def invalid_output(spec: RunSpec, state: RunState) -> InvalidOutput:
-    """Make the error of a run that has no answer that fits."""
+    """Return the error of a run whose answers did not fit."""
     name = "its output type" if spec.output is None else spec.output.name
     tries = len(state.problems)
     times = "" if tries == 1 else f" after {tries} answers"

@@ -1,4 +1,4 @@
-"""What two views of one conversation have in common, when the older one may have lost its beginning meanwhile."""
+"""Counts the new messages of a conversation, given an older view of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from understudy.vocabulary.messages import Message
 
 
 def count_new(before: Sequence[Message], now: Sequence[Message]) -> int:
-    """Return how many messages of `now` came after those of `before`.
+    """Return how many messages of `now` are newer than all of `before`.
 
-    Both end where the conversation ended at their time, and may begin late: a memory forgets whole turns from the front.
-    What was forgotten since is not counted. Where a conversation repeats itself word for word, as little is new as can be.
+    Each view ends with the latest message of its time. It may lack the oldest messages: a memory forgets whole turns
+    from the front. Messages that were added and forgotten between the views are not counted. If a conversation repeats
+    itself word for word, the result is the lowest number that fits.
     """
     before, now = tuple(before), tuple(now)
     for kept in range(min(len(before), len(now)), 0, -1):
