@@ -12,7 +12,7 @@ from understudy.actors.run_view.errors import checked_turn, model_failure, model
 from understudy.actors.run_view.log import Retried, RunLog
 from understudy.actors.run_view.tracebacks import let_go
 from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.record import Stale
+from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import run_next_here, submit
 from understudy.actors.threads.promise import log
 from understudy.actors.tools.batch import ToolBatch, deadline_of

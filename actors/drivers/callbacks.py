@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Dropped, Finished
 from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.record import Stale
+from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.promise import log
 from understudy.errors import UnderstudyError
 from understudy.orchestration.agent.rulings import ENDING, Ruling

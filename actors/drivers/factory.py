@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.host import RunHost
-from understudy.actors.runs.record import RunDriver, RunRecord
+from understudy.actors.runs.ownership import RunDriver
+from understudy.actors.runs.record import RunRecord
 from understudy.orchestration import Agent
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.groups import Group

@@ -19,7 +19,8 @@ from understudy.actors.run_view.log import ChildEnded, Conflict, Retried
 from understudy.actors.runs.child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
 from understudy.actors.runs.group_record import GroupRunRecord, Woken
 from understudy.actors.runs.inner_run import Inside
-from understudy.actors.runs.record import RunRecord, Stale
+from understudy.actors.runs.ownership import Stale
+from understudy.actors.runs.record import RunRecord
 from understudy.errors import UnderstudyError, had_its_retries
 from understudy.orchestration.agent.pauses import paused_by
 from understudy.orchestration.graph.run import GraphRun

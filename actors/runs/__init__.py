@@ -1,7 +1,7 @@
 """Runs in flight: the record of each, what holds it, and what ends it.
 
 A record is an `AgentRunRecord` or a `GroupRunRecord`. It has the machine, the session and the log of one run. The room
-of drivers makes it, and a driver holds it at an epoch; whatever is fed at an earlier epoch is refused with `Stale`. The
+of drivers makes it. By its `Ownership`, a driver holds it at an epoch; another driver is refused with `Stale`. The
 watchdog looks after a record in flight, and `Admission` starts it as soon as the system has a place for it.
 
 What a record or its driver needs of the system that keeps the run, it asks of its `RunHost`. The same host prepares,

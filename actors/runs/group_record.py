@@ -30,7 +30,8 @@ from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer
 from .child_outcomes import ChildOutcomes
 from .host import RunHost
 from .inner_run import Inside
-from .record import RunDriver, RunRecord, Stale
+from .ownership import RunDriver, Stale
+from .record import RunRecord
 from .resumption import extend_group, why_group_takes_none
 
 if TYPE_CHECKING:

@@ -1,19 +1,14 @@
-"""A run in flight, of any runner: its lock and epoch, who drives it, and what it leaves at its end.
-
-Whoever drives the run holds an epoch. Raising the epoch takes the run away from whoever held the last one: what such a
-driver still brings is refused with `Stale`, and its thread goes back to the pool whenever it returns.
-"""
+"""A run in flight, of any runner: what it has, and what it leaves at its end."""
 
 from __future__ import annotations
 
 import contextvars
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from understudy.actors.run_view.event_reader import next_seq
 from understudy.actors.run_view.failsafe import safely
@@ -31,6 +26,7 @@ from understudy.vocabulary.runs.outcomes import Complete, Outcome, Pause, PauseA
 
 from .error_facts import describe
 from .host import RunHost
+from .ownership import Ownership, RunDriver
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
@@ -46,22 +42,7 @@ def _nothing() -> None:
     """What a run without a parent has to undo."""
 
 
-class Stale(BaseException):
-    """The run was taken away from this driver; it unwinds. Not an error: nobody outside the driver sees it."""
-
-
-class RunDriver(Protocol):
-    """Who drives a run, from one epoch to the next."""
-
-    returned: bool
-    """Whether it holds no thread; one that was taken over may never let go of its own."""
-
-    def begin(self, *, last: bool) -> None:
-        """Begin, on another thread; with `last` the calling one has nothing more to do and may be used."""
-        ...
-
-
-class RunRecord(ABC):
+class RunRecord(Ownership, ABC):
     """One run. The lock guards machine, epoch, phase, step and session; no user code and no model runs under it.
 
     Args:
@@ -82,18 +63,13 @@ class RunRecord(ABC):
         "cell",
         "crashes",
         "detach",
-        "doing",
-        "driver",
-        "epoch",
         "errands",
         "host",
         "input",
         "is_inner",
         "lease",
         "link",
-        "lock",
         "options",
-        "phase",
         "reply",
         "revision",
         "root",
@@ -102,8 +78,6 @@ class RunRecord(ABC):
         "scope",
         "session",
         "started_in",
-        "step_deadline",
-        "step_since",
         "story",
     )
 
@@ -118,6 +92,7 @@ class RunRecord(ABC):
         cell: ActorCell,
         account: Account,
     ) -> None:
+        super().__init__()
         self.run_id = run_id
         self.runner = runner
         self.input = input
@@ -133,16 +108,6 @@ class RunRecord(ABC):
         """Id of the outermost run it was begun in, or its own."""
         self.lease: Lease | None = None
         """Its claim to the conversation that its agent's memory knows."""
-        self.lock = threading.Lock()
-        self.epoch = 0
-        self.phase: RunPhase = "running"
-        self.doing = "starting"
-        self.step_deadline = inf
-        """When the step in hand must be over, for the watchdog; infinite when the driver sees to it itself."""
-        self.step_since = time.monotonic()
-        """When the step in hand began, on the monotonic clock."""
-        self.driver: RunDriver | None = None
-        """Who drives the run now."""
         self.started_in: contextvars.Context = _NO_CONTEXT
         """The context variables of whoever began the run, and the run's own; each driver gets a copy."""
         self.errands: CallerThreadCalls | None = None
@@ -251,10 +216,10 @@ class RunRecord(ABC):
         """Whether the runner's definition names the error as one that fails its actor."""
         return False
 
-    def tell_error(self, error: BaseException) -> None:  # noqa: B027 (only agents have callbacks)
+    def tell_error(self, error: BaseException) -> None:
         """Tell callbacks, on a lent thread, of the error of a run that was ended from outside."""
 
-    def _let_go(self, given_up: bool) -> None:  # noqa: B027 (a kind of run may hold nothing)
+    def _let_go(self, given_up: bool) -> None:
         """Let go of what the run was at when it ended; `given_up` says whether its driver is still at it."""
 
     # --- for code that is part of the run
@@ -269,47 +234,7 @@ class RunRecord(ABC):
         """What the user said, as text."""
         return self.input if isinstance(self.input, str) else join_text(self.input)
 
-    # --- for the driver that holds `epoch`; each raises `Stale` to any other
-
-    def begin_step(self, epoch: int, doing: str, deadline: float = inf) -> None:
-        """Say what the driver is about to do, and until when."""
-        with self.lock:
-            self._check(epoch)
-            self.doing = doing
-            self.step_since = time.monotonic()
-            self.step_deadline = deadline
-
-    def hold(self, epoch: int) -> bool:
-        """Keep the run from being taken over while its driver ends it; False if it is over or in other hands already."""
-        with self.lock:
-            held = self.is_held_at(epoch)
-            if held:
-                self.step_deadline = inf
-            return held
-
-    def _check(self, epoch: int) -> None:
-        # What `is_held_at` asks, without a call: a driver comes here several times a step, and may be too late each time.
-        if epoch != self.epoch or self.phase != "running":
-            raise Stale
-
     # --- for anyone
-
-    def is_held_at(self, epoch: int) -> bool:
-        """Whether the run goes on and nobody has taken it over since `epoch`; call it under the lock."""
-        return epoch == self.epoch and self.phase == "running"
-
-    def take_over(self, epoch: int) -> int | None:
-        """Take the run away from the driver that holds `epoch`; call it under the lock.
-
-        Returns:
-            The new epoch, or None if someone else was faster.
-        """
-        if not self.is_held_at(epoch):
-            return None
-        self.epoch += 1
-        self.driver = None
-        self.step_deadline = inf
-        return self.epoch
 
     def give_to(self, driver: RunDriver, epoch: int) -> bool:
         """Note who drives the run from now on; False if it has ended, or was taken over since `epoch`."""

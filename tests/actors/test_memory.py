@@ -22,7 +22,7 @@ from tests.support.paths import ROOT
 from tests.support.scripts import WAIT, eventually, finished, needs_input
 from tests.support.stores import DictStore
 from understudy.actors.memory import memory_gate
-from understudy.actors.runs.record import Stale
+from understudy.actors.runs.ownership import Stale
 from understudy.actors.system import memory_notice
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says

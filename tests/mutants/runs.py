@@ -5,6 +5,7 @@ from __future__ import annotations
 from .mutant import Mutant
 
 RUN_RECORD = "actors/runs/record.py"
+OWNERSHIP = "actors/runs/ownership.py"
 DRIVER = "actors/drivers/agent_driver.py"
 RUN_MANAGER = "actors/system/run_manager.py"
 TOKENS = "actors/pauses/tokens.py"
@@ -25,14 +26,14 @@ MUTANTS = (
     # --- epochs and stale drivers
     Mutant(
         "a stale driver's result is accepted",
-        RUN_RECORD,
+        OWNERSHIP,
         "if epoch != self.epoch or self.phase",
         "if self.phase",
         (f"{TEST_TOOL_CALLS}::test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too",),
     ),
     Mutant(
         "a run that is taken over keeps its epoch",
-        RUN_RECORD,
+        OWNERSHIP,
         "self.epoch += 1\n        self.driver = None",
         "self.driver = None",
         (f"{TEST_TOOL_CALLS}::test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too",),
