@@ -93,7 +93,10 @@ def cycle_in(order: Iterable[tuple[str, str]]) -> list[str]:
         done.add(name)
         return []
 
-    return next((found for name in sorted(after) if (found := search(name, []))), [])
+    for name in sorted(after):
+        if circle := search(name, []):
+            return circle
+    return []
 
 
 def told(order: Mapping[tuple[str, str], str]) -> str:
