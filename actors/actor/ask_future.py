@@ -7,8 +7,8 @@ from concurrent.futures import CancelledError
 from typing import Self, TypeVar, cast
 
 from understudy.actors.threads.promise import Promise
+from understudy.actors.waiting.awaited import Asked, Traceable
 from understudy.actors.waiting.graph import graph
-from understudy.actors.waiting.waits import Asked, Traceable
 from understudy.errors import CircularAgentCall
 from understudy.vocabulary.checks import checked_plain
 from understudy.vocabulary.context.ancestry import current_ancestry

@@ -17,8 +17,9 @@ from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.view import RunView
 from understudy.actors.threads.promise import log
 from understudy.actors.threads.slots import Slots, Taken
+from understudy.actors.waiting.awaited import Merged, link_of_thing
 from understudy.actors.waiting.graph import graph
-from understudy.actors.waiting.waits import Merged, Wait, link_of_thing
+from understudy.actors.waiting.waits import Wait
 from understudy.errors import RunError
 from understudy.orchestration import Agent
 from understudy.vocabulary.runs.memory import ConversationKey

@@ -17,8 +17,8 @@ from understudy.actors.run_view.errors import DEFAULT_MEMORY_TIMEOUT, cancelled,
 from understudy.actors.run_view.view import AgentRunView
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.slots import Slots, Taken
+from understudy.actors.waiting.awaited import link_of_thing
 from understudy.actors.waiting.graph import graph
-from understudy.actors.waiting.waits import link_of_thing
 from understudy.errors import RunError, RunTimedOut, UnderstudyError, in_words
 from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.context.ancestry import current_ancestry

@@ -7,8 +7,9 @@ from functools import partial
 
 from understudy.actors.actor.commands import nothing
 from understudy.actors.threads.slots import Slots, Taken
+from understudy.actors.waiting.awaited import Place
 from understudy.actors.waiting.graph import graph
-from understudy.actors.waiting.waits import Place, Wait
+from understudy.actors.waiting.waits import Wait
 
 from .record import RunRecord
 

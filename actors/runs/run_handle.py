@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import Promise
+from understudy.actors.waiting.awaited import Traceable
 from understudy.actors.waiting.graph import callers_here, graph
-from understudy.actors.waiting.waits import Traceable
 from understudy.errors import CircularAgentCall
 from understudy.vocabulary.checks import checked_plain
 from understudy.vocabulary.context.ancestry import Link

@@ -20,8 +20,9 @@ from understudy.actors.threads.alarms import ring_at
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.threads.slots import Taken
+from understudy.actors.waiting.awaited import Place
 from understudy.actors.waiting.graph import graph
-from understudy.actors.waiting.waits import Place, Wait
+from understudy.actors.waiting.waits import Wait
 from understudy.errors import CircularAgentCall, RunCancelled, ToolTimeout, ToolUnavailable, UnderstudyError
 from understudy.orchestration.agent.tool_failures import failure_of
 from understudy.orchestration.supervision.call_time import CallDeadlines, next_look

@@ -16,7 +16,7 @@ from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.threads.slots import Slots
-from understudy.actors.waiting.waits import CallLink, CallScope
+from understudy.actors.waiting.awaited import CallLink, CallScope
 from understudy.orchestration.supervision.call_time import GRACE, CallAction, action_due, repeats_of
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import SessionOverlay

@@ -26,7 +26,8 @@ from understudy.vocabulary.context.ancestry import (
 )
 from understudy.vocabulary.context.scope import Scope, current_scope
 
-from .waits import Awaited, CallLink, CallScope, Expecting, InLine, RaceWait, Refuse, Wait, call_of, held_by
+from .awaited import Awaited, CallLink, CallScope, Expecting, InLine, call_of, held_by
+from .waits import RaceWait, Refuse, Wait
 
 Walk: TypeAlias = dict[Link, Link | None]
 """Each link that was reached, nearest first -> the link before it; None for a start."""

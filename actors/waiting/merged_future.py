@@ -18,9 +18,9 @@ from understudy.vocabulary.checks import checked_plain
 from understudy.vocabulary.context.ancestry import Ancestry
 from understudy.vocabulary.runs.handles import Future
 
+from .awaited import Merged, Traceable, awaited_by
 from .endings import Ending, Failure, Member, Rule, Value
 from .graph import callers_here, graph
-from .waits import Merged, Traceable, awaited_by
 
 V = TypeVar("V")
 R = TypeVar("R")

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.actors.threads.promise import Promise
+from understudy.actors.waiting.awaited import Asked, Awaited, Merged
 from understudy.actors.waiting.children import FirstChild
 from understudy.actors.waiting.graph import WaitGraph
 from understudy.actors.waiting.graph import graph as process_graph
-from understudy.actors.waiting.waits import Asked, Awaited, Merged, RaceWait
+from understudy.actors.waiting.waits import RaceWait
 from understudy.errors import CircularAgentCall, RunError
 from understudy.vocabulary.context.ancestry import MAX_DEPTH, Link, enter_ancestry, leave_ancestry
 from understudy.vocabulary.context.scope import Scope

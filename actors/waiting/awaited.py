@@ -1,0 +1,222 @@
+"""What a wait can depend on: a run, a call, the reply of an actor, a slot, or several futures merged into one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeAlias, TypeVar, Union
+
+from understudy.actors.threads.promise import Promise
+from understudy.actors.threads.slots import Holder, Slots
+from understudy.vocabulary.context.ancestry import Link
+from understudy.vocabulary.context.scope import Clock, Scope
+
+
+class Thing:
+    """Something that runs wait for and that is neither a run nor an actor; its id is for people."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+
+
+def link_of_thing(id: str) -> Link:
+    """Return a link for something that runs use one after another; it is never over, and nobody calls it."""
+    link = Link(Thing(id), id)
+    link.begun_in = ()
+    return link
+
+
+class CallLink(Link):
+    """A tool call that may hold a slot; it gives the slot back when its function returns, whatever its run waits for.
+
+    Args:
+        run: the run that makes the call.
+    """
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Link) -> None:
+        self.runner = run.runner
+        self.run_id = ""  # a run that the call begins is begun in the run of the call
+        self.begun_in = ()
+        self.over = False
+        self.permits = ()
+        self.run = run
+
+
+class CallScope(Scope):
+    """The scope of a tool call that may hold a slot. A wait in it, or in a scope inside, keeps the slot."""
+
+    __slots__ = ("link",)
+
+    def __init__(self, deadline: float | None, clock: Clock, parent: Scope, link: CallLink) -> None:
+        super().__init__(deadline, clock, parent)
+        self.link = link
+
+
+def call_of(waiter: Link, scope: Scope | None) -> CallLink | None:
+    """Return the call of the run `waiter` that waits in `scope`; None if no call waits, or it can hold no slot."""
+    while scope is not None:
+        if type(scope) is CallScope and scope.link.run is waiter:
+            return scope.link
+        scope = scope.parent
+    return None
+
+
+class SlotHolder(Holder, Protocol):
+    """What may hold a slot that runs wait for."""
+
+    @property
+    def link(self) -> Link | None:
+        """The link that must go on before it gives the slot back."""
+        ...
+
+
+H = TypeVar("H", bound=SlotHolder)
+
+
+class InLine(ABC):
+    """A place in a queue for slots; each holder of a slot can end the wait."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def holders(self) -> list[Link]:
+        """Return the present holders of the slots; none if the wait is over, or a slot is free."""
+
+
+class Place(InLine, Generic[H]):
+    """The place of `member` in the queue for `slots`."""
+
+    __slots__ = ("_member", "_slots")
+
+    def __init__(self, slots: Slots[H], member: H) -> None:
+        self._slots = slots
+        self._member = member
+
+    def holders(self) -> list[Link]:
+        found = [holder.link for holder in self._slots.keep_waiting(self._member)]
+        known = [link for link in found if link is not None]
+        return known if len(known) == len(found) else []
+
+
+class Asked:
+    """The promise of the reply of an actor; the actor itself is never over."""
+
+    __slots__ = ("actor", "promise")
+
+    def __init__(self, actor: Link, promise: Promise[object]) -> None:
+        self.actor = actor
+        self.promise = promise
+
+
+class Expecting(Protocol):
+    """A future that is told of its members one by one."""
+
+    def expects(self, place: int) -> bool:
+        """Whether the member at `place` may still decide how this future ends; any thread may ask, at any time."""
+        ...
+
+
+class Merged:
+    """Several futures that are waited for as one.
+
+    Args:
+        future: the future that stands for them.
+        members: what each of them waits for, by place.
+        any_will_do: whether each of them can end the whole alone; else all of them must end.
+    """
+
+    __slots__ = ("any_will_do", "future", "members")
+
+    def __init__(self, future: Expecting, members: Sequence[Awaited], *, any_will_do: bool) -> None:
+        self.future = future
+        self.members = members
+        self.any_will_do = any_will_do
+
+
+class Driving:
+    """Whether a driver is at work on a group; while it is, the group waits for nobody, for the driver may begin or end runs."""
+
+    __slots__ = ("at_work",)
+
+    def __init__(self) -> None:
+        self.at_work = True
+
+    def expects(self, place: int) -> bool:
+        return not self.at_work
+
+
+class Race(Merged):
+    """Runs that come and go, each of which can end the wait; only the graph adds and removes them, under its lock."""
+
+    __slots__ = ("driving", "links")
+
+    def __init__(self) -> None:
+        self.driving = Driving()
+        self.links: list[Link] = []
+        super().__init__(self.driving, self.links, any_will_do=True)
+
+
+# `Union`, because a name in quotes has no `|` at run time.
+Awaited: TypeAlias = Union[Link, Asked, InLine, "Merged", None]
+"""None: completed by something outside the graph, so it cannot be part of a cycle."""
+
+
+class Traceable(ABC):
+    """A future that knows its place in the graph."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def awaited(self) -> Awaited:
+        """Return what a wait for this future depends on."""
+
+
+def awaited_by(future: object) -> Awaited:
+    """Return what a wait for `future` depends on; None for a future of the standard library or of the user."""
+    return future.awaited() if isinstance(future, Traceable) else None
+
+
+def links(awaited: Awaited) -> Sequence[Link]:
+    """Return all runs and actors in it, done or not; without the holders of slots, for these change."""
+    if isinstance(awaited, Merged):
+        return [link for member in awaited.members for link in links(member)]
+    if isinstance(awaited, Asked):
+        return (awaited.actor,)
+    return (awaited,) if isinstance(awaited, Link) else ()
+
+
+def choices(awaited: Awaited) -> Sequence[Expecting]:
+    """Return the futures in it that one of several members can end: each failure leaves fewer such members."""
+    if not isinstance(awaited, Merged):
+        return ()
+    found = [awaited.future] if awaited.any_will_do else []
+    return [*found, *(future for member in awaited.members for future in choices(member))]
+
+
+def held_by(awaited: Awaited, held: Callable[[Link], bool]) -> list[Link]:
+    """Return the runs and actors that keep it from ending, if those that are `held` never go on; none if it may still end.
+
+    With a function that holds everybody, it returns all runs and actors that its end depends on.
+    """
+    if isinstance(awaited, Asked):
+        return [awaited.actor] if not awaited.promise.done and held(awaited.actor) else []
+    if isinstance(awaited, Link):
+        return [awaited] if not awaited.over and held(awaited) else []
+    if awaited is None:
+        return []
+    if isinstance(awaited, InLine):
+        holders = awaited.holders()
+        return holders if all(held(link) and not link.over for link in holders) else []
+    found: list[Link] = []
+    for place, member in enumerate(awaited.members):
+        if not awaited.future.expects(place):
+            continue
+        holding = held_by(member, held)
+        if awaited.any_will_do and not holding:
+            return []  # this member may end it, also if it is done already and the future was not told
+        found += holding
+    return found
