@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.paths import FOLDERS, ROOT
 from tests.support.run_page import Block, blocks_of, run
 
 ELSEWHERE = {"newsroom.md"}  # tests/cli/test_newsroom.py runs it, on the example's files
@@ -77,6 +78,41 @@ def test_links_to_no_file_and_to_no_heading_are_found(tmp_path: Path) -> None:
     page.write_text("# A b: `c`\n\n[1](#a-b-c) [2](#d) [3](page.md#a-b-c) [4](gone.md) [5](https://x.test/#e)\n")
 
     assert list(dead_links(page)) == ["#d", "gone.md"]
+
+
+@pytest.mark.parametrize("name", ["architecture.md", "glossary.md"])
+def test_every_path_that_a_page_for_contributors_names_is_there(name: str) -> None:
+    named = re.findall(r"`([\w.-]+/[\w./-]+)`", (ROOT / "docs" / name).read_text())
+
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_room_of_the_import_contracts_has_its_line_in_the_architecture() -> None:
+    lines = re.findall(r"^\| `([\w./]+)` \|", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+
+    assert [room for room in rooms() if room not in lines] == []
+
+
+def test_the_terms_of_the_glossary_stand_in_the_order_of_the_alphabet() -> None:
+    terms = re.findall(r"^- \*\*(.+?)\*\*: .+ `[\w./]+`$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+
+    assert terms == sorted(set(terms), key=str.lower)
+    assert len(terms) == len(re.findall(r"^- ", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE))
+
+
+def rooms() -> list[str]:
+    """Return the paths of all rooms that the import contracts know, and of the files that stand beside them."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    found = [
+        Path(*container.split("."), name)
+        for contract in contracts
+        for container in contract.get("containers", ())
+        for layer in contract["layers"]
+        for name in re.split(r" *[|:] *", layer)
+    ]
+    at_root = [path.relative_to("understudy") if path.parts[1] in FOLDERS else path for path in found]
+    return [f"{path}/" if (ROOT / path).is_dir() else f"{path}.py" for path in at_root if str(path) not in FOLDERS]
 
 
 def prose(text: str) -> str:
