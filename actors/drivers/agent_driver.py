@@ -15,10 +15,10 @@ from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import run_next_here, submit
 from understudy.actors.threads.promise import log
-from understudy.actors.tools.batch import ToolBatch, deadline_of
+from understudy.actors.tools.batch import ToolBatch
 from understudy.actors.tools.executor import execute
 from understudy.actors.tools.failed_calls import fails_agent
-from understudy.actors.tools.tool_call import ToolCallTask
+from understudy.actors.tools.tool_call import ToolCallTask, deadline_of
 from understudy.errors import ActorError, AgentCrashed, AgentDown, RunTimedOut, ToolError, UnderstudyError, in_words
 from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.orchestration.definitions.sub_agent import SubAgent

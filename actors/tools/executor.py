@@ -6,11 +6,10 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextvars import Context
 from functools import partial
 from math import inf
-from typing import Any, cast
 
 from understudy.actors.run_view.progress import Reporter
 from understudy.actors.run_view.tracebacks import let_go, where
@@ -34,6 +33,7 @@ from understudy.vocabulary.context.session import SessionOverlay, ToolContext, l
 from understudy.vocabulary.messages import ToolErrorKind, ToolResult
 from understudy.vocabulary.tools.parameters import BadArguments
 
+from .coroutines import awaited
 from .failed_calls import CallFailed, error_result, fails_agent, timeout_result
 from .results import TooLarge, rendered, result_of
 from .tool_call import Executed, ToolCallTask, ToolRun
@@ -262,13 +262,6 @@ def _check_session(overlay: SessionOverlay) -> None:
             raise TypeError(f"{strange}, which JSON cannot carry, and the system has a store")
 
 
-def awaited(value: object, scope: Scope) -> object:
-    """Return what a tool returned, after its end if that is a coroutine: also from a plain function that wraps an async one."""
-    if isinstance(value, Coroutine):
-        return _run_async(cast("Coroutine[Any, Any, object]", value), scope)
-    return value
-
-
 def _context(order: ToolCallTask, overlay: SessionOverlay, scope: Scope) -> ToolContext[object]:
     record = order.record
     return ToolContext(
@@ -285,24 +278,3 @@ def _context(order: ToolCallTask, overlay: SessionOverlay, scope: Scope) -> Tool
         user_id=record.options.user_id,
         conversation_id=record.options.conversation_id,
     )
-
-
-def _run_async(coroutine: Coroutine[Any, Any, object], scope: Scope) -> object:
-    """Run an async tool in a loop of its own; cancelling the scope cancels its task."""
-    import asyncio
-
-    async def guarded() -> object:
-        task = asyncio.ensure_future(coroutine)
-        loop = asyncio.get_running_loop()
-
-        def cancel() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the tool returned in this very moment
-                loop.call_soon_threadsafe(task.cancel)
-
-        remove = scope.on_cancel_at_once(cancel)
-        try:
-            return await task
-        finally:
-            remove()
-
-    return asyncio.run(guarded())

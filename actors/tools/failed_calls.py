@@ -1,4 +1,4 @@
-"""Calls that failed: the result that the model reads, and whether they are tried again or fail their agent."""
+"""Calls that failed: the result that the model reads, and whether the agent fails of the error."""
 
 from __future__ import annotations
 

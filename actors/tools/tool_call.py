@@ -254,4 +254,9 @@ class ToolCallTask:
         return "" if frame is None else "".join(traceback.format_stack(frame))
 
 
+def deadline_of(tool: Tool[..., object]) -> float | None:
+    """Return until when a call that begins now may take; None for no limit."""
+    return None if tool.timeout is None else time.monotonic() + tool.timeout
+
+
 ToolSlots: TypeAlias = Slots[ToolCallTask]

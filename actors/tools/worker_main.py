@@ -30,7 +30,7 @@ from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.isolation import Place
 from understudy.vocabulary.tools.parameters import BadArguments
 
-from .executor import awaited
+from .coroutines import awaited
 from .results import TooLarge, rendered
 from .worker_channel import PROGRESS, Channel, Garbled, NotSendable, encode
 from .worker_state import ProcessBaseline
