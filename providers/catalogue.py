@@ -1,4 +1,4 @@
-"""Model strings to models: one client per provider and model and process, so that connections are shared."""
+"""Resolves model strings: one client for each provider, model and process, so that connections are shared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLIENTS: dict[str, Callable[[str], HttpModel]] = {
 
 
 class Catalogue:
-    """The models that were asked for by name; safe to share between threads."""
+    """The models resolved so far; safe to share between threads."""
 
     def __init__(self) -> None:
         self._models: dict[ModelName, Model] = {}
@@ -38,7 +38,7 @@ class Catalogue:
         """Guards the models and limits, so that each name gets one."""
 
     def resolve(self, name: ModelName) -> Model:
-        """Return the model of that name, the same one each time."""
+        """Return the model of a name, the same object each time."""
         with self._lock:
             if name not in self._models:
                 self._models[name] = self._make(name)
@@ -63,8 +63,8 @@ _catalogue = Catalogue()
 
 
 def resolve(name: ModelName) -> Model:
-    """Return the client for a model string, the same one each time in a process.
+    """Return the client for a model string, the same object each time in a process.
 
-    Loads no HTTP library and needs no key; both come with the first call.
+    This loads no HTTP library and needs no key; the first call does.
     """
     return _catalogue.resolve(name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import httpx
 
 ANTHROPIC = "https://api.anthropic.com"
-API_VERSION = "2023-06-01"  # Anthropic API, Versions: the one that all models of today answer to.
+API_VERSION = "2023-06-01"  # Anthropic API, Versions: the version of all current models.
 
 
 class Anthropic(HttpModel):

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API on the wire: request bodies from neutral requests, neutral turns from response bodies."""
+"""Anthropic's Messages API on the wire: writes request bodies, and reads response bodies into neutral turns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from understudy.vocabulary.messages import (
 )
 
 DIALECT = "anthropic"
-DEFAULT_MAX_TOKENS = 4096  # The API demands a number; every model takes this one, and it is a long answer.
+DEFAULT_MAX_TOKENS = 4096  # The API requires a number; every model accepts this one, and it allows a long answer.
 REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -54,18 +54,18 @@ REASONS: dict[str, FinishReason] = {
 }
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 PDF = "application/pdf"
-UNKNOWN = "application/octet-stream"  # The type of a file that was given without one; a URL of it may be a PDF's.
+UNKNOWN = "application/octet-stream"  # The type of a file given without a type; if it has a URL, it may be a PDF.
 NOTHING_SAID = "(empty message)"
-"""Stands for a user's message without text: the API refuses an empty text, one of whitespace alone, and no messages at all."""
+"""Sent instead of a user's blank message: the API refuses empty and blank texts, and a request without messages."""
 MAX_IMAGE = 5 * 2**20  # Characters of base64; a longer image makes the API refuse the request.
-UNFIT_FOR_ID = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic API, Messages: ids of tool calls hold nothing else.
+UNFIT_FOR_ID = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic API, Messages: the only characters in ids of tool calls.
 
 
 def encode(request: ModelRequest, model: str) -> JsonObject:
     """Return the body for `request`.
 
     Raises:
-        ValueError: a setting that the API lacks, or settings that contradict each other.
+        ValueError: the API lacks a setting, or settings contradict each other.
     """
     messages: list[JsonValue] = []
     for message in request.messages:
@@ -140,7 +140,7 @@ def _tool_choice(settings: Settings, has_tools: bool) -> JsonObject:
 
 
 def _user(message: Message) -> list[JsonValue]:
-    """Anthropic API, Tool use: results come before anything else of the message."""
+    """Anthropic API, Tool use: results come first in the message."""
     results: list[JsonValue] = [_result(result) for result in message.tool_results]
     others = (_content(part, message.dialect) for part in message.parts)
     return results + [part for part in others if part]
@@ -161,14 +161,14 @@ def _result(result: ToolResult) -> JsonObject:
 
 
 def _takes(part: Media) -> bool:
-    """Anthropic API, Vision and PDF support: what a result may hold beside text, by type and size."""
+    """Whether a result may hold this part, by type and size (Anthropic API, Vision and PDF support)."""
     if part.url:
         return isinstance(part, ImagePart) or part.media_type in (*IMAGES, PDF)
     return part.media_type == PDF or (part.media_type in IMAGES and len(part.data) <= MAX_IMAGE)
 
 
 def _content(part: Part, dialect: str) -> JsonObject | None:
-    """Return a user's part; None for a blank text, which the API refuses, and for what only another API understands."""
+    """Return a user's part; None for a blank text, which the API refuses, and for a part made for another API."""
     match part:
         case TextPart(text=words):
             return {"type": "text", "text": words} if words.strip() else None
@@ -208,7 +208,7 @@ def _assistant(message: Message) -> list[JsonValue]:
 
 
 def _said(part: Part, ours: bool) -> JsonObject | None:
-    """Return a part of the model's own; thinking goes back unchanged or not at all."""
+    """Return a part of a model's message; thinking is sent back unchanged or left out."""
     match part:
         case TextPart(text=words):
             return {"type": "text", "text": words} if words.strip() else None
@@ -229,7 +229,7 @@ def _fitting(call_id: str) -> str:
 
 
 def decode(body: JsonObject) -> ModelTurn:
-    """Return the turn that a response holds.
+    """Return the turn in a response body.
 
     Raises:
         WrongShape: the body is not a message.
@@ -266,7 +266,7 @@ def _part(block: JsonObject) -> Part:
 
 
 def _usage(usage: JsonObject) -> Usage:
-    """Anthropic API, Prompt caching: `input_tokens` leaves out what was read from the cache or written to it."""
+    """Anthropic API, Prompt caching: `input_tokens` excludes tokens read from the cache or written to it."""
     plain = count(usage, "input_tokens")
     written = count(usage, "cache_creation_input_tokens")
     read = count(usage, "cache_read_input_tokens")

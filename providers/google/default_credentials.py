@@ -1,4 +1,4 @@
-"""Google's application default credentials, through google-auth, which is imported when they are first needed."""
+"""Google's application default credentials, by google-auth, which is imported at the first use."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from understudy.vocabulary.context.scope import current_scope
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 FILE = "GOOGLE_APPLICATION_CREDENTIALS"
-TOKEN_TIMEOUT = 30.0  # A token service answers at once or not at all.
+TOKEN_TIMEOUT = 30.0  # A working token service answers at once.
 
 
 class Credentials(Protocol):
-    """The part of google-auth's credentials that is used here."""
+    """The members of google-auth's credentials used here."""
 
     token: str | None
 
     @property
     def valid(self) -> bool:
-        """Whether the token is there and does not end within the next minutes."""
+        """Whether there is a token that stays valid for the next minutes."""
         ...
 
     def refresh(self, request: object) -> None:
@@ -35,9 +35,9 @@ class Credentials(Protocol):
 
 
 class DefaultCredentials:
-    """The credentials that the host is set up with; safe to share between threads.
+    """The host's default credentials; safe to share between threads.
 
-    Google Cloud, Application default credentials: a file, the metadata server, or what `gcloud auth` left.
+    Google Cloud, Application default credentials: from a file, the metadata server, or `gcloud auth`.
     """
 
     def __init__(self, provider: str) -> None:
@@ -65,7 +65,7 @@ class DefaultCredentials:
             return self._token(credentials)
 
     def renewed(self) -> Secret:
-        """Fetch a new token although the old one seems valid."""
+        """Fetch a new token, even if the old one seems valid."""
         with self._lock:
             credentials, _ = self._find()
             self._refresh(credentials)
@@ -116,7 +116,7 @@ class DefaultCredentials:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """An answer in the form that google-auth reads."""
+    """An HTTP answer in the form that google-auth expects."""
 
     status: int
     headers: Mapping[str, str]
@@ -131,7 +131,7 @@ def fetch(
     timeout: float | None = None,
     **options: object,
 ) -> Fetched:
-    """Send google-auth's own requests; its transports would need another HTTP library."""
+    """Send a request for google-auth; its own transports would need another HTTP library."""
     import httpx
 
     problems = importlib.import_module("google.auth.exceptions")

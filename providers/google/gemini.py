@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import httpx
 
 GEMINI = "https://generativelanguage.googleapis.com"
-API_VERSION = "v1beta"  # Gemini API, API versions: the one with tools, thinking and JSON Schema.
+API_VERSION = "v1beta"  # Gemini API, API versions: the version with tools, thinking and JSON Schema.
 
 
 class Gemini(HttpModel):
@@ -81,7 +81,7 @@ class Gemini(HttpModel):
         return key_source(self._given_key, KEYS[self.provider], "api_key", self.provider)
 
     def _url(self) -> str:
-        # Tuned models stand in a collection of their own.
+        # The name of a tuned model has a collection of its own before the slash.
         name = self.model if "/" in self.model else f"models/{self.model}"
         return f"{self._root(GEMINI)}/{self._version}/{quote(name)}:generateContent"
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 API_VERSION = "v1"
 PROJECT = "GOOGLE_CLOUD_PROJECT"
 LOCATION = "GOOGLE_CLOUD_LOCATION"
-ANYWHERE = "global"  # Vertex AI, Locations: the endpoint that is tied to no region.
+ANYWHERE = "global"  # Vertex AI, Locations: the endpoint without a region.
 
 
 class Vertex(HttpModel):

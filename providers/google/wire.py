@@ -1,4 +1,4 @@
-"""Google's generateContent on the wire, for Gemini and Vertex AI: request bodies and neutral turns."""
+"""Google's generateContent on the wire, for Gemini and Vertex AI: writes request bodies, reads neutral turns."""
 
 from __future__ import annotations
 
@@ -60,24 +60,24 @@ REASONS: dict[str, FinishReason] = {
     "UNEXPECTED_TOOL_CALL": "blocked",
     "FUNCTION_CALL": "tool_calls",
 }
-"""Gemini API, GenerateContentResponse, FinishReason; the list there is open."""
+"""Gemini API, GenerateContentResponse, FinishReason; Google may add reasons."""
 UNSPECIFIED = "FINISH_REASON_UNSPECIFIED"
 RUNNABLE = ("", "STOP", "MAX_TOKENS", UNSPECIFIED, "OTHER", "FUNCTION_CALL")
-"""Reasons with which a call may stand; with any other one the API says that something is wrong with it.
+"""Finish reasons of a turn whose calls may run; any other reason means that a call is faulty.
 
-`FUNCTION_CALL` is not Google's: compatible servers have been seen to send it.
+`FUNCTION_CALL` is not in Google's list; some compatible servers send it.
 """
 IMAGES = ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif")
 MEDIA = ("application/pdf", "audio/", "video/")
 UNSIGNED = "skip_thought_signature_validator"
-"""Gemini API, Thought signatures, FAQs: what to send for a call that another model made, from Gemini 3 on."""
+"""Gemini API, Thought signatures, FAQs: from Gemini 3 on, the signature to send for a call of another model."""
 
 
 def encode(request: ModelRequest, model: str, *, provider: str) -> JsonObject:
     """Return the body for `request`.
 
     Raises:
-        ValueError: a setting or part that the API lacks.
+        ValueError: the API lacks a setting or part.
     """
     contents: list[JsonValue] = []
     calls: dict[str, ToolCall] = {}
@@ -150,19 +150,19 @@ def _user(message: Message, calls: dict[str, ToolCall], echoed: set[str]) -> lis
         shown += (TextPart(introduced(result)), *parts) if parts else ()
     others = [_content(part, DIALECT) for part in shown] + [_content(part, message.dialect) for part in message.parts]
     found = results + [part for part in others if part]
-    return found or [{"text": ""}]  # a content must have a part, and this one may be empty
+    return found or [{"text": ""}]  # a content needs at least one part, which may be empty here
 
 
 def _takes(part: Media) -> bool:
-    """Gemini API, Image, document, audio and video understanding: what may stand beside text, by type.
+    """Whether the API accepts this part beside text, by type (Gemini API, Image, document, audio, video understanding).
 
-    Beside the results and not in them, which only Gemini 3 reads (Function calling, Multimodal function responses).
+    Parts go beside the results: only Gemini 3 reads parts inside them (Function calling, Multimodal function responses).
     """
     return part.media_type in IMAGES or part.media_type.startswith(MEDIA)
 
 
 def _result(result: ToolResult, words: str, calls: dict[str, ToolCall], echoed: set[str]) -> JsonObject:
-    """Gemini API, Function calling: results are paired by name and order; an id goes back only where one came."""
+    """Gemini API, Function calling: results match calls by name and order; an id is sent only if the call had one."""
     name = result.name or (calls[result.call_id].name if result.call_id in calls else "")
     if not name:
         raise ValueError(f"google: the result of call {result.call_id!r} must bear the tool's name")
@@ -172,7 +172,7 @@ def _result(result: ToolResult, words: str, calls: dict[str, ToolCall], echoed: 
 
 
 def _content(part: Part, dialect: str) -> JsonObject | None:
-    """Return a user's part; None for an empty text, which the API refuses, and for what only another API understands."""
+    """Return a user's part; None for an empty text, which the API refuses, and for a part made for another API."""
     match part:
         case TextPart(text=words):
             return {"text": words} if words else None
@@ -200,7 +200,7 @@ def _model(message: Message, signed: bool) -> list[JsonValue]:
                 given: dict[str, JsonValue] = {"id": part.id} if _echoes(message, part) else {}
                 call: JsonObject = {**given, "name": part.name, "args": sendable(part)}
                 sent.append(_signed({"functionCall": call}, signature if ours else stand_in))
-                stand_in = None  # of parallel calls only the first one is signed
+                stand_in = None  # only the first of parallel calls has a signature
             case OpaquePart() if ours:
                 sent.append(part.data)
             case _:
@@ -222,10 +222,10 @@ def _signed(part: JsonObject, signature: str | None) -> JsonObject:
 
 
 def decode(body: JsonObject) -> ModelTurn:
-    """Return the turn that a response holds.
+    """Return the turn in a response body.
 
     Raises:
-        WrongShape: the body is no answer of generateContent.
+        WrongShape: the body is not an answer of generateContent.
     """
     candidates = items(body, "candidates", "candidates")
     block = text(inner(body, "promptFeedback"), "blockReason")
@@ -259,7 +259,7 @@ def _reason(raw: str, parts: tuple[Part, ...]) -> FinishReason:
 
 
 def _part(part: JsonObject) -> Part | None:
-    """Return a part of the model's; None for an empty text that nothing hangs on."""
+    """Return a part of the model's answer; None for an empty text without a signature."""
     signature = text(part, "thoughtSignature") or None
     call = part.get("functionCall")
     if is_object(call):
@@ -276,7 +276,7 @@ def _part(part: JsonObject) -> Part | None:
 
 
 def _usage(usage: JsonObject) -> Usage:
-    """Gemini API, UsageMetadata: the candidates' count leaves out the thoughts, the prompt's the results of server tools."""
+    """Gemini API, UsageMetadata: the candidates' count excludes thoughts, the prompt's count excludes server tool results."""
     thoughts = count(usage, "thoughtsTokenCount")
     return Usage(
         input_tokens=total(count(usage, "promptTokenCount"), count(usage, "toolUsePromptTokenCount")),

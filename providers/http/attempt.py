@@ -1,4 +1,4 @@
-"""One attempt: send a request, read the answer within its time and size, and speak of it in our own errors."""
+"""One attempt: sends a request, reads the answer within limits of time and size, and raises our own errors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from .connections import Carrier, Connections
 
-MAX_REPLY_BYTES = 32 * 1024 * 1024  # Far above any model turn; below what would hurt the host.
-UNLIMITED = 1_000_000.0  # Seconds, eleven days; what waits for a socket takes no infinite number.
-CONNECT_TIMEOUT = 10.0  # A host that is up answers a connect in far less, and trying again helps.
+MAX_REPLY_BYTES = 32 * 1024 * 1024  # Far larger than any model turn, and small enough for the host's memory.
+UNLIMITED = 1_000_000.0  # Seconds, eleven days; socket timeouts cannot be infinite.
+CONNECT_TIMEOUT = 10.0  # A healthy host accepts a connection much faster, and a retry helps.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,26 +34,26 @@ class Outgoing:
 
     @property
     def host(self) -> str:
-        """Host and port, for messages."""
+        """Host and port, for error messages."""
         return urlsplit(self.url).netloc
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, read to its end."""
+    """An HTTP answer, read to its end."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
-    """By lower-case name."""
+    """Headers by lower-case name."""
     body: bytes = field(repr=False)
 
 
 class Attempt:
-    """One request on its way; made for one use on one thread.
+    """One request in flight, for a single use on one thread.
 
     Args:
-        timeout: seconds from connecting to the last byte, or infinite; the current scope may leave less.
-        max_bytes: longest body that is read.
+        timeout: seconds from connecting to the last byte, or infinite; the current scope may allow less.
+        max_bytes: length of the longest body that is accepted.
         clock: a monotonic clock in seconds.
         hide: takes the key out of a body before an error quotes it.
     """
@@ -78,9 +78,9 @@ class Attempt:
         self._pieces: list[bytes] = []
 
     def send(self, connections: Connections, auth: Callable[[], Mapping[str, str]]) -> Reply:
-        """Send the request with the headers that `auth` returns, and return the answer, whatever its status.
+        """Send the request with the headers that `auth` returns; return the answer with any status.
 
-        No variable holds those headers: crash reporters show what stands in the frames that an error came through.
+        No variable holds those headers, because crash reporters show the variables of the frames in a traceback.
 
         Raises:
             RunCancelled: the scope was cancelled; a blocked read ends at once.
@@ -139,7 +139,7 @@ class Attempt:
         import httpx
 
         if isinstance(error, httpx.RequestError):
-            # It carries the request, and the request the key.
+            # httpx's error refers to the request, which has the key.
             error.request = httpx.Request("POST", self._outgoing.url)
         if self._scope is not None:
             self._scope.check()
@@ -181,7 +181,7 @@ class Attempt:
 
 
 def not_json(outgoing: Outgoing, reply: Reply, problem: str) -> BadReply:
-    """Make the error for an answer with a good status whose body is not what the API promises."""
+    """Make the error for an answer with a good status and a body that breaks the API's format."""
     kind = reply.headers.get("content-type", "no content type")
     return BadReply(
         f"{outgoing.provider} at {outgoing.host} sent an answer that cannot be read ({problem}): "

@@ -1,7 +1,7 @@
-"""Connections of one model client: many clients of one connection each, the last used first.
+"""The connection pool of one model client: a stack of `httpx.Client`s with one connection each.
 
-One `httpx.Client` shared by many threads spends its time on its own lock; a client each, taken from the top of a list, does
-not, and leaves idle connections at the bottom to grow old.
+A single `httpx.Client` shared by many threads spends its time on its own lock. With a stack the last used connection is
+reused first, and idle connections at the bottom expire.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from .network import Line
 
-KEEPALIVE = 60.0  # Longer than most tool calls take, so that the next turn finds its connection.
+KEEPALIVE = 60.0  # Longer than most tool calls take, so that the next turn reuses the connection.
 
 
 class Trust:
-    """The process's one SSL context: making one reads every root certificate, 20 to 40 ms."""
+    """The process's only SSL context: making one takes 20 to 40 ms, as it reads every root certificate."""
 
     def __init__(self) -> None:
         self.start_afresh()
@@ -55,7 +55,7 @@ class Carrier:
     """One connection, for one request at a time.
 
     Attributes:
-        line: its network.
+        line: its network backend, which ends an attempt on time.
     """
 
     __slots__ = ("_address", "_client", "_headers", "_url", "line")
@@ -68,7 +68,7 @@ class Carrier:
         self._url: httpx.URL | None = None
 
     def request(self, address: str, body: bytes, headers: Mapping[str, str], timeout: httpx.Timeout) -> httpx.Request:
-        """Make a request that posts a body."""
+        """Make a POST request with a body."""
         import httpx
 
         if self._url is None or address != self._address:
@@ -82,22 +82,22 @@ class Carrier:
         )
 
     def send(self, request: httpx.Request) -> httpx.Response:
-        """Send a request, and return the answer, whose body is not read yet.
+        """Send a request, and return the answer with its body not read yet.
 
-        The transport is asked itself. What a client does besides (redirects, cookies, hooks, a line in the log) no model API
-        needs, and it is a third of a short call's processor time.
+        This calls the transport directly. No model API needs the client's redirects, cookies, hooks and log lines, which
+        cost a third of a short call's processor time.
         """
-        # Which of the transports, the direct one or a proxy's, httpx tells nobody in public; a test holds this one down.
+        # httpx has no public way to choose between the direct and a proxy's transport; a contract test pins this one.
         transport = self._client._transport_for_url(request.url)  # pyright: ignore[reportPrivateUsage]
         return transport.handle_request(request)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._client.close()
 
 
 class Connections:
-    """Carriers that wait for their next request; safe to share between threads.
+    """The idle carriers of a client; safe to share between threads.
 
     Args:
         transport: where requests go instead of the network, for tests.
@@ -124,7 +124,7 @@ class Connections:
 
     @contextmanager
     def lease(self) -> Generator[Carrier]:
-        """Lend a carrier to the calling thread until the block ends."""
+        """Lease a carrier to the calling thread until the block ends."""
         with self._lock:
             generation = self._generation
             carrier = self._idle.pop() if self._idle else None
@@ -136,7 +136,7 @@ class Connections:
             self._take_back(carrier, generation)
 
     def close(self) -> None:
-        """Close idle connections at once and lent ones when they come back; later requests open new ones."""
+        """Close idle connections now and leased ones when they are returned; later requests open new ones."""
         with self._lock:
             idle, self._idle = self._idle, []
             self._generation += 1
@@ -163,7 +163,9 @@ class Connections:
             client = httpx.Client(transport=self._transport, verify=trust, limits=limits, follow_redirects=False)
         except (httpx.InvalidURL, ValueError, ImportError) as error:
             problem = type(error).__name__
-        if client is None:  # out here, for what went wrong quotes the proxy's address, and that may hold a password
+        if (
+            client is None
+        ):  # outside the except block: the original error quotes the proxy's address, which may hold a password
             raise ProviderError(
                 "a proxy in the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used: expected an address like "
                 f"http://host:3128, and for socks5:// the package httpx[socks] ({problem})"

@@ -1,4 +1,4 @@
-"""Keys: wrapped so that they show in no repr, and looked up when a call needs one."""
+"""API keys: wrapped so that no repr shows them, and looked up when a call needs one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from understudy.errors import AuthenticationError
 
 from .environment import KEYS, first_set, refuse_offline
 
-SHORTEST_KEY = 8  # What is shorter is a placeholder such as `none`, and may be part of an honest sentence.
+SHORTEST_KEY = 8  # A shorter key is a placeholder such as `none`, and may be part of an ordinary sentence.
 
 
 class Secret:
-    """A key that keeps itself out of reprs, logs and pickles.
+    """A key that no repr, log or pickle shows.
 
     `str()` and `repr()` show stars; only `reveal()` gives the value.
     """
@@ -26,15 +26,15 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the value itself."""
+        """Return the key in clear text."""
         return self._value
 
     def out_of(self, text: str) -> str:
-        """Return `text` with stars in place of the value; words too short to be a key stay."""
+        """Return `text` with stars in place of the key; a value too short to be a key is not replaced."""
         return text.replace(self._value, "***") if len(self._value) >= SHORTEST_KEY else text
 
     def out_of_body(self, body: bytes) -> bytes:
-        """Return an HTTP body with stars in place of the value, as `out_of` does with a text."""
+        """Return an HTTP body with stars in place of the key, as `out_of` does for a text."""
         return body.replace(self._value.encode(), b"***") if len(self._value) >= SHORTEST_KEY else body
 
     def __repr__(self) -> str:
@@ -58,19 +58,19 @@ KeyLike: TypeAlias = "str | Secret | Callable[[], str | Secret]"
 
 
 class KeySource(Protocol):
-    """Where a client's key comes from."""
+    """Provides a client's key."""
 
     def current(self) -> Secret:
         """Return the key to use now; may block."""
         ...
 
     def renewed(self) -> Secret | None:
-        """Return another key after this one was refused, or None when there is no other."""
+        """Return another key after this one was refused, or None if there is no other."""
         ...
 
 
 class FixedKey:
-    """A key that was given, or stands in the environment; it cannot be renewed."""
+    """A key from a parameter or the environment; it cannot be renewed."""
 
     def __init__(self, key: Secret) -> None:
         self._key = key
@@ -83,7 +83,7 @@ class FixedKey:
 
 
 class CalledKey:
-    """A key that a function of the user's returns, asked for at each attempt and once more when it is refused."""
+    """A key from a user's function, called at each attempt and once more when the key is refused."""
 
     def __init__(self, function: Callable[[], str | Secret], provider: str) -> None:
         self._function = function
@@ -100,8 +100,8 @@ def checked_key(key: KeyLike | None, parameter: str) -> Secret | Callable[[], st
     """Check a key parameter without asking for the key.
 
     Raises:
-        TypeError: it is no string, Secret or function.
-        ValueError: it is empty.
+        TypeError: the key is not a string, Secret or function.
+        ValueError: the key is empty.
     """
     if key is None or isinstance(key, Secret):
         return key
@@ -117,7 +117,7 @@ def checked_key(key: KeyLike | None, parameter: str) -> Secret | Callable[[], st
 def key_source(
     key: Secret | Callable[[], str | Secret] | None, variables: tuple[str, ...], parameter: str, provider: str
 ) -> KeySource:
-    """Return where the key comes from: the parameter, else the first of the environment `variables` that is set.
+    """Return the source of the key: the parameter, else the first environment variable of `variables` that is set.
 
     Raises:
         AuthenticationError: there is no key.
@@ -135,10 +135,10 @@ def key_source(
 
 
 def check_key(provider: str) -> None:
-    """Refuse a provider that a model made by name could not call; does nothing for one without a network.
+    """Check that a model made by name could call its provider; providers without a network always pass.
 
     Raises:
-        AuthenticationError: there is no key in the environment; of Vertex's credentials nothing is known before a call.
+        AuthenticationError: there is no key in the environment; Vertex's credentials are not checked before a call.
         ProviderError: `UNDERSTUDY_OFFLINE` is set.
     """
     if provider not in KEYS:
@@ -150,9 +150,9 @@ def check_key(provider: str) -> None:
 
 
 def wrapped(key: str | Secret, provider: str) -> Secret:
-    """Wrap a key once it is known to fit into a header.
+    """Wrap a key after checking that it fits into a header.
 
-    What the HTTP library would say of a key that does not fit quotes it.
+    The HTTP library's own error for a key that does not fit would quote it.
     """
     value = key.reveal() if isinstance(key, Secret) else key
     if not isinstance(value, str):

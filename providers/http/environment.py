@@ -1,4 +1,4 @@
-"""The one place that reads environment variables for model clients, when a call needs them and never on import."""
+"""The only module that reads environment variables for model clients: at a call, never on import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "vertex": (),
 }
-"""Provider -> the variables that hold its key, the first one that is set."""
+"""Provider -> the variables of its key; the first one that is set counts."""
 
 
 def first_set(*names: str) -> str | None:
@@ -28,7 +28,7 @@ def first_set(*names: str) -> str | None:
 
 
 def keys_that_are_set() -> list[str]:
-    """Return the values of all variables that a provider's key is read from."""
+    """Return the values of all key variables that are set."""
     found = [first_set(name) for names in KEYS.values() for name in names]
     return [value for value in found if value is not None]
 

@@ -1,4 +1,4 @@
-"""From an HTTP answer that is an error to the error that understudy raises."""
+"""Turns an HTTP error answer into understudy's error."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from understudy.errors import AuthenticationError, ProviderError, ProviderTimeou
 from understudy.providers.wire.json_values import is_array, is_object, items, parse, text
 from understudy.vocabulary.messages import JsonObject, JsonValue
 
-QUOTED = 200  # Characters of a body that an error message shows: enough to know a proxy's error page by.
+QUOTED = 200  # Characters of a body in an error message: enough to recognise a proxy's error page.
 RETRYABLE = (408, 409, 429)
-EXHAUSTED = "insufficient_quota"  # OpenAI API, Error codes: a 429 that waiting does not cure.
+EXHAUSTED = "insufficient_quota"  # OpenAI API, Error codes: a 429 that a retry does not solve.
 
 
 def failure(status: int, headers: Mapping[str, str], body: bytes, *, provider: str, now: float) -> ProviderError:
@@ -48,7 +48,7 @@ def quoted(body: bytes) -> str:
 def retry_after(headers: Mapping[str, str], said: JsonObject, now: float) -> float | None:
     """Return the seconds that a provider asked to wait, or None.
 
-    Where it says so twice, the longer wait counts: a server that ends another one's answer may leave its header in.
+    If header and body both give a wait, the longer one counts: a gateway may forward an outdated header.
     """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     header = headers.get("retry-after", "")
@@ -62,7 +62,7 @@ def retry_after(headers: Mapping[str, str], said: JsonObject, now: float) -> flo
 
 def _until(header: str, now: float) -> float | None:
     """RFC 9110, 10.2.3: Retry-After is seconds or a date."""
-    import email.utils  # loads sockets and calendars, for a form that hardly anyone sends
+    import email.utils  # imported here: it loads sockets and calendars, and servers rarely send a date
 
     date = email.utils.parsedate_tz(header)
     return None if date is None else max(0.0, email.utils.mktime_tz(date) - now)
@@ -111,7 +111,7 @@ def _message(said: JsonObject) -> str:
 
 
 def _first(said: JsonObject, *keys: str) -> str:
-    """Return the first word under one of these keys. OpenAI says `code` and `type`, Anthropic `type`, Google `status`."""
+    """Return the first text under one of these keys: OpenAI has `code` and `type`, Anthropic `type`, Google `status`."""
     return next(filter(None, [text(said, key) for key in keys]), "")
 
 
@@ -148,13 +148,13 @@ def _retryable(status: int, headers: Mapping[str, str], said: JsonObject) -> boo
 
 
 def embedded_failure(value: JsonValue, body: bytes, *, provider: str) -> ProviderError | None:
-    """Return the error that some compatible servers hide in an answer with status 200, or None.
+    """Return the error that some compatible servers put into an answer with status 200, or None.
 
-    OpenRouter API, Errors: it stands in the body, or in the choice whose turn it ended.
+    OpenRouter API, Errors: the error is in the body, or in the choice that it ended.
     """
     if _embedded(value) is None:
         return None
-    said = _embedded(parse(body, in_range=False)) or {}  # from the body without the key
+    said = _embedded(parse(body, in_range=False)) or {}  # `body` has no key any more
     code = said.get("code")
     status = code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 200
     return _error(said, status, {}, body, provider, 0.0)

@@ -1,4 +1,4 @@
-"""What must be made anew in a forked child: locks that another thread may have held, sockets that are the parent's."""
+"""Renews locks and sockets in a forked child: another thread may have held a lock, and sockets belong to the parent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Renewable(Protocol):
     """Something that holds locks or connections."""
 
     def start_afresh(self) -> None:
-        """Forget them without closing anything; runs in the child, where no other thread is."""
+        """Replace locks and connections without closing any; runs in the child, before it has other threads."""
         ...
 
 
@@ -19,7 +19,7 @@ _known: weakref.WeakSet[Renewable] = weakref.WeakSet()
 
 
 def renew_after_fork(holder: Renewable) -> None:
-    """Have `holder.start_afresh()` called in every forked child, for as long as it lives."""
+    """Call `holder.start_afresh()` in every forked child, as long as `holder` is alive."""
     _known.add(holder)
 
 

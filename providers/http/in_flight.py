@@ -1,4 +1,4 @@
-"""How many calls may be in flight at once: slots, given in the order in which they were asked for."""
+"""Limits the calls in flight: a fixed number of slots, granted first come, first served."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ class InFlight:
 
     @contextmanager
     def slot(self) -> Generator[bool]:
-        """Hold a slot until the block ends; waits for one, behind those who asked before. Gives whether it had to wait.
+        """Wait in the queue for a slot, and hold it until the block ends. Yields whether the call had to wait.
 
         Raises:
             RunCancelled: the current scope was cancelled while waiting; raised at once.
             RunTimedOut: its deadline passed while waiting.
         """
-        slots = self._slots  # a child that is forked inside the block has others, of which it took none
+        slots = (
+            self._slots
+        )  # a child forked inside the block has new slots, and must not give one back that it did not take
         waited = slots.take(current_scope())
         try:
             yield waited
@@ -45,17 +47,17 @@ class InFlight:
 
     @property
     def taken(self) -> int:
-        """How many slots are held now."""
+        """The number of slots in use."""
         return self.most - self._slots.free
 
     @property
     def waiting(self) -> int:
-        """How many calls wait for a slot now."""
+        """The number of calls waiting for a slot."""
         return len(self._slots.queue)
 
 
 class _Waiter:
-    """Someone in the queue."""
+    """A call in the queue."""
 
     __slots__ = ("has_slot", "woken")
 
@@ -66,7 +68,7 @@ class _Waiter:
 
 
 class _Slots:
-    """The slots of one process. A slot goes from hand to hand, so nobody who comes later can be faster."""
+    """The slots of one process. A freed slot goes directly to the first waiter, so a later call cannot overtake it."""
 
     def __init__(self, free: int) -> None:
         self.free = free
@@ -77,7 +79,7 @@ class _Slots:
         """Guards the number, the queue and what each waiter has."""
 
     def take(self, scope: Scope | None) -> bool:
-        """Take a slot; return whether there was none at once."""
+        """Take a slot; return whether the call had to wait."""
         with self._lock:
             if self.free:
                 self.free -= 1
@@ -116,7 +118,7 @@ class _Slots:
             remove()
 
     def _leave(self, waiter: _Waiter) -> None:
-        """Give up: out of the queue, or, if a slot came in this very moment, hand it on."""
+        """Leave the queue; if a slot was granted at the same moment, pass it on."""
         with self._lock:
             if not waiter.has_slot:
                 self.queue.remove(waiter)

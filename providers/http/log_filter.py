@@ -1,4 +1,4 @@
-"""What the HTTP library logs of our requests at DEBUG, without what a server says in headers: cookies, keys that it quotes."""
+"""Cuts response headers out of the HTTP library's DEBUG log of our requests: they can hold cookies and quoted keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 LOGGERS = ("httpcore.http11", "httpcore.http2")
-"""httpcore 1.0: the loggers that tell what was received."""
+"""httpcore 1.0: the loggers of received responses."""
 HEADERS = "receive_response_headers.complete"
 FAILED = ".failed exception="
 
@@ -16,7 +16,7 @@ _is_ours: ContextVar[bool] = ContextVar("understudy_is_our_request", default=Fal
 
 
 class _WithoutHeaders(logging.Filter):
-    """Cuts off what may hold a secret; leaves the lines of the host's own requests as they are."""
+    """Cuts the headers off our lines; lines of the host's own requests stay unchanged."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if _is_ours.get() and isinstance(record.msg, str) and not record.args:
@@ -26,9 +26,9 @@ class _WithoutHeaders(logging.Filter):
 
 def _cut(line: str) -> str:
     if line.startswith(HEADERS):
-        return line.partition("[")[0] + "…"  # after version, status and reason
+        return line.partition("[")[0] + "…"  # cut after version, status and reason
     before, failed, error = line.partition(FAILED)
-    # What it says of a header that it cannot read quotes it.
+    # An error about a malformed header quotes the header.
     return f"{before}{failed}{error.partition('(')[0]}" if failed else line
 
 
@@ -37,9 +37,9 @@ _filter = _WithoutHeaders()
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Keep the headers of answers that come inside of the block out of the log."""
+    """Keep the headers of answers received inside the block out of the log."""
     for name in LOGGERS:
-        logging.getLogger(name).addFilter(_filter)  # once, however often; and again after a host has configured logging
+        logging.getLogger(name).addFilter(_filter)  # no effect if it is there; a host may have reset its logging
     token = _is_ours.set(True)
     try:
         yield

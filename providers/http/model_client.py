@@ -1,4 +1,4 @@
-"""What the clients of all model APIs share: options, the key, attempts and the way from an answer to a turn."""
+"""`HttpModel`, the base of all API clients: options, the key, attempts, and the reading of an answer."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from .retries import Timing, keep_trying
 if TYPE_CHECKING:
     import httpx
 
-DEFAULT_IN_FLIGHT = 256  # More than most keys are worth; beyond it a process only piles up threads and sockets.
-DEFAULT_ATTEMPTS = 3  # Rides out a blip of some seconds; more is for whoever knows the load.
+DEFAULT_IN_FLIGHT = 256  # More than the rate limits of most keys allow; more calls only pile up threads and sockets.
+DEFAULT_ATTEMPTS = 3  # Enough for an outage of some seconds; more attempts need knowledge of the load.
 
 
 class HttpModel(ABC):
     """A model behind an HTTP API; safe to share between threads, usable in forked children.
 
     Attributes:
-        in_flight: the limit that its calls keep to; clients of one key may share it.
+        in_flight: the limit of its calls in flight; clients with the same key may share it.
         model_timeout: seconds one call may take with all its attempts; None for no limit.
     """
 
     provider: ClassVar[str]
     _given_key: Secret | Callable[[], str | Secret] | None
-    """What each client was made with; None to look in the environment."""
+    """The key parameter of the client; None to look in the environment."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class HttpModel(ABC):
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return the model's turn for `request`.
 
-        Blocks the calling thread, also while as many calls as may be are in flight. A `retryable` error is tried again
-        after the wait the provider asked for, as long as the run has retries left; the last one is raised.
+        Blocks the calling thread, also while the limit of calls in flight is reached. After a `retryable` error the call
+        waits as long as the provider asked and tries again while the run has retries left; the last error is raised.
 
         Raises:
             ValueError: the API lacks one of the request's settings or parts; nothing was sent.
@@ -92,7 +92,7 @@ class HttpModel(ABC):
             BadReply: the response breaks the API's format.
             ProviderError: any other error of the API, or no connection.
             RunCancelled, RunTimedOut: the run that asks has ended.
-            BudgetExceeded: what the run may spend was spent while the call waited for others.
+            BudgetExceeded: the run's budget was used up while the call waited for a slot.
         """
         refuse_offline(self.provider)
         # Half a surrogate pair cannot be UTF-8; written as \\udXXX it is the JSON escape of itself.
@@ -113,15 +113,15 @@ class HttpModel(ABC):
         return turn if not failed else replace(turn, usage=turn.usage + usage_of(failed))
 
     def close(self) -> None:
-        """Close all connections, those in use when their calls are over; a later call opens new ones."""
+        """Close idle connections now and busy ones after their calls; a later call opens new ones."""
         self._connections.close()
 
     def renew(self) -> None:
-        """Close idle connections, and those in use when their calls are over; later calls open new ones."""
+        """Close idle connections now and busy ones after their calls; a later call opens new ones."""
         self._connections.close()
 
     def known_keys(self) -> list[Secret]:
-        """Return the key that was given and that of the latest call, so that both can be kept out of what is written down."""
+        """Return the given key and the key of the latest call, so that a recording can hide both."""
         return [key for key in (self._given_key, self._key_used) if isinstance(key, Secret)]
 
     def __enter__(self) -> Self:
@@ -141,15 +141,15 @@ class HttpModel(ABC):
 
     @abstractmethod
     def _find_keys(self) -> KeySource:
-        """Return where the key comes from; raises AuthenticationError where there is none."""
+        """Return the source of the key; raises AuthenticationError if there is none."""
 
     @abstractmethod
     def _url(self) -> str:
-        """Return the address that requests go to."""
+        """Return the URL of requests."""
 
     @abstractmethod
     def _auth(self, key: Secret) -> Mapping[str, str]:
-        """Return the headers that carry the key."""
+        """Return the headers with the key."""
 
     @abstractmethod
     def _encode(self, request: ModelRequest) -> JsonObject:
@@ -157,30 +157,32 @@ class HttpModel(ABC):
 
     @abstractmethod
     def _decode(self, body: JsonObject) -> ModelTurn:
-        """Return the turn that a response's body holds; raises WrongShape."""
+        """Return the turn in a response body; raises WrongShape."""
 
     def _root(self, otherwise: str, variable: str = "") -> str:
-        """Return the address that requests start with: the parameter, else the environment's, else `otherwise`."""
+        """Return the base address: the parameter, else the environment's, else `otherwise`."""
         found = first_set(variable) if self.base_url is None and variable else None
         return self.base_url or (checked_url(found, variable) if found else otherwise)
 
     def _key_source(self) -> KeySource:
-        if self._given_key is None:  # found for each call, as the address: the environment may change both together
+        if (
+            self._given_key is None
+        ):  # looked up at each call, like the address: the environment may change both together
             return self._find_keys()
-        # Two threads may look at once; both find the same.
+        # Two threads may do this at once, with the same result.
         if self._keys is None:
             self._keys = self._find_keys()
         return self._keys
 
     def _deadline(self) -> float:
-        """Return when the call must be over, on the client's clock; in a turn of a run, the scope knows it."""
+        """Return the deadline of the call on the client's clock; in a turn of a run the scope has it."""
         scope = current_scope()
         if self.model_timeout is None or (scope is not None and scope.is_turn):
             return inf
         return self._timing.clock() + self.model_timeout
 
     def _attempt(self, outgoing: Outgoing, keys: KeySource, failed: list[ModelTurn], until: float) -> ModelTurn:
-        """Return the turn that an attempt brought; what came of a turn that failed goes into `failed`."""
+        """Return the turn of one attempt; if the attempt fails, add its partial turn to `failed`."""
         try:
             return self._renewing(outgoing, keys, until)
         except ProviderError as error:
@@ -210,7 +212,7 @@ class HttpModel(ABC):
                 if refusal is not None:
                     raise refusal
                 turn = self._turn(outgoing, attempt.send(self._connections, lambda: self._auth(key)), key)
-                if account is not None:  # before the slot goes to a call that must know of it
+                if account is not None:  # before the slot goes to the next call, which must see the spending
                     account.pay_ahead(turn.usage)
             return turn
         except ProviderError as error:
@@ -219,13 +221,13 @@ class HttpModel(ABC):
             raise
 
     def _turn(self, outgoing: Outgoing, reply: Reply, key: Secret) -> ModelTurn:
-        # Servers have been seen to quote the key that they refuse, and an error may quote a body that is cut in its middle.
+        # Some servers quote a refused key, and an error may quote the body cut at any place, so the key is removed first.
         clean = key.out_of_body(reply.body)
         if not 200 <= reply.status < 300:
             now = self._timing.wall_clock()
             raise failure(reply.status, reply.headers, clean, provider=self.provider, now=now)
         try:
-            value = parse(reply.body, in_range=False)  # for a model may write such a number into its arguments
+            value = parse(reply.body, in_range=False)  # a model may write such a number into its arguments
             hidden = embedded_failure(value, clean, provider=self.provider)
             turn = self._decode(as_object(value, "the body")) if hidden is None else None
         except WrongShape as error:
@@ -241,7 +243,7 @@ class HttpModel(ABC):
         raise unfinished(half or ModelTurn(()), self.provider)
 
     def _half(self, clean: bytes) -> ModelTurn | None:
-        """Return the part of a turn that came with its error, from the body without the key; None if there is no turn."""
+        """Return the partial turn beside an embedded error, from the body without the key; None if there is none."""
         try:
             return self._decode(as_object(parse(clean, in_range=False), "the body"))
         except ValueError:
@@ -249,7 +251,7 @@ class HttpModel(ABC):
 
 
 def _hide(key: Secret, error: BaseException) -> None:
-    """Take the key out of an error's text, and out of all that hangs on it: the HTTP library quotes what it cannot read."""
+    """Remove the key from an error's text, its causes and contexts: the HTTP library quotes what it cannot parse."""
     left: list[BaseException | None] = [error]
     seen: set[int] = set()
     while left:
@@ -257,6 +259,6 @@ def _hide(key: Secret, error: BaseException) -> None:
         if each is not None and id(each) not in seen:
             seen.add(id(each))
             clean = tuple([key.out_of(part) if isinstance(part, str) else part for part in each.args])
-            if clean != each.args:  # a context may be an error of the caller's
+            if clean != each.args:  # changed only if needed: a context may be the caller's own error
                 each.args = clean
             left += [each.__cause__, each.__context__]

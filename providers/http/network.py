@@ -1,7 +1,7 @@
-"""Sockets that know when an attempt must end: every connect, read and write gets what is left, and a cancel wakes them.
+"""Sockets with the deadline of an attempt: every connect, read and write gets the time left, and a cancel wakes them.
 
-httpx has time limits per phase only, so a body (or header) that drips never meets one; and closing a client from another
-thread does not wake a blocked read, while shutting its socket down does.
+httpx limits the time of each phase only, so a body (or header) that drips never exceeds one. And closing a client from
+another thread does not wake a blocked read; shutting its socket down does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Option = httpcore.SOCKET_OPTION
 
 
 class Line(httpcore.NetworkBackend):
-    """The network of one client, which one thread uses at a time."""
+    """The network backend of one client, used by one thread at a time."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -37,7 +37,8 @@ class Line(httpcore.NetworkBackend):
         """Start an attempt that must end at `deadline` on the clock.
 
         Returns:
-            A function that ends this attempt, and no later one, from any thread: a read that waits returns at once.
+            A function that ends this attempt from any thread: a blocked read returns at once. It has no effect on later
+            attempts.
         """
         with self._lock:
             self._deadline = deadline
@@ -47,7 +48,7 @@ class Line(httpcore.NetworkBackend):
         return lambda: self._end(number)
 
     def finish(self) -> None:
-        """Say that the attempt is over; what would end it does nothing from here on."""
+        """Mark the attempt as over; from now on the function that ends it does nothing."""
         with self._lock:
             self._attempt += 1
 
@@ -61,7 +62,7 @@ class Line(httpcore.NetworkBackend):
                     each.shutdown(socket.SHUT_RDWR)
 
     def left(self, timeout: float | None, expired: type[Exception]) -> float | None:
-        """Return the seconds that the next operation may take.
+        """Return the seconds left for the next operation.
 
         Raises:
             expired: the deadline has passed, or the attempt was cut.
@@ -74,7 +75,7 @@ class Line(httpcore.NetworkBackend):
         return left if timeout is None else min(timeout, left)
 
     def opened(self, stream: Stream) -> None:
-        """Remember the stream's socket, so that `cut` reaches it."""
+        """Remember the stream's socket, so that the attempt can be ended."""
         raw: object = stream.get_extra_info("socket")
         if isinstance(raw, socket.socket):
             self._remember(raw)
@@ -86,11 +87,9 @@ class Line(httpcore.NetworkBackend):
 
     @contextlib.contextmanager
     def wrapping(self, stream: Stream) -> Generator[None]:
-        """Reach the stream's connection inside of the block, where its socket object gives it to another one for TLS."""
+        """Keep the connection reachable inside the block, where TLS moves it to another socket object."""
         raw: object = stream.get_extra_info("socket")
-        if not isinstance(raw, socket.socket) or isinstance(
-            raw, ssl.SSLSocket
-        ):  # TLS inside of TLS leaves it where it is
+        if not isinstance(raw, socket.socket) or isinstance(raw, ssl.SSLSocket):  # TLS inside TLS does not move it
             yield
             return
         try:
@@ -101,7 +100,7 @@ class Line(httpcore.NetworkBackend):
         try:
             yield
         finally:
-            with self._lock:  # or its number might stand for another file when it is shut down
+            with self._lock:  # else its file number could belong to another file when it is shut down
                 second.close()
 
     def connect_tcp(
@@ -128,7 +127,7 @@ class Line(httpcore.NetworkBackend):
 
 
 class TimedStream(httpcore.NetworkStream):
-    """A stream whose every operation asks its line how long it may take."""
+    """A stream whose operations each get the time left from its line."""
 
     def __init__(self, stream: Stream, line: Line) -> None:
         self._stream = stream
@@ -157,11 +156,10 @@ class TimedStream(httpcore.NetworkStream):
 
 
 def install(line: Line, client: httpx.Client) -> None:
-    """Put `line` under every real transport of `client`, proxies included.
+    """Make `line` the network backend of every real transport of `client`, proxies included.
 
-    httpx has no public way to choose a network; a test holds this one down.
+    httpx has no public way to choose a network backend; a contract test pins the private fields.
     """
-    # pyright: ignore comments: these are the private places where httpx and httpcore keep it.
     transports = [client._transport, *client._mounts.values()]  # pyright: ignore[reportPrivateUsage]
     for transport in transports:
         if isinstance(transport, httpx.HTTPTransport):

@@ -1,4 +1,4 @@
-"""Checks of what users pass to a client when they make it. Each raises TypeError or ValueError, naming the option."""
+"""Checks the options of a client when it is made. Each check raises a TypeError or ValueError that names the option."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 
 def checked_model(model: str) -> str:
-    """Return the name of a model; raises TypeError or ValueError for what cannot be one."""
+    """Return the name of a model; raises TypeError or ValueError if it cannot be one."""
     if not isinstance(model, str):
         raise TypeError(f"model must be a string, got {type(model).__name__}")
     if not model.strip() or not model.isprintable():
@@ -15,7 +15,7 @@ def checked_model(model: str) -> str:
 
 
 def checked_url(url: str, name: str = "base_url") -> str:
-    """Return an address without its last slash; `name` is what the error calls it."""
+    """Return an address without its last slash; `name` is its name in the error."""
     if not isinstance(url, str):
         raise TypeError(f"{name} must be a string, got {type(url).__name__}")
     problem = _problem_of(url)
@@ -25,11 +25,11 @@ def checked_url(url: str, name: str = "base_url") -> str:
 
 
 def _problem_of(url: str) -> str:
-    """Say what is wrong with an address, empty if nothing is; quotes nothing, for any part of it may be a key or password."""
+    """Return the problem of an address, or an empty text; it quotes nothing, as any part may be a key or password."""
     try:
         parts = urlsplit(url)
         _ = parts.port
-    except ValueError:  # it quotes the address
+    except ValueError:  # its text quotes the address
         return ", and its host or port cannot be read"
     if parts.username is not None or parts.password is not None:
         return ", and must not hold a user or password; pass the key by its own parameter"

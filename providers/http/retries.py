@@ -1,6 +1,6 @@
-"""Waiting and trying again, with tenacity, loaded when a first attempt has failed.
+"""Retries of model calls with tenacity, which is loaded after a first attempt has failed.
 
-Inside a run each retry is one of those that the run has for all that is in it.
+Inside a run each retry is taken from the retries of the run, which everything in the run shares.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ T = TypeVar("T")
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 8.0
-JITTER = 0.25  # Share of a wait that chance may take off, so that clients that failed together come back apart.
-LONGEST_HINT = 120.0  # Who must wait longer than a call may take had better know at once.
+JITTER = 0.25  # A random share of a wait is left out, so that clients that failed together do not retry together.
+LONGEST_HINT = 120.0  # A longer wait exceeds the time of a call: the caller should get the error at once.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Where a client gets its time and its chance from; tests pass their own."""
+    """The clocks, sleep and randomness of a client; tests pass their own."""
 
     clock: Callable[[], float] = time.monotonic
-    """Seconds that only grow; what timeouts are measured on."""
+    """A monotonic clock in seconds, for timeouts."""
     wall_clock: Callable[[], float] = time.time
     """Seconds since the epoch, to read dates in `retry-after`."""
     sleep: Callable[[float], None] = time.sleep
-    """Waits outside of runs; inside one its scope does."""
+    """Waits outside of runs; inside a run its scope waits."""
     random: Callable[[], float] = random.random
-    """From 0 up to 1."""
+    """A number from 0 up to, but not including, 1."""
 
 
 def keep_trying(attempt: Callable[[], T], attempts: int, timing: Timing, until: float = inf) -> T:
-    """Return what `attempt` returns, calling it up to `attempts` times while its error is worth it.
+    """Return the result of `attempt`, calling it up to `attempts` times while its error is worth a retry.
 
-    Nothing is tried again from `until` on, a point in time on the clock of `timing`, and no wait reaches beyond it.
+    `until` is a deadline on the clock of `timing`: no retry starts after it, and no wait lasts beyond it.
 
     Raises:
-        ProviderError: the last error; it says whether its retries are used up.
+        ProviderError: the last error; its message tells if the run's retries are used up.
         RunCancelled, RunTimedOut: while waiting.
     """
     try:
@@ -64,13 +64,13 @@ def _again(first: ProviderError, attempt: Callable[[], T], attempts: int, timing
 
     def replayed() -> T:
         if failed:
-            raise failed.pop()  # tenacity counts the attempt that was made before it was loaded
+            raise failed.pop()  # the first attempt was made before tenacity was loaded; replaying it keeps the count right
         return attempt()
 
     def is_last(state: RetryCallState) -> bool:
         error = None if state.outcome is None else state.outcome.exception()
         if state.attempt_number >= attempts:
-            assert isinstance(error, ProviderError)  # nothing else is worth a retry
+            assert isinstance(error, ProviderError)  # only these are worth a retry
             error.retries_used_up = True
             return True
         if timing.clock() + state.upcoming_sleep >= until:
@@ -103,8 +103,8 @@ def _again(first: ProviderError, attempt: Callable[[], T], attempts: int, timing
 def wait_before(attempt: int, error: BaseException | None, chance: Callable[[], float]) -> float:
     """Return the seconds to wait before this attempt (the first retry is attempt 2).
 
-    What the provider asked for is waited before the first retry. It did not help if another retry is needed, so that a
-    later wait is at least as long as without it: many clients that are told to wait 0 seconds are a storm.
+    The first retry waits as long as the provider asked. If that did not help, a later wait is at least the normal backoff:
+    many clients told to wait 0 seconds would make a storm of requests.
     """
     asked = error.retry_after if isinstance(error, ProviderError) else None
     if asked is not None and attempt == 2:
@@ -114,7 +114,7 @@ def wait_before(attempt: int, error: BaseException | None, chance: Callable[[], 
 
 
 def is_worth_it(error: BaseException) -> bool:
-    """Tell whether another attempt may help, and the wait that was asked for fits."""
+    """Whether another attempt may help, and the provider's wait is not too long."""
     if not isinstance(error, ProviderError) or not error.retryable or had_its_retries(error):
         return False
     hint = error.retry_after or 0.0

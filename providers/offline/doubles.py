@@ -1,4 +1,4 @@
-"""Models made of functions and lists: for tests, for machines driven by hand, and for models that live in the process."""
+"""Models made of a function or a list of turns: for tests, for machines driven by hand, and for in-process models."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from understudy.vocabulary.messages import ModelRequest, ModelTurn, says
 
 
 class FunctionModel:
-    """A model that is a function of the request; `says` and `calls` make the turns it returns. A text is as good as `says`.
+    """A model that calls a function with each request; the function returns a turn made by `says` or `calls`, or a text.
 
-    The function runs on the run's own thread, for many runs at once. What it raises ends the run: a `ProviderError` as it
-    is, anything else as the failure it is.
+    The function runs on the run's own thread, for many runs at once. Its exception ends the run: a `ProviderError`
+    unchanged, any other as a failure.
     """
 
     def __init__(self, function: Callable[[ModelRequest], ModelTurn | str]) -> None:
@@ -22,7 +22,7 @@ class FunctionModel:
         self._function = function
 
     def complete(self, request: ModelRequest) -> ModelTurn:
-        """Return what the function makes of `request`."""
+        """Return the function's turn for `request`."""
         turn = self._function(request)
         if isinstance(turn, str):
             return says(turn)
@@ -37,12 +37,12 @@ class FunctionModel:
 
 
 class ScriptedModel:
-    """A model that says its lines in order, and keeps the requests it got.
+    """A model that returns given turns in order, and keeps the requests it got.
 
-    Safe to share between threads; runs that go on at once get the lines in the order in which they ask.
+    Safe to share between threads; runs at the same time get the turns in the order of their requests.
 
     Args:
-        turns: the lines; an exception among them is raised in its place.
+        turns: the turns; an exception among them is raised when its turn comes.
     """
 
     def __init__(self, turns: Iterable[ModelTurn | Exception]) -> None:
@@ -57,10 +57,10 @@ class ScriptedModel:
         self.requests: list[ModelRequest] = []
 
     def complete(self, request: ModelRequest) -> ModelTurn:
-        """Return the next line.
+        """Return the next turn.
 
         Raises:
-            ProviderError: the script is at its end.
+            ProviderError: no turn is left.
         """
         with self._lock:
             position = len(self.requests)

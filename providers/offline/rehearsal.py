@@ -1,8 +1,8 @@
-"""`rehearsal`: a model without a mind, key or network, to see an agent's tools work before anything is paid for.
+"""`rehearsal`: a model without intelligence, key or network, to try an agent's tools before paying for a model.
 
-It calls every tool once, all in one turn, with arguments made from their schemas, and then reports what they gave, or
-makes an answer from the schema that it must fit. Of an agent with criteria the answer meets the first one whose demands can be
-read. The same request always gives the same turn.
+It calls every tool once, all in one turn, with arguments made from the schemas. Then it reports the results, or makes an
+answer that fits the output schema. If the agent has criteria, the answer meets the first one whose demand can be read. The
+same request always gives the same turn.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from understudy.vocabulary.messages import (
 )
 from understudy.vocabulary.runs.criteria import KeywordCriteria, StructuredOutputCriteria
 
-LONGEST_REPORT = 160  # Characters of each result in the closing text; enough to see, short enough for a terminal.
+LONGEST_REPORT = 160  # Characters of each result in the closing text; short enough for a terminal.
 
 
-DEEP = 4  # From here on values are as small as they may be: what a person reads is rarely deeper.
-DEEPEST = 12  # A schema that lets no value end is given up here.
+DEEP = 4  # Below this depth values are as small as allowed: people rarely read deeper.
+DEEPEST = 12  # A schema that only fits endless values is given up at this depth.
 
 
 class Rehearsal:
-    """Walks every tool once, then answers.
+    """A model that calls every tool once, then answers.
 
     Args:
-        criteria: those of the agent; an answer meets the first `KeywordCriteria` or `StructuredOutputCriteria` among them.
-            The model `rehearsal` and `--rehearse` take the agent's own. What a function demands is not known.
+        criteria: criteria of the agent; an answer meets the first `KeywordCriteria` or `StructuredOutputCriteria` among
+            them. The model `rehearsal` and `--rehearse` use the agent's own. The demand of a function is unknown.
     """
 
     def __init__(self, criteria: Iterable[object] = ()) -> None:
@@ -45,7 +45,7 @@ class Rehearsal:
         )
 
     def complete(self, request: ModelRequest) -> ModelTurn:
-        """Return the calls of all tools for a user's message, and an answer for their results."""
+        """Return calls of all tools after a user's message, and an answer after their results."""
         output = request.output
         tools = [tool for tool in request.tools if output is None or tool.name != output.tool]
         answers = request.tool_results or not tools or request.settings.tool_choice == "none"
@@ -59,7 +59,7 @@ class Rehearsal:
         return ModelTurn(parts, Usage(), "tool_calls", "tool_calls", model="rehearsal")
 
     def _met(self, text: str) -> str:
-        """Return an answer that meets the criterion, with a text where there is room for it."""
+        """Return an answer that meets the criterion, with `text` in it if the criterion allows."""
         match self._criterion:
             case KeywordCriteria(keyword=keyword):
                 return text if keyword in text else f"{text}\n{keyword}"
@@ -102,15 +102,15 @@ def made_arguments(schema: JsonObject) -> dict[str, JsonValue]:
 
 
 def made_value(schema: JsonObject, root: JsonObject, depth: int = 0) -> JsonValue:
-    """Make a value that fits `schema`: its default, first example or first choice, else one made up from its type.
+    """Make a value that fits `schema`: its default, first example or first choice, else a value of its type.
 
-    A `pattern` and a `multipleOf` are not looked at.
+    `pattern` and `multipleOf` are ignored.
 
     Args:
         schema: a JSON Schema.
         root: the schema that `$ref` refers to.
-        depth: how deep in the value this is; below a depth of 4 values are as small as the schema lets them be, so that
-            those of recursive schemas end.
+        depth: depth of this value; below a depth of 4 values are as small as the schema allows, so that values of
+            recursive schemas end.
     """
     if "$ref" in schema:
         schema = {**_resolve(str(schema["$ref"]), root), **{k: v for k, v in schema.items() if k != "$ref"}}
@@ -182,7 +182,7 @@ def _made_string(schema: JsonObject) -> str:
 
 
 def _made_number(schema: JsonObject, *, whole: bool) -> JsonValue:
-    """Return 1 if it fits, else the whole number nearest to a bound, else what lies between the bounds."""
+    """Return 1 if it fits, else the whole number nearest to a bound, else a number between the bounds."""
     least, above, most, below = [_bound(schema, key) for key in BOUNDS]
     lows = [v for v in (least, above) if v is not None]
     highs = [v for v in (most, below) if v is not None]

@@ -1,1 +1,7 @@
-"""The room `openai`."""
+"""The client of OpenAI's chat completions and compatible servers.
+
+A `ModelRequest` comes in to `OpenAI`. `wire.encode` writes the body; the room `http` sends it, with retries, and reads the
+answer; `wire.decode` makes a `ModelTurn` of it, which goes out. `wire` has no state and does no I/O. It knows the dialects
+of compatible servers, such as DeepSeek, OpenRouter, Groq, Mistral and vLLM: each has names of its own for reasoning, finish
+reasons and cached tokens.
+"""

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, and every server that is compatible with them."""
+"""The client of OpenAI's chat completions, and of compatible servers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class OpenAI(HttpModel):
         api_key: the key, a `Secret`, or a function that returns one, called before each attempt and once more after HTTP
             status 401; without it `OPENAI_API_KEY` is read at each call. It is in no log, error or repr.
         base_url: the address with its version, such as `http://127.0.0.1:11434/v1`; without it `OPENAI_BASE_URL` is read
-            at each call, else OpenAI itself is asked. Elsewhere than at OpenAI the limit on tokens is sent as
-            `max_tokens`, which compatible servers know, and not as `max_completion_tokens`.
+            at each call, else requests go to OpenAI. To other servers the limit on tokens is sent as `max_tokens`, which
+            they know, and not as `max_completion_tokens`.
         timeout: seconds one attempt may take, from connecting to the last byte; None for as long as the call may take.
         model_timeout: seconds one call may take with all its attempts; None for no limit. In a run the agent's own number
             goes before. Without either it is 120, or `timeout` if that is longer.

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions on the wire: request bodies from neutral requests, neutral turns from response bodies."""
+"""OpenAI's chat completions on the wire: writes request bodies, and reads response bodies into neutral turns."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from understudy.vocabulary.messages import (
 
 DIALECT = "openai"
 ECHOED = "reasoning_content"
-"""Signature of reasoning that came under this name and goes back under it.
+"""Marks reasoning received in the field of this name, to be sent back in the same field.
 
-DeepSeek API, Thinking mode, Tool calls: within a tool loop the reasoning must be sent back; OpenAI knows no such field.
+DeepSeek API, Thinking mode, Tool calls: within a tool loop the reasoning must be sent back; OpenAI has no such field.
 """
 REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -79,11 +79,11 @@ def encode(request: ModelRequest, model: str, *, official: bool) -> JsonObject:
     """Return the body for `request`.
 
     Args:
-        official: whether OpenAI itself is asked: it refuses `max_tokens` for reasoning models, and compatible servers may
-            know nothing else (OpenAI API, Chat completions: `max_completion_tokens`).
+        official: whether the request goes to OpenAI itself: it refuses `max_tokens` for reasoning models, while compatible
+            servers may know only that (OpenAI API, Chat completions: `max_completion_tokens`).
 
     Raises:
-        ValueError: a setting or part that the API lacks.
+        ValueError: the API lacks a setting or part.
     """
     messages: list[JsonValue] = []
     if request.system:
@@ -117,7 +117,7 @@ def _settings(settings: Settings, has_tools: bool, official: bool) -> dict[str, 
         "max_completion_tokens" if official else "max_tokens": settings.max_tokens,
         "top_p": settings.top_p,
         "seed": settings.seed,
-        # OpenAI API, Chat completions: refused where there are no tools.
+        # OpenAI API, Chat completions: refused in a request without tools.
         "parallel_tool_calls": settings.parallel_tool_calls if has_tools else None,
     }
     body.update({k: v for k, v in plain.items() if v is not None})
@@ -136,9 +136,9 @@ def _settings(settings: Settings, has_tools: bool, official: bool) -> dict[str, 
 
 
 def _user(message: Message) -> list[JsonValue]:
-    """Results first: each call of a turn must be answered directly after it, and in text alone.
+    """Write results first: each call of a turn must be answered directly after it, with text only.
 
-    OpenAI API, Chat completions: what a tool returned beside text goes into a user's message after all of them.
+    OpenAI API, Chat completions: a tool's pictures and documents go into a user's message after all results.
     """
     sent: list[JsonValue] = []
     content: list[JsonObject] = []
@@ -160,14 +160,14 @@ def _user(message: Message) -> list[JsonValue]:
 
 
 def _takes(part: Media) -> bool:
-    """OpenAI API, Images and vision, File inputs, Audio: what a user's message may hold beside text, by type."""
+    """Whether a user's message may hold this part, by type (OpenAI API, Images and vision, File inputs, Audio)."""
     if part.url:
         return isinstance(part, ImagePart) or part.media_type in IMAGES
     return part.media_type in (*IMAGES, "application/pdf", *AUDIO)
 
 
 def _content(part: Part, dialect: str) -> JsonObject | None:
-    """Return a user's part, or None for what only another API understands."""
+    """Return a user's part; None for a part made for another API."""
     match part:
         case TextPart():
             return {"type": "text", "text": part.text}
@@ -210,7 +210,7 @@ def _assistant(message: Message, official: bool) -> list[JsonValue]:
                 fields.update(data)
             case _:
                 pass
-    # Without parts of its own kind the content is a plain string, which every compatible server reads.
+    # Content with nothing but text is sent as a plain string, which every compatible server reads.
     content: JsonValue = message.text if all(_is_text(b) for b in blocks) else blocks
     if message.tool_calls:
         fields["tool_calls"] = [_call(call, official) for call in message.tool_calls]
@@ -218,7 +218,7 @@ def _assistant(message: Message, official: bool) -> list[JsonValue]:
             fields.update(_echo(message.parts))
     if not content and not fields:
         return []
-    # OpenAI API, Chat completions: null beside calls. Compatible servers take an empty text, and some refuse null.
+    # OpenAI API, Chat completions: null beside calls. Compatible servers accept an empty text, and some refuse null.
     return [{"role": "assistant", "content": content or (None if official else ""), **fields}]
 
 
@@ -227,7 +227,7 @@ def _is_text(block: JsonValue) -> bool:
 
 
 def _call(call: ToolCall, official: bool) -> JsonObject:
-    # OpenAI itself takes back whatever its model wrote.
+    # OpenAI itself accepts any arguments that its model wrote.
     as_it_was = call.bad_arguments if official else None
     arguments_text = written(sendable(call)) if as_it_was is None else as_it_was
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_text}}
@@ -239,7 +239,7 @@ def _echo(parts: Sequence[Part]) -> dict[str, JsonValue]:
 
 
 def decode(body: JsonObject) -> ModelTurn:
-    """Return the turn that a response holds.
+    """Return the turn in a response body.
 
     Raises:
         WrongShape: the body is not a chat completion.
@@ -267,7 +267,7 @@ def decode(body: JsonObject) -> ModelTurn:
 
 
 def _thoughts(message: JsonObject) -> list[Part]:
-    """DeepSeek says `reasoning_content`, OpenRouter and Groq say `reasoning`, some send both."""
+    """Read reasoning: DeepSeek's `reasoning_content`, OpenRouter's and Groq's `reasoning`; some servers send both."""
     if text(message, ECHOED):
         return [ReasoningPart(text(message, ECHOED), ECHOED)]
     return [ReasoningPart(text(message, "reasoning"))] if text(message, "reasoning") else []
@@ -318,7 +318,7 @@ def _usage(body: JsonObject) -> Usage:
     return Usage(
         input_tokens=count(usage, "prompt_tokens"),
         output_tokens=count(usage, "completion_tokens"),
-        # DeepSeek API, Context caching has its own name for it.
+        # DeepSeek API, Context caching: its own name for cached tokens.
         cached_tokens=count(usage, "prompt_cache_hit_tokens") if cached is None else cached,
         reasoning_tokens=count(inner(usage, "completion_tokens_details"), "reasoning_tokens"),
         raw=kept(usage, "usage"),

@@ -1,4 +1,4 @@
-"""What a model answered, as a tape keeps it: a turn, or the error that was raised."""
+"""A model's answer on a tape: writes and reads a turn, or the error that the model raised."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 MADE_UP = ("run_id", "token")
-"""Attributes of errors that mean something in one run only."""
+"""Attributes of errors that only have a meaning in one run."""
 
 
 def written(answer: ModelTurn | Exception, redactor: Redactor) -> JsonObject:
-    """Return an answer as JSON without its secrets: an object with a `turn` or an `error`.
+    """Return an answer as JSON without secrets: an object with a `turn` or an `error`.
 
     Raises:
-        TypeError: it is no answer, or something in it is not JSON.
+        TypeError: `answer` is not a turn or an error, or has a value that JSON cannot hold.
     """
     if isinstance(answer, Exception):
         return {"error": _written_error(answer, redactor)}
@@ -34,10 +34,10 @@ def written(answer: ModelTurn | Exception, redactor: Redactor) -> JsonObject:
 
 
 def read(answer: JsonObject) -> ModelTurn | Exception:
-    """Return what `written` wrote: a turn, or an error to raise. Loads pydantic for a turn.
+    """Read an answer that `written` wrote: a turn, or an error to raise. Loads pydantic for a turn.
 
     Raises:
-        WrongShape: it is neither.
+        WrongShape: the object is neither.
     """
     turn = answer.get("turn")
     return _read_turn(turn) if is_object(turn) else _read_error(inner(answer, "error"))
@@ -62,9 +62,9 @@ def _adapter() -> TypeAdapter[ModelTurn]:
 
 
 def _written_error(error: Exception, redactor: Redactor) -> JsonObject:
-    """Return class, message, and those attributes that JSON can hold.
+    """Return class, message, and the attributes that JSON can hold.
 
-    A class that is neither ours nor Python's own is written as the nearest one that is, and named in the message.
+    A foreign class is written as its nearest base class of ours or Python's, and named in the message.
     """
     known = next(kind for kind in type(error).__mro__ if _class_named(kind.__name__) is kind)
     message = str(error.args[0]) if len(error.args) == 1 else str(error)
@@ -91,7 +91,7 @@ def _read_error(tree: JsonObject) -> Exception:
 
 
 def _class_named(name: str) -> type[Exception] | None:
-    """Return the error class of ours or Python's with this name, if it can be made of a message."""
+    """Return the error class of ours or Python's with this name, if it can be made from a message."""
     found: object = getattr(errors, name, None) or getattr(builtins, name, None)
     if not isinstance(found, type) or not issubclass(found, Exception):
         return None

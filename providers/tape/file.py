@@ -1,4 +1,4 @@
-"""The tape's file: JSON Lines. A header, then a line for each model call, in the order in which the calls ended.
+"""The tape's file, in JSON Lines: a header, then a line for each model call, in the order in which the calls ended.
 
 {"tape": "understudy", "format": 1}
 {"request": {"digest": "…", "pieces": [["system prompt", "…", "Be brief."], …]}, "model": "openai:gpt-4o", "turn": {…}}
@@ -25,8 +25,8 @@ class Line:
     """One recorded call.
 
     Attributes:
-        number: of the line in the file, from 1; the header is line 1.
-        model: who answered, for people.
+        number: the line's number in the file; the header is line 1.
+        model: the name of the model that answered, for people.
         answer: an object with a `turn` or an `error`.
     """
 
@@ -38,10 +38,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Tape:
-    """What was read from a file.
+    """The contents of a file.
 
     Attributes:
-        torn: whether the last line is cut off, as a process leaves it that is killed while it writes; it is left out.
+        torn: whether the last line is incomplete, because the process was killed while writing; the line is left out.
     """
 
     lines: tuple[Line, ...]
@@ -54,7 +54,7 @@ def header() -> bytes:
 
 
 def written(asked: Asked, model: str, answer: JsonObject) -> bytes:
-    """Return the line of one call; whoever calls has taken the secrets out."""
+    """Return the line of one call; the caller has removed the secrets."""
     pieces: list[JsonValue] = [[piece.name, piece.digest, piece.shows] for piece in asked.pieces]
     return _line({"request": {"digest": asked.digest, "pieces": pieces}, "model": model, **answer})
 
@@ -66,11 +66,11 @@ def _line(tree: JsonObject) -> bytes:
 
 
 def read(path: Path) -> Tape:
-    """Read a tape whole; what stands in its turns is looked at when they are replayed.
+    """Read a whole tape; its turns are validated when they are replayed.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no tape, its format is a later one, or a line is broken; names the file and the line.
+        ValueError: the file is not a tape, its format is newer, or a line is broken; the message names file and line.
     """
     *whole, rest = path.read_bytes().split(b"\n")
     if not whole and not rest:
@@ -80,7 +80,7 @@ def read(path: Path) -> Tape:
     torn = False
     if rest and whole:
         try:
-            lines.append(_read_line(path, len(whole) + 1, rest))  # an editor may have taken the last line's end away
+            lines.append(_read_line(path, len(whole) + 1, rest))  # an editor may have removed the last line end
         except ValueError:
             torn = True
     return Tape(tuple(lines), torn)

@@ -1,4 +1,4 @@
-"""`Recorder`: models that answer as ever, and a tape of what they were asked and what they answered."""
+"""`Recorder`: wraps models, and writes their requests and answers to a tape."""
 
 from __future__ import annotations
 
@@ -26,42 +26,41 @@ from .requests import asked
 log = logging.getLogger("understudy")
 
 _forks = 0
-"""How often this process, or one it was forked from, has been forked."""
+"""Number of forks of this process and its ancestors."""
 
 
 @runtime_checkable
 class KnowsKeys(Protocol):
-    """A model that can say which keys it has."""
+    """A model that can tell which keys it has."""
 
     def known_keys(self) -> Iterable[Secret]: ...
 
 
 class Recorder:
-    """Writes what models are asked and what they answer to a tape, which `Replay` answers from.
+    """Writes the requests and answers of models to a tape, from which `Replay` answers.
 
-    Safe with any number of models, agents, threads and forked children. One line is written for each call when it ends, by
-    a single write at the end of the file, which only its owner may read. Secrets are hidden before anything is written: keys
-    that the environment holds or a recorded model has, whatever has the shape of a key or stands under the name of one,
-    and what `redact` names. What a tool is called with in a replay is what stands on the tape.
+    Safe with any number of models, agents, threads and forked children. Each call is written when it ends, as one line in a
+    single write at the end of the file; only the file's owner may read it. Secrets are hidden before the write: keys in the
+    environment and of recorded models, any text with the shape of a key or under a key's name, and everything that `redact`
+    names. In a replay tools are called with the arguments on the tape.
 
-    A call that its run ended (cancelled, timed out) is not recorded, for the model did not answer. A tape on which nothing
-    was recorded goes when it is closed, unless a process was forked meanwhile. When the tape cannot be
-    written (a full disk, a `redact` function that fails), recording stops and runs go on; `problem` says why, and `close`
-    raises it.
+    A call that its run ended (cancelled, timed out) is not recorded, because the model did not answer. Closing removes an
+    empty tape, unless the process was forked meanwhile. If a write fails (a full disk, a failing `redact` function),
+    recording stops and runs go on; `problem` has the reason, and `close` raises it.
 
     Args:
-        path: the tape; a file that is there already is left alone.
-        redact: what else to hide: strings, `Secret`s, compiled patterns, and functions that get each text and return it
-            clean. A replay needs the same.
+        path: the tape; an existing file is never overwritten.
+        redact: more to hide: strings, `Secret`s, compiled patterns, and functions that get each text and return it without
+            secrets. A replay needs the same rules.
 
     Attributes:
-        calls: how many calls were recorded by this process.
-        problem: why recording stopped, or None.
+        calls: the number of calls recorded by this process.
+        problem: the reason why recording stopped, or None.
 
     Raises:
-        FileExistsError: the file is there.
-        OSError: it cannot be made.
-        TypeError, ValueError: `redact` holds what is no rule.
+        FileExistsError: the file exists.
+        OSError: the file cannot be created.
+        TypeError, ValueError: `redact` has an entry that is not a rule.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, redact: RedactLike = ()) -> None:
@@ -72,7 +71,7 @@ class Recorder:
         self._redactor = Redactor(redact, self._keys)
         self._forks = _forks
         self.start_afresh()
-        # `x` refuses a file that is there. Without a buffer a line is one write, and a killed process loses none.
+        # `x` refuses an existing file. Without a buffer each line is one write, and a killed process loses none.
         self._file = open(self.path, "xb", buffering=0, opener=_open_to_append)  # noqa: SIM115 (closed by close)
         self._write(tape.header())
         renew_after_fork(self)
@@ -82,10 +81,10 @@ class Recorder:
         """Guards the file, the count and the problem; recording stops while a line is written, so one thread may take it twice."""
 
     def record(self, model: ModelLike | ModelName) -> Model:
-        """Return a model that answers as `model` does, and is recorded.
+        """Return a model that passes calls on to `model`, and records them.
 
         Raises:
-            TypeError, ValueError: it is neither a model nor a model string.
+            TypeError, ValueError: `model` is neither a model nor a model string.
         """
         name = ModelName.parse(model) if isinstance(model, str) else model
         made = resolve(name) if isinstance(name, ModelName) else name
@@ -96,7 +95,7 @@ class Recorder:
         return RecordedModel(made, name_of(name), self._keep)
 
     def _keep(self, request: ModelRequest, model: str, answer: ModelTurn | Exception) -> None:
-        """Write down one call; never fails, for the answer is there."""
+        """Record one call. It never fails, so that the run gets its answer."""
         try:
             clean = written(answer, self._redactor)
             line = tape.written(asked(request, self._redactor), self._redactor.text(model), clean)
@@ -109,13 +108,13 @@ class Recorder:
                 self._write(line)
                 self.calls += 1
             except OSError as problem:
-                self._stop(problem)  # before another thread writes on where this line broke off
+                self._stop(problem)  # before another thread appends to this incomplete line
 
     def close(self) -> None:
-        """Close the tape; models that are still recorded go on without it. A second call does nothing.
+        """Close the tape; recorded models still work, without a recording. A second call does nothing.
 
         Raises:
-            Exception: what recording stopped for, if it did.
+            Exception: the problem that stopped recording, if any.
         """
         with self._lock:
             if self._file.closed:
@@ -136,7 +135,7 @@ class Recorder:
         try:
             self.close()
         except Exception:
-            if error is None:  # else what ended the block is worth more, and the problem was logged
+            if error is None:  # the block's own error is more important, and the problem was logged
                 raise
 
     def __repr__(self) -> str:
@@ -151,7 +150,7 @@ class Recorder:
             if self.problem is not None:
                 return
             self.problem = problem
-        # Its text may quote what was to be hidden.
+        # Only the type: the text may quote a secret.
         log.error("recording to %s stopped: %s", self.path, type(problem).__name__)
 
     def _keys(self) -> list[Secret]:
@@ -159,11 +158,11 @@ class Recorder:
 
 
 class RecordedModel:
-    """A model whose calls are kept on a tape.
+    """A model whose calls are recorded on a tape.
 
     Args:
-        name: what people call it.
-        keep: writes down a request, the name and the answer.
+        name: the model's name for people.
+        keep: records a request, the name and the answer.
     """
 
     def __init__(
@@ -172,12 +171,12 @@ class RecordedModel:
         self._model = model
         self._name = name
         self._keep = keep
-        # By these its price and its ways are looked up.
+        # Prices and the provider's features are looked up by these.
         self.provider, _, self.model = name.partition(":")
         self.model_timeout = timeout_of(model)
 
     def complete(self, request: ModelRequest) -> ModelTurn:
-        """Return or raise what the model does."""
+        """Call the model; return its turn or raise its error."""
         try:
             turn = self._model.complete(request)
         except (RunCancelled, RunTimedOut):
@@ -189,7 +188,7 @@ class RecordedModel:
         return turn
 
     def renew(self) -> None:
-        """Renew the model, if it can be."""
+        """Renew the model, if it has `renew`."""
         if isinstance(self._model, Renewable):
             self._model.renew()
 

@@ -1,4 +1,4 @@
-"""Taking secrets out of what is written down: known keys, what looks like one, and whatever a user names."""
+"""Hides secrets in texts and values before they are written: known keys, texts that look like keys, and a user's rules."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .secret_patterns import HIDDEN, Hide, hide_matches, hide_value, private_key
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-MOST_PASSES = 8  # Two are usual: one that hides, one that finds nothing more. A rule that never settles is a mistake.
+MOST_PASSES = 8  # Usually two: one hides, one finds nothing more. A rule that never settles is a mistake.
 
 STRUCTURE = ("kind", "role", "dialect", "finish_reason", "error_kind")
-"""Fields of the vocabulary whose words are its own; nothing can be read back without them."""
+"""Fields with fixed words of the vocabulary; a tape could not be read back if a rule changed them."""
 
 Rule: TypeAlias = "str | Secret | re.Pattern[str] | Callable[[str], str]"
 """A string, a key or what a pattern matches is hidden; a function gets each text and returns it without its secrets."""
@@ -32,14 +32,14 @@ RedactLike: TypeAlias = "Rule | Iterable[Rule]"
 class Redactor:
     """Hides secrets in texts and values; safe to share between threads.
 
-    What it made comes back unchanged when it is given it again.
+    Hiding is idempotent: a result passes through it unchanged.
 
     Args:
-        rules: what to hide besides keys in the environment and what looks like a key.
-        known: returns more keys; asked for each value, because it may learn of new ones.
+        rules: rules beside keys in the environment and texts that look like keys.
+        known: returns more keys; called for each value, because new keys may appear.
 
     Raises:
-        TypeError, ValueError: a rule is no rule, or empty.
+        TypeError, ValueError: an entry is not a rule, or is empty.
     """
 
     def __init__(self, rules: RedactLike = (), known: Callable[[], Iterable[Secret]] = tuple) -> None:
@@ -53,17 +53,17 @@ class Redactor:
         return _settled(text, self._all())
 
     def plain(self, value: object) -> JsonValue:
-        """Return a value of the vocabulary's, or JSON, as JSON with secrets hidden; fields at their default are left out.
+        """Return a value of the vocabulary, or JSON, as JSON with secrets hidden; fields at their default are left out.
 
         Raises:
-            TypeError: something has no place in JSON.
+            TypeError: JSON cannot hold a value in it.
         """
         return _plain(value, self._all())
 
     def _all(self) -> list[Hide]:
         keys = [*keys_that_are_set(), *[secret.reveal() for secret in self._known()]]
         values = {*self._values, *[key for key in keys if len(key) >= SHORTEST_KEY]}
-        # The longest first: one may begin with another.
+        # The longest key first: a shorter one may be its beginning.
         literal = [hide_value(value) for value in sorted(values, key=len, reverse=True)]
         return [private_keys(), *literal, *self._rules, *shapes()]
 
@@ -72,7 +72,7 @@ class Redactor:
 
 
 def _listed(rules: RedactLike) -> list[Rule]:
-    # A string is iterable too, and its letters are not meant.
+    # A string is iterable too, but means one rule and not its letters.
     if isinstance(rules, str | Secret | re.Pattern) or callable(rules):
         return [rules]
     if not isinstance(rules, Iterable):
@@ -166,7 +166,7 @@ def _plain_fields(value: DataclassInstance, rules: list[Hide]) -> dict[str, Json
             plain = _settled_base64(value.data, rules)
         else:
             plain = _plain(given, rules)
-        # Compared as JSON, because not every field takes part in a class's own comparison. `kind` tells parts apart.
+        # Compared as JSON, because a class's own comparison may skip fields. `kind` is kept: it identifies the part.
         if field.name == "kind" or not _has_default(field) or plain != _plain(_default(field), rules):
             made[field.name] = plain
     return made
@@ -181,7 +181,7 @@ def _default(field: Field[object]) -> object:
 
 
 def _settled_base64(data: str, rules: Iterable[Hide]) -> str:
-    """Look into the bytes of a picture or file; they stay as they are when nothing is found in them."""
+    """Hide secrets in the bytes of a picture or file; bytes without secrets stay unchanged."""
     try:
         held = base64.b64decode(data, validate=True).decode("utf-8", "surrogateescape")
     except (binascii.Error, ValueError):

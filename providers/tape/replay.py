@@ -30,23 +30,23 @@ class Replay:
     """A model that gives the answers of a tape, errors included.
 
     An answer is found by its request: the system prompt, messages, tools and settings, with secrets hidden on both sides.
-    The same request gets its first answer the first time, its second the second time, and so on. So one replay can take the
-    part of every model that was recorded, in any order and from any number of threads. Tools are not replayed; they run.
+    A repeated request gets its recorded answers in order. So one replay can stand in for every recorded model, in any order
+    and from any number of threads. Tools are not replayed; they run.
 
     Args:
-        path: what a `Recorder` wrote; read whole, at once.
-        redact: what the recorder was given.
-        strict: whether a request must be the recorded one. Without it, where messages alone differ (a tool gives the time of
-            day), the nearest recorded request with as many messages is taken, if its answer was not given yet.
+        path: the tape of a `Recorder`; it is read whole, at once.
+        redact: the rules given to the recorder.
+        strict: whether a request must equal a recorded one. If False and only messages differ (a tool returns the time of
+            day), the nearest recorded request with as many messages is used, if its answer was not given yet.
 
     Attributes:
-        calls: how many calls are on the tape.
-        given: how many answers were given.
+        calls: the number of calls on the tape.
+        given: the number of answers given so far.
         torn: whether the tape ends in the middle of a line, which is left out: the recording was killed.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no tape, its format is a later one, or a line is broken; names the file and the line.
+        ValueError: the file is not a tape, its format is newer, or a line is broken; the message names file and line.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, redact: RedactLike = (), strict: bool = True) -> None:
@@ -75,7 +75,7 @@ class Replay:
         """Return the recorded turn for `request`; loads pydantic.
 
         Raises:
-            ProviderError: the tape has no answer left for it; says how it differs from the nearest recorded request.
+            ProviderError: the tape has no answer left; the message compares the request with the nearest recorded one.
             BadReply: the recorded turn is broken.
             Exception: the error that was recorded.
         """

@@ -1,8 +1,8 @@
-"""A model request as a tape knows it: a digest to find it by, and enough of each piece for a person to read.
+"""A model request on a tape: a digest to find it by, and the beginning of each piece for people to read.
 
-What the model is told is in the digest: system prompt, messages, tools (in any order) and settings. Not in it: which turn of
-the run it is, and which model was asked. Like a fingerprint it leaves out what stands at its default, so that a field that a
-later version adds does not make a tape useless.
+The digest covers the model's input: system prompt, messages, tools (in any order) and settings. It does not cover the
+number of the turn, nor the model. Fields at their default are left out, so that a field added by a later version does not
+make old tapes useless.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from understudy.vocabulary.messages import JsonObject, JsonValue, ModelRequest
 
 from .redaction import Redactor
 
-SHOWN = 200  # Characters of each piece that a tape shows: a person knows it again, and a long history stays short.
-AROUND = 60  # Characters of a difference that an error shows.
-LISTED = 5  # Differing pieces that an error names; more would not be read.
+SHOWN = 200  # Characters of each piece on a tape: enough for a person to recognise it, and a long history stays short.
+AROUND = 60  # Characters of a difference in an error.
+LISTED = 5  # Differing pieces named in an error; nobody reads more.
 TOLD_APART = ("messages", "system", "tools", "settings", "turn")
 
 
@@ -53,10 +53,10 @@ class Asked:
 
 
 def asked(request: ModelRequest, redactor: Redactor) -> Asked:
-    """Take a request apart; what the redactor hides is in no piece.
+    """Split a request into pieces, with secrets hidden.
 
     Raises:
-        TypeError: something in the request is not JSON.
+        TypeError: JSON cannot hold a value of the request.
     """
     tools = sorted(request.tools, key=lambda tool: tool.name)
     found: list[tuple[str, object]] = [("system prompt", request.system)]
@@ -107,7 +107,7 @@ def _json(tree: JsonValue) -> str:
 
 
 def differences(recorded: Asked, now: Asked) -> list[str]:
-    """Return the names of the pieces that are not the same in both requests."""
+    """Return the names of the pieces that differ."""
     names = {**now.by_name, **recorded.by_name}
     return [name for name in names if _digest_in(recorded, name) != _digest_in(now, name)]
 
@@ -118,7 +118,7 @@ def _digest_in(request: Asked, name: str) -> str | None:
 
 
 def explained(recorded: Asked, now: Asked) -> str:
-    """Say what differs, and how the first difference looks."""
+    """Return a text that names the differing pieces, and shows the first difference."""
     names = differences(recorded, now)
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return f"{', '.join(names[:LISTED])}{more}; {_explained(names[0], recorded, now)}"

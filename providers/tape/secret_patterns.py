@@ -1,4 +1,4 @@
-"""What a secret looks like, and under which names it stands: rules that take it out of a text."""
+"""Rules that find secrets in a text by their shape, or by the name before them, and hide them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import cache, lru_cache
 from typing import TypeAlias
 
 Hide: TypeAlias = "Callable[[str], str]"
-"""Returns a text without what it looks for."""
+"""A rule: returns a text with its matches hidden."""
 
 HIDDEN = "[redacted]"
-"""Stands for every secret, whichever rule found it: recording knows keys that a replay elsewhere does not, and both must
-see one request."""
+"""Replaces every secret, whichever rule found it: a recording knows keys that its replay does not, and both must see the
+same request."""
 
 
 def hide_value(value: str) -> Hide:
@@ -21,7 +21,7 @@ def hide_value(value: str) -> Hide:
 
 
 def hide_matches(pattern: re.Pattern[str]) -> Hide:
-    """Make a rule for what a pattern matches."""
+    """Make a rule for the matches of a pattern."""
 
     def hide(piece: str) -> str:
         return pattern.sub(lambda match: HIDDEN if match[0] else "", piece)
@@ -30,12 +30,12 @@ def hide_matches(pattern: re.Pattern[str]) -> Hide:
 
 
 def _hide_after_name(pattern: re.Pattern[str]) -> Hide:
-    """Make a rule that leaves the first group and hides the rest of a match."""
+    """Make a rule that keeps the first group of a match and hides the rest."""
     return lambda text: _between_hidden(text, lambda piece: pattern.sub(rf"\1{HIDDEN}", piece))
 
 
 def _between_hidden(text: str, hide: Hide) -> str:
-    """Apply a rule to what is not hidden yet, or it might find something in the word that hides."""
+    """Apply a rule outside hidden places, so that it does not match inside `HIDDEN`."""
     return HIDDEN.join([hide(piece) for piece in text.split(HIDDEN)])
 
 
@@ -43,14 +43,14 @@ NAMES = (
     *("apikey", "authorization", "password", "passwd", "passphrase", "secret", "secretkey", "accesskey", "privatekey"),
     *("token", "cookie", "credential", "credentials"),
 )
-"""How the name of a secret ends, in small letters only: `OPENAI_API_KEY`, `x-api-key` and `dbPassword` do."""
+"""Endings of the names of secrets, in small letters: `OPENAI_API_KEY`, `x-api-key` and `dbPassword` have one."""
 PAGING = ("nexttoken", "pagetoken", "continuationtoken", "synctoken")
-"""How names end that sound like one and are none: a tool must get back where to read on."""
+"""Endings of names that look like secrets but are not: a tool must get its page token back."""
 
 
 @lru_cache(maxsize=1024)
 def speaks_of_a_secret(name: str) -> bool:
-    """Tell whether a field of this name holds a secret."""
+    """Whether a field with this name holds a secret."""
     letters = re.sub("[^a-z]", "", name.lower())
     return letters.endswith(NAMES) and not letters.endswith(PAGING)
 
@@ -61,7 +61,7 @@ NAMED = (
 )
 HEADER = r"(?:x-api-key|x-goog-api-key|authorization|set-cookie)"
 SCHEME = r"(?:bearer|basic|token)"
-# What is as long as a key and no word of a language: eight characters that are not all letters, or sixteen.
+# As long as a key and not a word of a language: eight characters that are not all letters, or sixteen.
 KEYISH = r"(?:(?=[\w.~+/-]*[\d_~+/-])[\w.~+/-]{8,}|[\w.~+/-]{16,})=*"
 TOKEN = r"(?<!next)(?<!next[-_])(?<!page)(?<!page[-_])token"
 PEM = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"
@@ -107,13 +107,13 @@ def _where(words: tuple[str, ...], rule: Hide) -> Hide:
 
 @cache
 def private_keys() -> Hide:
-    """Return the rule for keys in PEM. It goes before all others, which would take a part and leave the rest."""
+    """Return the rule for keys in PEM. It must run first, as other rules would hide only a part of such a key."""
     return hide_matches(re.compile(PEM, re.DOTALL))
 
 
 @cache
 def shapes() -> tuple[Hide, ...]:
-    """Return the rules for what looks like a secret; compiled at the first use, and not on import."""
+    """Return the rules for texts that look like secrets; they are compiled at the first use, not on import."""
     return (
         *[_where(words, _hide_after_name(re.compile(pattern))) for words, pattern in AFTER_A_NAME],
         *[_where(words, hide_matches(re.compile(pattern))) for words, pattern in SHAPES],

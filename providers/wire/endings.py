@@ -1,4 +1,4 @@
-"""Why a turn ended: the provider's word as a neutral one, and the error of a turn that did not come to a known end."""
+"""How a turn ended: maps the provider's finish reason to ours, and makes the error of a turn without a known one."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from understudy.errors import BadReply, ProviderError
 from understudy.vocabulary.messages import NO_USAGE, FinishReason, ModelTurn, Part, TextPart, ToolCall, Usage
 
 FAILED_THERE = frozenset({"error", "network_error", "insufficient_system_resource", "abort", "aborted", "cancelled"})
-"""The server itself failed, and another attempt may succeed.
+"""Finish reasons of a failed server, where another attempt may succeed.
 
 OpenRouter and Mistral say `error`, DeepSeek `insufficient_system_resource`, Z.ai `network_error`, vLLM `abort`.
 """
 MISFORMED = frozenset({"malformed_function_call", "malformed_response", "other", "image_other", "no_image"})
-"""Gemini API, FinishReason: the model wrote what nobody can read, or nothing. The next attempt is another draw."""
+"""Gemini API, FinishReason: the model wrote something unreadable, or nothing; another attempt may succeed."""
 
 
 def neutral(raw: str, known: Mapping[str, FinishReason], parts: tuple[Part, ...]) -> FinishReason:
-    """Return the neutral word for `raw`; `other` for one that the provider's table does not have.
+    """Return our finish reason for the provider's; `other` if `known` does not have it.
 
     Args:
-        raw: the provider's word; empty where it gave none.
-        known: the provider's words for the ends that a turn can come to.
-        parts: what the turn holds. Calls decide, unless the turn was blocked or its end is unknown. A turn that has neither
-            calls nor text, and names no other end, is `other`.
+        raw: the provider's finish reason; empty if it gave none.
+        known: the provider's reason -> our reason.
+        parts: the parts of the turn. A turn with calls is `tool_calls`, unless it was blocked or its reason is unknown. A
+            turn with neither calls nor text is `other` if the provider gave no reason, or one for tool calls.
     """
     reason = known.get(raw, "other") if raw else "tool_calls"
     if reason in ("blocked", "other"):
@@ -37,7 +37,7 @@ def neutral(raw: str, known: Mapping[str, FinishReason], parts: tuple[Part, ...]
 
 
 def unfinished(turn: ModelTurn, provider: str) -> ProviderError:
-    """Make the error for a turn whose end is none that its provider is known for; it has the turn as `partial`."""
+    """Make the error for a turn without a known finish reason; the turn is its `partial`."""
     raw = turn.raw_finish_reason or ""
     word = raw.lower()
     how = f"with {raw!r}" if raw else "without a reason and without an answer"
@@ -53,12 +53,12 @@ def unfinished(turn: ModelTurn, provider: str) -> ProviderError:
 
 
 def usage_of(failed: Sequence[ModelTurn]) -> Usage:
-    """Return the tokens of the turns that failed attempts brought: they are paid for too."""
+    """Return the tokens of partial turns of failed attempts: they are paid for too."""
     return sum([turn.usage for turn in failed], NO_USAGE)
 
 
 def with_usage_of(failed: Sequence[ModelTurn], last: ModelTurn | None) -> ModelTurn | None:
-    """Return what came of the last attempt, with the tokens of all `failed` ones; `last` is among them, or None."""
+    """Return the last attempt's turn with the tokens of all `failed` turns added; `last` is one of those, or None."""
     if not failed or (len(failed) == 1 and last is not None):
         return last
     return replace(ModelTurn(()) if last is None else last, usage=usage_of(failed))

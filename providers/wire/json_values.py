@@ -1,4 +1,4 @@
-"""JSON, read and written, and its narrowing to what a wire format says it is."""
+"""Reads and writes JSON, and narrows JSON values to the types of a wire format."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from understudy.vocabulary.checks import DEEPEST, not_json
 from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall
 
 UNREADABLE = "INVALID_JSON"
-"""Name under which a model sees what it wrote instead of arguments."""
+"""The name under which a model sees its own invalid arguments."""
 
 
 class WrongShape(ValueError):
-    """JSON that is not what the API promises; says where, what was expected and what came."""
+    """JSON that breaks the API's format; the message has the place, the expected and the actual value."""
 
 
 def parse(text: str | bytes, *, in_range: bool = True) -> JsonValue:
-    """Read JSON as RFC 8259 has it.
+    """Read JSON as defined by RFC 8259.
 
     Args:
         text: the JSON.
-        in_range: refuse a number that no float can hold, such as 1e999; otherwise it is read as an infinite one.
+        in_range: refuse a number too large for a float, such as 1e999; otherwise it becomes infinite.
 
     Raises:
-        ValueError: it is none; Python's own NaN and Infinity are none either.
+        ValueError: the text is not JSON; NaN and Infinity, which Python accepts, are not JSON.
     """
     try:
         value: JsonValue = json.loads(text, parse_constant=_no_constant, parse_float=_finite if in_range else float)
@@ -36,7 +36,7 @@ def parse(text: str | bytes, *, in_range: bool = True) -> JsonValue:
         problem = str(error)
     else:
         return value
-    # Out here, for the decoder's error holds the whole text, and what a server sends may quote a key.
+    # Outside the except block: the decoder's error holds the whole text, which may quote a key.
     raise ValueError(problem)
 
 
@@ -63,7 +63,7 @@ def written(value: JsonValue) -> str:
 
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
-        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # any mapping will do
+        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # any mapping is accepted
     raise TypeError(f"a request holds a {type(value).__name__}, which is not JSON")
 
 
@@ -102,40 +102,40 @@ def items(source: JsonObject, key: str, where: str) -> Sequence[JsonValue]:
 
 
 def inner(source: JsonObject, key: str) -> JsonObject:
-    """Return the object under `key`, or an empty one where there is none."""
+    """Return the object under `key`, or an empty one if there is none."""
     value = source.get(key)
     return value if is_object(value) else {}
 
 
 def kept(source: JsonObject, where: str) -> JsonObject:
-    """Return an object that is kept as it came, and perhaps sent back; `where` names it in the error."""
+    """Return an object to be kept unchanged, and perhaps sent back; `where` names it in the error."""
     if not_json(source, where):
         raise WrongShape(f"{where} must hold numbers in the range of a float, at most {DEEPEST} levels deep")
     return source
 
 
 def text(source: JsonObject, key: str) -> str:
-    """Return the string under `key`, or an empty one where there is none."""
+    """Return the string under `key`, or an empty one if there is none."""
     value = source.get(key)
     return value if isinstance(value, str) else ""
 
 
 def count(source: JsonObject, key: str) -> int | None:
-    """Return the whole number under `key`, or None where there is none that counts something: it must not be negative."""
+    """Return the whole number under `key`, or None if it is missing, negative or not a whole number."""
     value = source.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def total(*numbers: int | None) -> int | None:
-    """Add the numbers that are known; None when none is."""
+    """Add the known numbers; None if none is known."""
     known = [n for n in numbers if n is not None]
     return sum(known) if known else None
 
 
 def arguments(value: JsonValue) -> tuple[JsonObject, str | None]:
-    """Read a tool call's arguments: the object, and the model's own text where it is none.
+    """Read a tool call's arguments: the object, and the model's own text if that is not an object.
 
-    OpenAI API, Chat completions: they are JSON in a string that the model wrote, so it may be empty or broken.
+    OpenAI API, Chat completions: arguments are JSON in a string that the model wrote; it may be empty or broken.
     """
     if is_object(value):
         return ({}, _as_text(value)) if not_json(value, "arguments") else (value, None)
@@ -160,10 +160,10 @@ def _as_text(value: JsonValue) -> str:
 
 
 def sendable(call: ToolCall) -> JsonObject:
-    """Return a call's arguments as an object that every API takes back, with the model's own text where it wrote none.
+    """Return a call's arguments as an object that every API accepts; invalid arguments become a text in an object.
 
-    The model must see what it wrote to write it better, and some servers answer arguments that do not parse with an error
-    for the whole request (vLLM, OpenAI-compatible server, reads them to fill its chat template).
+    The model must see its mistake to correct it, and some servers refuse a whole request for arguments that do not parse
+    (vLLM's OpenAI-compatible server parses them to fill its chat template).
     """
     return call.arguments if call.bad_arguments is None else {UNREADABLE: call.bad_arguments}
 

@@ -1,4 +1,4 @@
-"""How each API is told what form an answer must have. A form whose answer comes by a tool needs no telling."""
+"""The request fields that ask each API for an answer of a given form. A form that uses a tool needs no field."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .json_values import is_array, is_object
 def openai_format(output: OutputSpec | None) -> dict[str, JsonValue]:
     """Return the fields of a chat completions request that ask for this form.
 
-    Not every schema can be strict; the model is then only told of it.
+    Not every schema can be strict; without it the API does not enforce the schema.
     """
     if output is None or output.tool:
         return {}
@@ -28,7 +28,7 @@ def anthropic_format(output: OutputSpec | None) -> dict[str, JsonValue]:
     if output is None or output.tool:
         return {}
     strict = strict_schema(output.schema, recursive=False)
-    schema = output.schema if strict is None else strict  # the API says best what it does not take
+    schema = output.schema if strict is None else strict  # the API itself reports what it does not accept
     return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
 
@@ -40,7 +40,7 @@ def google_format(output: OutputSpec | None) -> dict[str, JsonValue]:
 
 
 def _without_const(value: JsonValue) -> JsonValue:
-    """Gemini API, Structured output: `enum` is known, `const` is not."""
+    """Replace `const` by `enum`, as the API only knows the latter (Gemini API, Structured output)."""
     if is_array(value):
         return [_without_const(each) for each in value]
     if not is_object(value):

@@ -1,4 +1,4 @@
-"""Pictures and documents in the results of tools: what an API takes goes as it is, the rest is said in words."""
+"""Pictures and documents in the results of tools: an API gets the accepted parts unchanged, and the others as words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NO_PLACE = "which cannot be shown to you here"
 
 
 def split(result: ToolResult, takes: Callable[[Media], bool]) -> tuple[str, tuple[Media, ...]]:
-    """Return the text of a result, what the API does not take included in words, and the parts that it takes."""
+    """Return the text of a result, with words for the parts that the API does not accept, and the accepted parts."""
     if not result.parts:
         return result.content, ()
     taken = tuple([part for part in result.parts if takes(part)])
@@ -20,10 +20,10 @@ def split(result: ToolResult, takes: Callable[[Media], bool]) -> tuple[str, tupl
 
 
 def _told(part: Media) -> str:
-    text = text_of(part)  # a document that is text needs no place of its own
+    text = text_of(part)  # a text document becomes part of the text
     return f"[{described(part)}, {NO_PLACE}]" if text is None else f"[{described(part)}:]\n{text}"
 
 
 def introduced(result: ToolResult) -> str:
-    """Return what stands before the parts of a result, where the API has no place for them in the result itself."""
+    """Return the words before a result's parts, for an API that takes them outside the result."""
     return f"Returned by {result.name or 'the tool'}, call {result.call_id}:"

@@ -1,4 +1,4 @@
-"""Settings that a provider lacks, and fields of a provider's own laid over a request's body."""
+"""Refuses settings that a provider lacks, and lays a provider's own fields over a request body."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .json_values import is_object
 
 
 def refuse(provider: str, setting: str, instead: str = "leave it out") -> NoReturn:
-    """Raise ValueError for a setting that the API has no place for."""
+    """Raise ValueError for a setting that the API lacks."""
     raise ValueError(f"settings: {provider} has no {setting}; {instead}")
 
 
