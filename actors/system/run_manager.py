@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.drivers.factory import driver_of, loaded_record, new_record
+from understudy.actors.drivers.overdue_steps import see_to_step
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
@@ -27,8 +28,6 @@ from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import log
 from understudy.actors.threads.run_elsewhere import run_elsewhere
-from understudy.actors.tools.failed_calls import tell_repeated, timeout_result
-from understudy.actors.tools.tool_call import ToolCallTask
 from understudy.actors.tools.tool_slots import SlotsOfTools
 from understudy.errors import (
     AgentCrashed,
@@ -40,7 +39,6 @@ from understudy.errors import (
     had_its_retries,
     in_words,
 )
-from understudy.orchestration.supervision.call_time import CallAction, next_look
 from understudy.vocabulary.actors.system_events import RunCrashed
 from understudy.vocabulary.checks import WrongReturn
 from understudy.vocabulary.context.ancestry import Link, next_hops
@@ -353,59 +351,8 @@ class RunManager(RunHost[RunRecord]):
 
     def _step_overdue(self, record: RunRecord) -> None:
         assert isinstance(record, AgentRunRecord), "nothing but an agent's run has steps with a time of their own"
-        order = record.step_order
-        if order is None:
-            if not self._gave_check_up(record):
-                self._abandon(record, step_timeout(record), "failed", overdue=time.monotonic())
-            return
-        now = time.monotonic()
-        with record.lock:
-            if record.step_order is not order or record.step_deadline > now:
-                return
-            action = _action_due(record, order, now)
-            if action == "warn":
-                record.step_deadline = next_look(order.deadline, order.gives_up_at)
-        if action == "warn":
-            order.tell_overdue()
-            order.warn()
-        elif action != "wait":
-            self._take_step_away(record, order, action == "retry")
-
-    def _gave_check_up(self, record: AgentRunRecord) -> bool:
-        """Leave a driver to a validator that does not return, and have another one hold the arguments to be bad."""
-        with record.lock:
-            question = record.step_check
-            if question is None or record.step_deadline > time.monotonic():
-                return question is not None
-            hanging, doing, since = record.driver, record.doing, record.step_since
-            epoch = record.take_over(record.epoch)
-            if epoch is None:
-                return True
-            record.answered[question] = f"{doing} did not end in time"
-        if hanging is not None:
-            safely(record, self.hung.abandon, hanging, record, doing, since)
-        self._begin(self.drive, record, epoch)
-        return True
-
-    def _take_step_away(self, record: AgentRunRecord, order: ToolCallTask, again: bool) -> None:
-        """Leave a driver to the call that it hangs in, and have another one go on, or make the call again."""
-        with record.lock:
-            if record.step_order is not order or record.machine is None:
-                return
-            hanging, since = record.driver, record.step_since
-            epoch = record.take_over(record.epoch)
-            if epoch is None:
-                return
-            if again:
-                safely(record, tell_repeated, order)
-            failure = None if again else safely(record, _feed_timeout, record, order)
-        if hanging is not None:
-            safely(record, self.hung.abandon, hanging, record, order.doing, since)
-        if failure is None:
-            self._begin(self.drive, record, epoch)
-        else:
-            self.cannot_go_on(record, failure, epoch)
-        order.abandon()
+        if not see_to_step(record):
+            self._abandon(record, step_timeout(record), "failed", overdue=time.monotonic())
 
     def _abandon(
         self, record: RunRecord, error: UnderstudyError, phase: RunPhase, *, overdue: float | None = None
@@ -442,14 +389,6 @@ def _name_run(error: RunError, run_id: str, token: str) -> None:
     error.token = token
 
 
-def _feed_timeout(record: AgentRunRecord, order: ToolCallTask) -> None:
-    """Feed the result of a call that did not come back in time; call it under the lock."""
-    assert record.machine is not None
-    result = timeout_result(order.call, order.tool.timeout)
-    record.machine.tool_results([result])
-    record.story.note(order.finished(result))
-
-
 def _scope(timeout: float | None) -> Scope:
     """Make a run's scope: inside of a run, its deadline and cancellation hold too."""
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -465,14 +404,3 @@ def _may_go_on(record: RunRecord, cause: BaseException) -> bool:
     """Whether a run gets another driver after one failed; if so, takes one of its retries."""
     had_enough = len(record.crashes) >= POISON or (had_its_retries(cause) and not record.fails_runner(cause))
     return not had_enough and record.scope.take_retry(cause)
-
-
-def _action_due(record: AgentRunRecord, order: ToolCallTask, now: float) -> CallAction:
-    """Return what is due for a call whose time is over, and keep what its next attempt must know. Call it under the lock."""
-    call_id = order.call.id
-    timed_out = record.attempts.get(call_id, 0)
-    action = order.action_due(now, timed_out)
-    if action in ("retry", "warn"):
-        record.attempts[call_id] = timed_out + 1
-        record.before[call_id] = (order.since, order.attempts)
-    return action

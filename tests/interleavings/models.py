@@ -20,9 +20,9 @@ from tests.support.promises import promises
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.mailbox import MailboxQueue, Put
+from understudy.actors.drivers.overdue_steps import take_step_away
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.system.run_manager import RunManager
 from understudy.actors.threads import pool as pool_module
 from understudy.actors.threads.pool import IDLE_SECONDS, ThreadPool, forget_threads
 from understudy.actors.threads.promise import Promise
@@ -220,9 +220,7 @@ def look_after_step(record: AgentRunRecord) -> None:
     """Do what the watchdog does about a step whose grace is over, too."""
     order = record.step_order
     if order is not None:  # else the tool's result is taken already
-        assert isinstance(record.host, RunManager)
-        # pyright: ignore comment: the watchdog's thread needs a clock that goes on
-        record.host._take_step_away(record, order, again=False)  # pyright: ignore[reportPrivateUsage]
+        take_step_away(record, order, again=False)
 
 
 # --- cancel against finish

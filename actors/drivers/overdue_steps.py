@@ -1,0 +1,99 @@
+"""What is done about a step of an agent's run whose time is over: its driver hangs in it, and another one goes on.
+
+The watchdog comes here with the run, on a lent thread.
+"""
+
+from __future__ import annotations
+
+import time
+
+from understudy.actors.run_view.failsafe import safely
+from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.tools.failed_calls import tell_repeated, timeout_result
+from understudy.actors.tools.tool_call import ToolCallTask
+from understudy.orchestration.supervision.call_time import CallAction, next_look
+
+
+def see_to_step(record: AgentRunRecord) -> bool:
+    """Do what is due about the step in hand; False if there is nothing to do but to end the run."""
+    order = record.step_order
+    if order is None:
+        return _gave_check_up(record)
+    now = time.monotonic()
+    with record.lock:
+        if record.step_order is not order or record.step_deadline > now:
+            return True
+        action = _action_due(record, order, now)
+        if action == "warn":
+            record.step_deadline = next_look(order.deadline, order.gives_up_at)
+    if action == "warn":
+        order.tell_overdue()
+        order.warn()
+    elif action != "wait":
+        take_step_away(record, order, action == "retry")
+    return True
+
+
+def _gave_check_up(record: AgentRunRecord) -> bool:
+    """Leave a driver to a validator that does not return, and have another one hold the arguments to be bad."""
+    with record.lock:
+        question = record.step_check
+        if question is None or record.step_deadline > time.monotonic():
+            return question is not None
+        hanging, doing, since = record.driver, record.doing, record.step_since
+        epoch = record.take_over(record.epoch)
+        if epoch is None:
+            return True
+        record.answered[question] = f"{doing} did not end in time"
+    if hanging is not None:
+        safely(record, record.host.hung.abandon, hanging, record, doing, since)
+    _drive_on(record, epoch)
+    return True
+
+
+def take_step_away(record: AgentRunRecord, order: ToolCallTask, again: bool) -> None:
+    """Leave a driver to the call that it hangs in, and have another one go on, or make the call again."""
+    with record.lock:
+        if record.step_order is not order or record.machine is None:
+            return
+        hanging, since = record.driver, record.step_since
+        epoch = record.take_over(record.epoch)
+        if epoch is None:
+            return
+        if again:
+            safely(record, tell_repeated, order)
+        failure = None if again else safely(record, _feed_timeout, record, order)
+    if hanging is not None:
+        safely(record, record.host.hung.abandon, hanging, record, order.doing, since)
+    if failure is None:
+        _drive_on(record, epoch)
+    else:
+        record.host.cannot_go_on(record, failure, epoch)
+    order.abandon()
+
+
+def _drive_on(record: AgentRunRecord, epoch: int) -> None:
+    """Have a run that nobody drives driven from `epoch` on, or end."""
+    try:
+        record.host.drive(record, epoch)
+    except BaseException as failure:
+        record.host.cannot_go_on(record, failure, epoch)
+
+
+def _feed_timeout(record: AgentRunRecord, order: ToolCallTask) -> None:
+    """Feed the result of a call that did not come back in time; call it under the lock."""
+    assert record.machine is not None
+    result = timeout_result(order.call, order.tool.timeout)
+    record.machine.tool_results([result])
+    record.story.note(order.finished(result))
+
+
+def _action_due(record: AgentRunRecord, order: ToolCallTask, now: float) -> CallAction:
+    """Return what is due for a call whose time is over, and keep what its next attempt must know. Call it under the lock."""
+    call_id = order.call.id
+    timed_out = record.attempts.get(call_id, 0)
+    action = order.action_due(now, timed_out)
+    if action in ("retry", "warn"):
+        record.attempts[call_id] = timed_out + 1
+        record.before[call_id] = (order.since, order.attempts)
+    return action
