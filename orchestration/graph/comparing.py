@@ -1,4 +1,4 @@
-"""Whether a condition holds: how the values that it refers to are compared."""
+"""Evaluates conditions: compares the values that a condition refers to."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ ValueOf: TypeAlias = "Callable[[Reference], JsonValue]"
 
 
 def holds(condition: str, value_of: ValueOf) -> bool:
-    """Whether a condition is true. What `and` and `or` do not need is not looked at.
+    """Whether a condition is true. `and` and `or` stop at the first operand that decides.
 
     Raises:
-        ValueError: it is no condition, or a value cannot be compared so; or whatever `value_of` raises.
+        ValueError: the text is no condition, or values cannot be compared so; or any error of `value_of`.
     """
     return _holds(parsed(condition), value_of)
 
@@ -45,7 +45,7 @@ def _holds(condition: Condition, value_of: ValueOf) -> bool:
 
 
 def _value(operand: Operand, value_of: ValueOf) -> JsonValue:
-    assert not isinstance(operand, Listed)  # a list stands after `in` only
+    assert not isinstance(operand, Listed)  # a list can only follow `in`
     return operand.value if isinstance(operand, Fixed) else value_of(operand)
 
 
@@ -57,7 +57,7 @@ def _is_true(value: JsonValue) -> bool:
 
 
 def _same(left: Operand, right: Operand, value_of: ValueOf) -> bool:
-    """Whether two operands are the same: as numbers if both are numbers and neither is text in the condition, else as text."""
+    """Whether two operands are equal: as numbers if both are numbers and neither is quoted text, otherwise as texts."""
     texts = [each for each in (left, right) if isinstance(each, Fixed) and isinstance(each.value, str)]
     one, other = _value(left, value_of), _value(right, value_of)
     if texts:
@@ -75,7 +75,7 @@ def _equal(one: JsonValue, other: JsonValue) -> bool:
 
 
 def _flag(value: JsonValue) -> JsonValue:
-    """Return true or false as it is, and what a model writes for them, such as True, as what it means; None for others."""
+    """Return a boolean, or the boolean that a model's text such as True means; None for other values."""
     return FLAGS.get(value.strip().lower()) if isinstance(value, str) else value if isinstance(value, bool) else None
 
 

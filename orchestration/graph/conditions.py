@@ -1,6 +1,6 @@
 """The conditions of tasks: `${check.label} == spam and ${check.n} > 3`. They are parsed by a closed grammar; nothing is executed.
 
-A condition that the grammar does not understand is an error before anything runs, and never just false.
+A condition that does not fit the grammar raises an error before anything runs; it never counts as false.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ORDERS: Mapping[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A value that stands in the condition itself: text, a number, or true, false and null."""
+    """A value written in the condition itself: text, a number, or true, false and null."""
 
     value: JsonValue
 
@@ -74,19 +74,19 @@ Condition: TypeAlias = "Comparison | Joined"
 
 
 def references_in(condition: str) -> list[Reference]:
-    """Return what a condition refers to, in order.
+    """Return the references of a condition, in order.
 
     Raises:
-        ValueError: it is no condition.
+        ValueError: the text is no condition.
     """
     return list(_references(parsed(condition)))
 
 
 def parsed(condition: str) -> Condition:
-    """Return a condition as a tree.
+    """Parse a condition into a tree.
 
     Raises:
-        ValueError: it is no condition; the message says which character is not understood.
+        ValueError: the text is no condition; the message names the character that does not fit.
     """
     return _kept(condition) if len(condition) <= LONGEST_KEPT else _Parser(condition).whole()
 
@@ -96,12 +96,12 @@ def _kept(condition: str) -> Condition:
     return _Parser(condition).whole()
 
 
-# --- what a condition says
+# --- the parser
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A part of the text."""
+    """A token of the text."""
 
     kind: str
     text: str
@@ -151,7 +151,7 @@ class _Parser:
         return self._tokens[self._next]
 
     def _take(self, *kinds: str) -> Token | None:
-        """Return the next token and go past it, if it is of one of these kinds."""
+        """Consume and return the next token if it is of one of these kinds."""
         here = self._here
         if here.kind not in kinds:
             return None
@@ -276,7 +276,7 @@ def _references(found: Condition | Operand) -> Iterator[Reference]:
 
 
 def number_in(value: JsonValue) -> int | float | None:
-    """Return a number, or text that is one, as a number; None for anything else."""
+    """Return a number, or the number that a text holds; None for anything else."""
     found = read(value)
     if isinstance(found, bool) or not isinstance(found, (int, float)):
         return None
@@ -284,7 +284,7 @@ def number_in(value: JsonValue) -> int | float | None:
 
 
 def read(value: JsonValue) -> JsonValue:
-    """Return text that is JSON as what it says; models answer with text."""
+    """Return the value of a JSON text; models answer with text."""
     return from_text(value.strip()) if isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""Finds in the state of a workflow's saved run what no run can have reached; each function says it in words."""
+"""Checks that the state of a workflow's saved run is possible; each function returns the contradiction in words."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .state import GraphState
 
 
 def contradiction_of_graph(state: GraphState, spec: GraphSpec) -> str:
-    """Say what in the state of a workflow's run cannot be; empty if all fits together."""
+    """Return the first contradiction in the state of a workflow's run, or an empty text."""
     return contradiction_of_children(state) or in_spending(state.spending) or _in_tasks(state) or _missing(state, spec)
 
 
 def _missing(state: GraphState, spec: GraphSpec) -> str:
-    """Say which parameter of a workflow the state has no value of, though a prompt may need it yet."""
+    """Name a parameter without a value that a prompt may still need."""
     missing = sorted((spec.parameters | spec.given.keys()) - state.parameters.keys())
     return f"parameter {missing[0]!r} has no value" if missing else ""
 

@@ -1,4 +1,4 @@
-"""What the run of a workflow came to, in the form its callers get. Functions of its definition and its state."""
+"""The outcome of a workflow's run, from its definition and its state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .state import GraphState, TaskState
 
 
 def completed(spec: GraphSpec, state: GraphState) -> Complete[str]:
-    """Return the outcome of a workflow of which no task failed."""
+    """Return the outcome of a workflow without failed tasks."""
     count = sum(task.status == "done" for task in state.tasks)
     reason = f"{count} of {len(state.tasks)} tasks completed; the others were skipped"
     if count == len(state.tasks):
@@ -22,12 +22,12 @@ def completed(spec: GraphSpec, state: GraphState) -> Complete[str]:
 
 
 def incomplete(spec: GraphSpec, state: GraphState, errors: Mapping[int, Exception]) -> Incomplete:
-    """Return the outcome of a workflow of which some tasks failed.
+    """Return the outcome of a workflow with failed tasks.
 
     Args:
         spec: the workflow.
-        state: where it stands.
-        errors: position of a child -> what it failed of, of those where that is known besides its words.
+        state: its state.
+        errors: position of a child -> its exception, for each child whose exception was not lost by saving.
     """
     tasks = task_results(spec, state, errors)
     reasons = [f"task {r.name!r} {r.status}: {r.reason}" for r in tasks.values() if r.status == "failed"]
@@ -42,7 +42,7 @@ def incomplete(spec: GraphSpec, state: GraphState, errors: Mapping[int, Exceptio
 
 
 def _last_done(spec: GraphSpec, state: GraphState) -> TaskState:
-    """Return the last task that is done, of those on which nothing depends if there is one."""
+    """Return the last completed task without dependents, or else the last completed task."""
     needed = {name for task in spec.tasks for name in task.dependencies}
     done = [(each.name, task) for each, task in zip(spec.tasks, state.tasks, strict=True) if task.status == "done"]
     sinks = [task for name, task in done if name not in needed]
@@ -52,7 +52,7 @@ def _last_done(spec: GraphSpec, state: GraphState) -> TaskState:
 def task_results(
     spec: GraphSpec, state: GraphState, errors: Mapping[int, Exception] | None = None
 ) -> dict[str, TaskResult]:
-    """Return where each task stands, by name; `errors` as for `incomplete`."""
+    """Return the result of each task, by name; `errors` as for `incomplete`."""
     return {
         each.name: TaskResult(
             name=each.name,
@@ -75,7 +75,7 @@ def _error_of(task: TaskState, state: GraphState, errors: Mapping[int, Exception
 
 
 def _status(task: TaskState, state: GraphState) -> TaskStatus:
-    """Return what callers are told: a task all of whose runs wait for a person is paused."""
+    """Return a task's status for callers: `paused` if all of its runs wait for a person."""
     if task.status != "running":
         return task.status
     phases = {state.children[position].phase for position in task.children}

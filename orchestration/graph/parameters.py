@@ -1,4 +1,4 @@
-"""The parameters of a workflow: values for the names in its prompts that are no tasks, given to a run or beforehand."""
+"""The parameters of a workflow: values for names in prompts that are no tasks, set by a run or by the definition."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .spec import INPUT, MOST_SHOWN, RESERVED, GraphSpec
 
 
 def check_parameters(spec: GraphSpec, given: object) -> Mapping[str, JsonValue]:
-    """Return the parameters of a run, which fit the prompts and are JSON.
+    """Check and return the parameters of a run.
 
     Raises:
-        ValueError: one is missing, unknown, given beforehand, or named like a task.
-        TypeError: they are no mapping, or one is no JSON value.
+        ValueError: a name is missing, unknown, set by the definition, or a task's name.
+        TypeError: the parameters are no mapping, or a value is no JSON.
     """
     where = f"workflow {spec.runner_id!r}"
     checked = checked_mapping(where, given)
@@ -37,10 +37,10 @@ def check_parameters(spec: GraphSpec, given: object) -> Mapping[str, JsonValue]:
 
 
 def checked_mapping(where: str, given: object) -> Mapping[str, JsonValue]:
-    """Return parameters, whatever they hold.
+    """Return parameters as a dict; the values are not checked.
 
     Raises:
-        TypeError: they are no mapping.
+        TypeError: the parameters are no mapping.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"{where}: parameters must be a mapping such as {{'topic': 'tides'}}, got {given!r}")
@@ -50,10 +50,10 @@ def checked_mapping(where: str, given: object) -> Mapping[str, JsonValue]:
 def check_given(
     id: str, names: frozenset[str], given: Mapping[str, JsonValue], before: Mapping[str, JsonValue]
 ) -> None:
-    """Refuse values that a workflow is given beforehand and that do not fit; it has those of `before`.
+    """Check values that a definition sets, besides those in `before`.
 
     Raises:
-        ValueError: a name is unknown or has a value, or a text refers to something else than the input.
+        ValueError: a name is unknown or already set, or a text refers to something other than the input.
         TypeError: a value is no JSON.
     """
     where = f"workflow {id!r}"
@@ -75,7 +75,7 @@ def _check_free(where: str, name: str, before: Mapping[str, JsonValue]) -> None:
 
 
 def filled(given: Mapping[str, JsonValue], input: str) -> dict[str, JsonValue]:
-    """Return values that were given beforehand, with the input in place of `${input}`."""
+    """Return the values that the definition sets, with the input in place of `${input}`."""
     return {
         name: bound(each, lambda _: as_text(input)) if isinstance(each, str) else each for name, each in given.items()
     }

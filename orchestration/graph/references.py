@@ -1,4 +1,4 @@
-"""`${…}` in prompts: what a text refers to, and the text with the values in place. Functions of their arguments."""
+"""`${…}` in prompts: finds the references of a text and fills in their values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHOLE = re.compile(rf"\s*({NAME})((?:\.{NAME})*)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What stands between the braces: a name, and keys into its value."""
+    """The content of the braces: a name, and keys into its value."""
 
     name: str
     keys: tuple[str, ...] = ()
@@ -28,19 +28,19 @@ class Reference:
 
 
 def references(text: str) -> list[Reference]:
-    """Return what a text refers to, in order; `$${` stands for `${` itself.
+    """Return the references of a text, in order; `$${` is an escaped `${`.
 
     Raises:
-        ValueError: something between braces is no name with keys, or a brace is not closed.
+        ValueError: a reference is no name with keys, or a brace is not closed.
     """
     return [_read(found) for found in PLACE.finditer(text) if found.group() != "$${"]
 
 
 def reference(text: str) -> Reference:
-    """Return the one thing that a text refers to, which must be all of it.
+    """Return the reference that the whole text consists of.
 
     Raises:
-        ValueError: it is more or less than one reference.
+        ValueError: the text is anything but one reference.
     """
     found = PLACE.fullmatch(text.strip())
     if found is None or found.group() == "$${":
@@ -59,15 +59,15 @@ def _read(found: re.Match[str]) -> Reference:
 
 
 def bound(text: str, value_of: Callable[[Reference], str]) -> str:
-    """Return a text with the values in place, each inserted as it is; what is inserted is not looked through again."""
+    """Return a text with the values in place of the references. References inside of a value are not filled."""
     return PLACE.sub(lambda found: "${" if found.group() == "$${" else value_of(_read(found)), text)
 
 
 def value_at(value: JsonValue, keys: tuple[str, ...], whose: Reference) -> JsonValue:
-    """Return what stands in a value under keys; text that is JSON is looked into.
+    """Follow keys into a value, also into text that is JSON.
 
     Raises:
-        ValueError: there is nothing.
+        ValueError: there is no such key.
     """
     for key in keys:
         inside = from_text(value) if isinstance(value, str) else value
@@ -79,12 +79,12 @@ def value_at(value: JsonValue, keys: tuple[str, ...], whose: Reference) -> JsonV
 
 
 def as_text(value: JsonValue) -> str:
-    """Return a value as it is inserted: text bare, anything else as JSON."""
+    """Return the text that stands for a value in a prompt: a text itself, any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def from_text(text: str) -> JsonValue:
-    """Return what a text is as JSON, or what its one fenced block is; the text itself if it is none."""
+    """Return the value of a JSON text, or of its only fenced block; the text itself if there is no JSON."""
     blocks = fenced(text)
     try:
         return cast(JsonValue, json.loads(blocks[0] if len(blocks) == 1 else text))

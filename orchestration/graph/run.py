@@ -1,4 +1,4 @@
-"""`GraphRun`: the tasks of a workflow, each begun the moment that what it depends on is done."""
+"""`GraphRun`: the run of a workflow; each task begins as soon as its dependencies are done."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .task_values import TaskValues
 class GraphRun(GroupRun[GraphSpec, GraphState]):
     """The run of a workflow.
 
-    A task that fails is run again after a while, as often as it may; then what depends on it is skipped, the rest goes on,
-    and the run ends `Incomplete`: `retry_failed` begins the failed tasks and what was skipped for them anew.
+    A failed task is retried after a delay while it has retries left. Then the tasks that depend on it are skipped, the
+    others go on, and the run ends `Incomplete`. `retry_failed` starts the failed and the skipped tasks again.
 
     Args:
-        spec: what the run decides by.
-        input: what `${input}` stands for.
-        parameters: what the other names in the prompts stand for.
+        spec: the workflow's rules and limits, as data.
+        input: the value of `${input}`.
+        parameters: the values of the other names in the prompts.
 
     Raises:
         ValueError: a parameter is missing, unknown, or named like a task.
@@ -91,7 +91,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         return self.task_at(position) in self._index.open
 
     def _begin_ready(self) -> None:
-        """Begin, skip or fail every task whose dependencies are decided; again, for that decides others."""
+        """Begin, skip or fail every task whose dependencies are decided, until no further task becomes ready."""
         while self._index.ready:
             for number in self._index.take_ready():
                 task = self._state.tasks[number]
@@ -115,7 +115,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         return task.prompts[position - task.children[0]]
 
     def task_at(self, position: int) -> int:
-        """Return which of the tasks a child belongs to, from 0."""
+        """Return the number of the task that a child belongs to, from 0."""
         number = self._index.owners.get(position)
         if number is None:
             raise ProtocolViolation(f"there is no child {position}")
@@ -129,23 +129,23 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         return ChildOrder(position, order.input, order.paused, self.delay_of(position), asks)
 
     def delay_of(self, position: int) -> float:
-        """Return how many seconds a child that is due is to wait, after those attempts of it that failed."""
+        """Return the seconds to wait before the next attempt of a child: they double with each failed attempt."""
         first, most = self._spec.tasks[self.task_at(position)].backoff
         failed = self._state.children[position].attempts
         return min(most, first * 2 ** min(failed - 1, 60)) if failed else 0.0
 
-    # --- what came of a child
+    # --- reports about a child
 
     def child_done(self, position: int, result: ChildResult, *, again: bool = False) -> None:
-        """Take the result of a child that is complete.
+        """Take the result of a complete child.
 
         Args:
-            position: which child.
-            result: what it came to.
-            again: whether the task's own function wants another repetition.
+            position: the child's position.
+            result: its result.
+            again: whether the task's `until` function wants another repetition.
 
         Raises:
-            ProtocolViolation: this child was not to be run.
+            ProtocolViolation: no result of this child is expected.
         """
         super().child_done(position, result)
         number = self.task_at(position)
@@ -157,7 +157,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         self._one_less(number, task)
 
     def _one_less(self, number: int, task: TaskState) -> None:
-        """End a task of which a child is done or at a limit, if it was the last; those at a limit go on together."""
+        """Count one child of a task as done or at a limit; end the task after its last child."""
         left = self._index.left
         left[number] -= 1
         if left[number]:
@@ -179,7 +179,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         self._again(position, ChildState())
 
     def _again(self, position: int, child: ChildState) -> None:
-        """Have a child run anew that ended just now."""
+        """Queue the child that just ended for another run."""
         self._state.children[position] = child
         self._state.order.pop()
         self._line.join(position)
@@ -193,10 +193,10 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     def child_failed(
         self, position: int, failure: ChildFailure, error: Exception | None = None, *, may_retry: bool = True
     ) -> None:
-        """Take note that a child failed; it is due again if its task has retries left and `may_retry`.
+        """Note that a child failed; it runs again if `may_retry` and its task has retries left.
 
         Raises:
-            ProtocolViolation: this child was not to be run.
+            ProtocolViolation: no failure of this child is expected.
         """
         super().child_failed(position, failure, error)
         if may_retry and self.wants_retry(position):
@@ -207,14 +207,14 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             self._close(position, "failed", str(failure))
 
     def wants_retry(self, position: int) -> bool:
-        """Whether a child that fails now would be run again, if it may."""
+        """Whether the child's task has retries left."""
         return self._state.children[position].attempts < self._spec.tasks[self.task_at(position)].retries
 
     def child_skipped(self, position: int) -> None:
-        """Take note that the task's own function says that it is not to run.
+        """Note that the task's `when` function returned False.
 
         Raises:
-            ProtocolViolation: this child was not to be run.
+            ProtocolViolation: no report of this child is expected.
         """
         self._running(position, "a skip")
         self._state.tasks[self.task_at(position)].begun -= 1
@@ -226,7 +226,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         self._one_less(number, self._state.tasks[number])
 
     def _close(self, position: int, status: Literal["failed", "skipped"], reason: str) -> None:
-        """End the task of a child without a result; what of it runs still does not count any more."""
+        """End the task of a child without a result; its other children do not count any more."""
         number = self.task_at(position)
         task = self._state.tasks[number]
         task.status, task.reason = status, reason
@@ -234,7 +234,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             self._line.leave(each)
         self._index.note(number)
 
-    # --- what goes on, or begins anew
+    # --- going on, and starting again
 
     def go_on(self, raised: Mapping[int, str]) -> None:
         self._check_limited(raised)
@@ -242,14 +242,14 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         self.retry_failed(raised)
 
     def retry_failed(self, raised: Mapping[int, str] | None = None) -> None:
-        """Begin anew the tasks that failed, and those that were skipped because of them.
+        """Start the failed tasks again, and the tasks that were skipped because of them.
 
         Args:
-            raised: runs by position that stood at a limit, with the limit raised; their tasks go on instead.
+            raised: position -> the saved run of a child at a limit, with the limit raised; its task goes on instead.
         """
         raised = raised or {}
         due = [number for number, task in enumerate(self._state.tasks) if task.status == "failed"]
-        for number in due:  # it grows meanwhile
+        for number in due:  # the list grows during the loop
             task = self._state.tasks[number]
             if raised.keys().isdisjoint(task.children):
                 self._state.forget(task)
@@ -260,7 +260,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
             self._errors.pop(position, None)
         self._make_index()
 
-    # --- how it ends
+    # --- the end
 
     def _failure(self) -> Exception | None:
         return None
@@ -274,7 +274,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         return completed(self._spec, self._state)
 
     def is_incomplete(self) -> bool:
-        """Whether all tasks are over and some failed, so that the run only goes on with `retry_failed` or `go_on`."""
+        """Whether all tasks are decided and some failed: only `retry_failed` or `go_on` continues the run."""
         statuses = [task.status for task in self._state.tasks]
         return "failed" in statuses and all(status in DECIDED for status in statuses)
 
@@ -283,9 +283,9 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
 
     @property
     def tasks(self) -> dict[str, TaskResult]:
-        """Where each task stands, by name."""
+        """The present result of each task, by name."""
         return task_results(self._spec, self._state, self._errors)
 
     def _kept(self) -> Iterable[ChildResult]:
-        # In the order in which they ended, for a task may build on what the one before it left.
+        # In the order in which the children ended, because a task may change values that an earlier one set.
         return [r for position in self._state.order if (r := self._state.children[position].result) is not None]

@@ -1,4 +1,4 @@
-"""`GraphSpec`: what the run of a workflow needs to know of its definition, as data; and what can be wrong with it."""
+"""`GraphSpec`: the tasks and limits of a workflow, as data for its runs; and the checks of a workflow's tasks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TaskSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSpec(GroupSpec):
-    """What a `GraphRun` decides by."""
+    """The tasks and limits of a `GraphRun`."""
 
     tasks: tuple[TaskSpec, ...] = ()
     parameters: frozenset[str] = field(default_factory=frozenset[str])

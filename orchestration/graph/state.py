@@ -1,4 +1,4 @@
-"""What the run of a workflow remembers: where each task stands, besides what every orchestrator's run remembers."""
+"""The state of a workflow's run, as data: the states of its tasks, besides the state of a group."""
 
 from __future__ import annotations
 

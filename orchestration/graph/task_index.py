@@ -1,4 +1,4 @@
-"""`TaskIndex`: which tasks of a workflow are open, and which are ready to begin."""
+"""`TaskIndex`: the open tasks of a workflow, and the tasks that are ready to begin."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from .state import DECIDED, GraphState
 
 
 class TaskIndex:
-    """What is looked for at each step, by the numbers of the tasks; each step costs what it changes, however many there are.
+    """Indexes over the tasks, by number. A step costs what it changes, however many tasks there are.
 
-    None of it is saved, for it follows from the rest.
+    They are not saved, because they follow from the state.
 
     Attributes:
-        numbers: name -> which of the tasks it is.
-        dependents: which tasks depend on each.
-        owners: position of a child -> which of the tasks it is a run of.
+        numbers: name of a task -> its number.
+        dependents: for each task, the tasks that depend on it.
+        owners: position of a child -> number of its task.
         open: tasks that run.
         left: task that runs -> how many of its children are neither done nor at a limit.
         ready: tasks that are pending and depend on none that is not decided.

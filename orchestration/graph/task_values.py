@@ -1,4 +1,4 @@
-"""`TaskValues`: what the tasks of a workflow refer to, and so whether each runs, for which items, and with which prompts."""
+"""`TaskValues`: resolves a task's references: its condition, its items and its prompts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .spec import INPUT, ITEM, PREVIOUS, TaskSpec, handed_over
 from .state import GraphState, TaskState
 
 MARKER = re.compile(r"<(?=\s*/?\s*result\b)", re.IGNORECASE)
-"""What would begin or end a block of a dependency's text, written by that dependency itself."""
+"""A tag in a dependency's text that could be taken for the start or end of its block in the prompt."""
 
 
 class TaskValues:
-    """What references stand for, as the run stands now.
+    """The values of references in the present state of a run.
 
     Args:
         state: the run's state.
-        numbers: name -> which of the tasks it is.
+        numbers: name of a task -> its number.
     """
 
     __slots__ = ("_numbers", "_state")
@@ -31,7 +31,7 @@ class TaskValues:
         self._numbers = numbers
 
     def prepare(self, spec: TaskSpec, task: TaskState) -> None:
-        """Have a task run, be skipped or fail, once all that it depends on is decided."""
+        """Decide whether a task runs, is skipped or fails; all of its dependencies must be decided."""
         before = {name: self._state.tasks[self._numbers[name]] for name in spec.dependencies}
         undone = [f"{name!r}, which {_was(each)}" for name, each in before.items() if each.status != "done"]
         if undone:
@@ -49,12 +49,12 @@ class TaskValues:
         task.status = "running"
 
     def prompt(self, spec: TaskSpec, task: TaskState, item: JsonValue = None) -> str:
-        """Return what a task is told, for an item if it runs for each of a list.
+        """Return the prompt of a task, for one item if it has `for_each`.
 
-        A prompt that names no task follows the texts of the task's dependencies, in their order, each with its task's name.
+        Before a prompt that names no task come the texts of the dependencies, in order, each with its task's name.
 
         Raises:
-            ValueError: it refers to what is not there.
+            ValueError: a reference has no value.
         """
 
         def text_of(where: Reference) -> str:
@@ -72,10 +72,10 @@ class TaskValues:
         return told
 
     def wants_more(self, until: str) -> bool:
-        """Whether a task is to run once more, by the condition on its own text."""
+        """Whether a task must run again because its `until` condition does not hold."""
         try:
             return not holds(until, self._value_of)
-        except ValueError:  # what it looks for is not there yet
+        except ValueError:  # a reference has no value yet
             return True
 
     def _items(self, for_each: str) -> list[JsonValue]:

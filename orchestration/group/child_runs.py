@@ -1,4 +1,4 @@
-"""`ChildRuns`: the children of a run, of which each is told to run, pauses, reaches a limit, fails, or is done."""
+"""`ChildRuns`: the children of a group's run and their phases: pending, paused, at a limit, failed, done."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ State = TypeVar("State", bound=GroupState)
 
 
 class ChildRuns(ABC, Generic[Spec, State]):
-    """What a machine of children is told of each, and where each stands then; what to do about it is not its matter."""
+    """Takes the reports about children and keeps their states; subclasses decide what follows from them."""
 
     __slots__ = ("_errors", "_failed", "_limited", "_line", "_spec", "_state")
 
     _spec: Spec
     _state: State
     _errors: dict[int, Exception]
-    """Position -> what the child failed of, while this object lives; the text has only what that was in words."""
+    """Position -> the exception that the child failed with. It is not saved; the saved text has only its words."""
     _line: ChildQueue
-    """Who runs, and who is next."""
+    """The children that run, and those that wait in the queue."""
     _failed: list[int]
-    """Positions of the children that failed, in the order in which they did."""
+    """Positions of the failed children, in the order of their failures."""
     _limited: list[int]
-    """Positions of the children that stand at a limit."""
+    """Positions of the children at a limit."""
 
     def __init__(self, spec: Spec, state: State) -> None:
         self._errors = {}
@@ -45,7 +45,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
         self._make_index()
 
     def _make_index(self) -> None:
-        """Note where what is looked for at each step stands; none of it is saved, for it follows from the rest."""
+        """Build the indexes that each step reads. They are not saved, because they follow from the state."""
         children, able = self._state.children, list(self._able())
         running = [position for position in able if children[position].begun]
         waiting = [position for position in able if not children[position].begun]
@@ -57,24 +57,24 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
     @abstractmethod
     def _able(self) -> Iterable[int]:
-        """Return the positions of the children that may run as soon as there is room."""
+        """Return the positions of the children that may run as soon as a place is free."""
 
     def _may_run(self, position: int) -> bool:
-        """Whether a child still counts that goes on after a pause."""
+        """Whether a child may still go on after its pause."""
         return True
 
     def _due(self) -> list[int]:
-        """Return the positions of the children that are to run now."""
+        """Return the positions of the children that must run now."""
         return self._line.due()
 
-    # --- what came of a child
+    # --- reports about a child
 
     def child_done(self, position: int, result: ChildResult) -> None:
-        """Take the result of a child that is complete.
+        """Take the result of a complete child.
 
         Raises:
-            ProtocolViolation: this child was not to be run.
-            TypeError: something is of the wrong type.
+            ProtocolViolation: no result of this child is expected.
+            TypeError: an argument is of the wrong type.
         """
         check_child_result(result)
         child = self._running(position, "a result")
@@ -82,16 +82,16 @@ class ChildRuns(ABC, Generic[Spec, State]):
         self._state.order.append(position)
 
     def child_failed(self, position: int, failure: ChildFailure, error: Exception | None = None) -> None:
-        """Take note that a child failed, was cancelled, or stopped short of its end.
+        """Note that a child failed, was cancelled, or ended incomplete.
 
         Args:
-            position: which child.
-            failure: what it failed of, in words.
-            error: the exception itself, which the run ends with if it ends of this; else one is made of the words.
+            position: the child's position.
+            failure: the failure, in words that can be saved.
+            error: the exception itself, raised if the failure ends the run; None for an error made of the words.
 
         Raises:
-            ProtocolViolation: this child was not to be run.
-            TypeError: something is of the wrong type.
+            ProtocolViolation: no failure of this child is expected.
+            TypeError: an argument is of the wrong type.
         """
         check_child_failure(failure, error)
         child = self._running(position, "a failure")
@@ -101,17 +101,17 @@ class ChildRuns(ABC, Generic[Spec, State]):
         self._keep_error(position, error)
 
     def child_at_limit(self, position: int, saved: str, failure: ChildFailure, error: Exception | None = None) -> None:
-        """Take note that a child reached a limit: it does not run, and can go on where it stands once that is raised.
+        """Note that a child reached a limit: it stops, and can go on from there when the limit is raised.
 
         Args:
-            position: which child.
-            saved: its run, as whoever drives it will want to have it back.
-            failure: which limit, in words.
+            position: the child's position.
+            saved: the child's run as text, for its driver.
+            failure: the limit, in words that can be saved.
             error: the exception itself.
 
         Raises:
-            ProtocolViolation: this child was not to be run.
-            TypeError: something is of the wrong type.
+            ProtocolViolation: no report of this child is expected.
+            TypeError: an argument is of the wrong type.
         """
         check_child_failure(failure, error)
         check_pauses(saved, ())
@@ -121,16 +121,16 @@ class ChildRuns(ABC, Generic[Spec, State]):
         self._keep_error(position, error)
 
     def child_paused(self, position: int, saved: str, pauses: Sequence[Pause]) -> None:
-        """Take note that a child waits for a person.
+        """Note that a child waits for a person.
 
         Args:
-            position: which child.
-            saved: its run, as whoever drives it will want to have it back.
-            pauses: what it waits for, at least one thing.
+            position: the child's position.
+            saved: the child's run as text, for its driver.
+            pauses: the child's pauses, at least one.
 
         Raises:
-            ProtocolViolation: this child was not to be run, or waits for nothing.
-            TypeError: something is of the wrong type.
+            ProtocolViolation: no pause of this child is expected, or there are no pauses.
+            TypeError: an argument is of the wrong type.
         """
         if not pauses:
             raise ProtocolViolation(f"a pause of child {position} that waits for nothing")
@@ -139,7 +139,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
         child.phase, child.paused = "paused", PausedChild(saved, tuple(pauses))
 
     def expects(self, position: int) -> bool:
-        """Whether what comes of a child still counts; not so if the others have decided meanwhile."""
+        """Whether a report about the child still counts; it does not once other children have decided the run."""
         return position in self._line.running or position in self._due()
 
     def _running(self, position: int, what: str) -> ChildState:
@@ -153,14 +153,14 @@ class ChildRuns(ABC, Generic[Spec, State]):
         self._line.leave(position)
         return child
 
-    # --- what they failed of
+    # --- failures
 
     def _keep_error(self, position: int, error: Exception | None) -> None:
         if error is not None:
             self._errors[position] = error
 
     def _failures(self) -> list[Exception]:
-        """Return what children failed of, in the order in which they did."""
+        """Return the errors of the failed children, in the order of their failures."""
         return [self._error_of(position) for position in self._failed]
 
     def _error_of(self, position: int) -> Exception:
@@ -168,11 +168,11 @@ class ChildRuns(ABC, Generic[Spec, State]):
         assert failure is not None
         return self._errors.get(position) or failure.to_error()
 
-    # --- those that go on
+    # --- children that go on
 
     @property
     def pauses(self) -> tuple[Pause, ...]:
-        """What children wait for a person for, in their order; others may run besides."""
+        """The pauses of all children, in the children's order; other children may still run."""
         path = (self._spec.runner_id,)
         return tuple([pause for at, _, paused in self._paused() for pause in pauses_of_child(at, paused, path)])
 
@@ -182,11 +182,11 @@ class ChildRuns(ABC, Generic[Spec, State]):
                 yield position, child, child.paused
 
     def respond(self, answers: Mapping[str, PauseAnswer]) -> None:
-        """Take a person's answers to some or all of the `pauses`, by their ids; these children go on.
+        """Take a person's answers to some or all of the `pauses`, by their ids; the answered children go on.
 
         Raises:
-            ProtocolViolation: nothing was given, or no pause has such an id, or no waiting call.
-            TypeError: an answer is not of the kind that its pause waits for.
+            ProtocolViolation: there are no answers, or an id is unknown.
+            TypeError: an answer is of another kind than its pause.
         """
         check_answers(self.pauses, answers)
         for position, child, paused in self._paused():
@@ -197,18 +197,18 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
     @property
     def limited(self) -> dict[int, str]:
-        """The runs of the children that stand at a limit, by position, as `child_at_limit` was given them."""
+        """Position -> the saved run of each child at a limit, as `child_at_limit` took it."""
         children = self._state.children
         return {p: paused.saved for p in self._limited if (paused := children[p].paused) is not None}
 
     def go_on(self, raised: Mapping[int, str]) -> None:
-        """Let children go on that stand at a limit.
+        """Let children at a limit go on.
 
         Args:
-            raised: their runs by position, with the limit raised.
+            raised: position -> the child's saved run, with its limit raised.
 
         Raises:
-            ProtocolViolation: a child does not stand at a limit.
+            ProtocolViolation: a child is not at a limit.
         """
         self._check_limited(raised)
         check_texts("raised", raised)
@@ -222,7 +222,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
         if not raised.keys() <= set(self._limited):
             raise ProtocolViolation(f"at a limit stand {self._limited or 'none'}, not {sorted(raised)}")
 
-    # --- what a driver reads
+    # --- for the driver
 
     @property
     def spec(self) -> Spec:
@@ -230,5 +230,5 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
     @property
     def state(self) -> State:
-        """The run's state, to read; only the machine changes it."""
+        """The run's state, for reading only."""
         return self._state

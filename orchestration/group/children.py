@@ -1,4 +1,4 @@
-"""The runs inside of an orchestrator's run: what each is to do, and what it came to, as data that can be saved."""
+"""The children of an orchestrator's run, as data that can be saved: orders to run them, their states, their results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ChildPhase: TypeAlias = Literal["pending", "paused", "limit", "done", "failed"]
 @fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildResult:
-    """What a child's run came to, told by whoever drove it."""
+    """The result of a complete child run, reported by its driver."""
 
     text: str = ""
     combined_text: str | None = None
@@ -29,13 +29,13 @@ class ChildResult:
     changes: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])
     """Session keys that the child set."""
     removed: tuple[str, ...] = ()
-    """Session keys that it deleted."""
+    """Session keys that the child deleted."""
 
     @classmethod
     def of(
         cls, outcome: Complete[object], changes: Mapping[str, JsonValue] | None = None, removed: Iterable[str] = ()
     ) -> ChildResult:
-        """Return the result of a child that is complete, with what it changed in the session."""
+        """Return the result of a complete child, with its changes to the session."""
         return cls(
             text=outcome.text,
             combined_text=outcome.combined_text,
@@ -52,7 +52,7 @@ class ChildFailure:
     """Why a child failed, in a form that can be saved."""
 
     kind: str
-    """The error's class."""
+    """Name of the error's class."""
     message: str
 
     @classmethod
@@ -63,7 +63,7 @@ class ChildFailure:
         return f"{self.kind}: {self.message}"
 
     def to_error(self) -> UnderstudyError:
-        """Make the error again: of its class if it is one of understudy's, else a `RunError` that names the class."""
+        """Rebuild the error: of the same class if it is one of understudy's, else a `RunError` that names the class."""
         known = getattr(errors, self.kind, None)
         if isinstance(known, type) and issubclass(known, UnderstudyError):
             return known(self.message)
@@ -72,37 +72,37 @@ class ChildFailure:
 
 @dataclass(slots=True)
 class ChildState:
-    """Where one child stands."""
+    """The state of one child."""
 
     phase: ChildPhase = "pending"
     begun: bool = False
-    """Whether the driver was told to run it, and has not reported it yet; it counts against `max_parallel`."""
+    """Whether the driver was told to run the child and has not reported it yet; it counts against `max_parallel`."""
     paused: PausedChild | None = None
-    """The child's run while it waits for a person, or at a limit, and until it has gone on."""
+    """The child's saved run, from a pause or a limit until the next report."""
     result: ChildResult | None = None
     failure: ChildFailure | None = None
     attempts: int = 0
-    """How often it failed and was to be run again."""
+    """How many attempts failed and were retried."""
 
     def release(self, saved: str) -> None:
-        """Have it go on that stood at a limit, with its run as it is once that is raised."""
+        """Let a child at a limit go on; `saved` is its run with the limit raised."""
         self.phase, self.failure, self.paused = "pending", None, PausedChild(saved, ())
 
 
 @fast_init
 @dataclass(frozen=True, slots=True)
 class ChildOrder:
-    """Run a child, or go on with one that was paused."""
+    """Start a child, or resume a paused one."""
 
     position: int
-    """Which of the children, from 0; one runner may stand at several."""
+    """The child's position, from 0; one runner may have several positions."""
     input: str | tuple[Part, ...]
     paused: PausedChild | None = None
-    """The run to go on with, and the answers for it; None for a run that begins."""
+    """The saved run to resume, and the answers for it; None for a new run."""
     delay: float = 0.0
-    """Seconds to wait before."""
+    """Seconds to wait before the start."""
     asks_when: bool = False
-    """Whether to ask the task's function first; if it says no, report with `child_skipped` instead."""
+    """Whether to ask the task's `when` function first; if it returns False, report with `child_skipped` instead."""
 
 
 @fast_init
@@ -110,7 +110,7 @@ class ChildOrder:
 class RunChildren:
     """Run `children`, all at the same time; report each with `child_done`, `child_failed` or `child_paused`.
 
-    Asked again, the machine gives those that are not reported yet: whoever drives it knows which it has begun.
+    Asked again, the machine repeats the children that are not reported yet; the driver knows which it has started.
     """
 
     children: tuple[ChildOrder, ...]
@@ -118,17 +118,17 @@ class RunChildren:
 
 @dataclass(frozen=True, slots=True)
 class AwaitChildren:
-    """Nothing runs; ask a person what `pauses` say, and answer with `respond`, for all or some of them."""
+    """No child runs. Ask a person about `pauses`, and feed some or all answers with `respond`."""
 
     pauses: tuple[Pause, ...]
 
 
 def merged(results: Iterable[ChildResult]) -> tuple[dict[str, JsonValue], frozenset[str], frozenset[str]]:
-    """Lay what children changed in the session over one another, in their order.
+    """Merge the children's changes to the session, in their order.
 
     Returns:
-        The keys that are set, with their values; the keys that are deleted; and those of both that two children left
-        in different ways, of which the last one's holds.
+        The keys that are set, with their values; the keys that are deleted; and the keys in conflict, which two
+        children left in different states: the later child wins.
     """
     changes: dict[str, JsonValue] = {}
     removed: set[str] = set()

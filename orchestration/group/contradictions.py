@@ -1,4 +1,4 @@
-"""Finds in the state of a group's saved run what no run can have reached; each function says it in words."""
+"""Checks that the state of a group's saved run is possible; each function returns the contradiction in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .state import GroupState
 
 
 def contradiction_of_group(state: GroupState) -> str:
-    """Say what in the state of a sequence's or a parallel group's run cannot be; empty if all fits together."""
+    """Return the first contradiction in the state of a sequence's or a parallel group's run, or an empty text."""
     if fault := contradiction_of_children(state):
         return fault
     children, order = state.children, state.order
@@ -22,7 +22,7 @@ def contradiction_of_group(state: GroupState) -> str:
 
 
 def contradiction_of_children(state: GroupState) -> str:
-    """Say what cannot be of the children of an orchestrator's run; empty if all fits together."""
+    """Return the first contradiction in the states of an orchestrator's children, or an empty text."""
     children, order = state.children, state.order
     if len(set(order)) < len(order) or any(not 0 <= position < len(children) for position in order):
         return f"{len(children)} children that ended in the order {order}"

@@ -1,4 +1,4 @@
-"""What callers feed to the machine of an orchestrator, refused where it is of the wrong type before anything changes."""
+"""Type checks of everything that callers feed to an orchestrator's machine, made before its state changes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .children import ChildFailure, ChildResult
 
 
 def check_child_result(given: ChildResult) -> None:
-    """Refuse what no child can have come to; the values of its session are not looked at.
+    """Check a child's result, but not the values of its session.
 
     Raises:
-        TypeError: something is of the wrong type.
+        TypeError: a field is of the wrong type.
         ValueError: a count is negative.
     """
     if not isinstance(given, ChildResult):
@@ -30,7 +30,7 @@ def check_child_result(given: ChildResult) -> None:
 
 
 def check_child_failure(given: ChildFailure, error: Exception | None) -> None:
-    """Refuse what no child can have failed of. Raises `TypeError`."""
+    """Raise `TypeError` unless these are a `ChildFailure` and an exception or None."""
     if not isinstance(given, ChildFailure):
         raise TypeError(f"the failure of a child must be a ChildFailure, got {kind_of(given)}")
     checked_text("the failure of a child: kind", given.kind)

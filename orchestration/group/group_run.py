@@ -1,4 +1,4 @@
-"""`GroupRun`: what the machines of orchestrators have in common: what to do next, how it ends, and the run as text."""
+"""`GroupRun`: the base of all orchestrators' machines: the next step, the end, saving and loading."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .state import GroupState
 
 @dataclass(frozen=True, slots=True)
 class GroupDone:
-    """Nothing is left to do; children that still run are not waited for."""
+    """Nothing is left to do; the driver does not wait for children that still run."""
 
     outcome: Complete[str] | Incomplete
 
@@ -32,12 +32,12 @@ class GroupRun(ChildRuns[Spec, State]):
     """One run of an orchestrator; not safe to use from two threads at once.
 
     Args:
-        spec: what the run decides by.
-        input: what the user says: text, or parts.
+        spec: the definition's rules and limits, as data.
+        input: the user's message: text, or parts.
 
     Raises:
-        TypeError: the input holds what is no part.
-        ValueError: it is empty.
+        TypeError: the input holds something other than parts.
+        ValueError: the input is empty.
     """
 
     __slots__ = ()
@@ -45,12 +45,12 @@ class GroupRun(ChildRuns[Spec, State]):
     def __init__(self, spec: Spec, input: str | Sequence[Part]) -> None:
         super().__init__(spec, self._begun(spec, checked_input(input)))
 
-    # --- what each kind remembers
+    # --- the state of each kind of run
 
     @classmethod
     @abstractmethod
     def _begun(cls, spec: Spec, input: str | tuple[Part, ...]) -> State:
-        """Return the state of a run that begins."""
+        """Return the state of a new run."""
 
     @classmethod
     @abstractmethod
@@ -60,34 +60,34 @@ class GroupRun(ChildRuns[Spec, State]):
     @classmethod
     @abstractmethod
     def _contradiction(cls, state: State, spec: Spec) -> str:
-        """Say what in a state that was loaded cannot be; empty if all fits together."""
+        """Return the first contradiction in a loaded state, or an empty text."""
 
     # --- what each kind decides
 
     @abstractmethod
     def _input_of(self, position: int) -> str | tuple[Part, ...]:
-        """Return what a child is told."""
+        """Return the input of a child."""
 
     @abstractmethod
     def _failure(self) -> Exception | None:
-        """Return what the run fails of, if it does."""
+        """Return the error that ends the run, or None."""
 
     @abstractmethod
     def _outcome(self) -> Complete[str] | Incomplete | None:
-        """Return what the run came to; None if it is not over."""
+        """Return the outcome; None if the run is not over."""
 
     # --- what to do next
 
     def next_step(self, *, only_new: bool = False) -> GroupStep:
-        """Return what the driver must do now; the same again until it is fed.
+        """Return the step that the driver must do now; the same step until a report is fed.
 
         Args:
-            only_new: of the children to run, return only those that no step had before, in time that does not depend on
-                how many run besides. There may be none.
+            only_new: return only the children that no earlier step had, maybe none. This takes the same time however
+                many children run already.
 
         Raises:
-            Exception: a child's failure ends the run; it keeps its type. Or a child reached a limit, and nothing else is
-                left to do: `go_on` lets it go on once the limit is raised.
+            Exception: the failure of a child ends the run; the error keeps its type. Or a child reached a limit and
+                nothing else is left to do: raise the limit and call `go_on`.
         """
         failure = self._failure()
         if failure is not None:
@@ -99,34 +99,34 @@ class GroupRun(ChildRuns[Spec, State]):
         if not self._line.running:
             pauses = self.pauses
             if self._limited and not pauses:
-                raise self._error_of(min(self._limited))  # not the first: the text has no order of them
+                raise self._error_of(min(self._limited))  # the lowest: a saved text has no order of limits
             return AwaitChildren(pauses)
         return RunChildren(tuple([self.order_of(position) for position in (new if only_new else self._due())]))
 
     def _admit(self) -> list[int]:
-        """Let children run for which there is room, and return which."""
+        """Let children run while places are free, and return the new ones."""
         new = self._line.admit()
         for position in new:
             self._state.children[position].begun = True
         return new
 
     def order_of(self, position: int) -> ChildOrder:
-        """Return what a child that a step had is to do."""
+        """Return the order for a child that a step named."""
         return ChildOrder(position, self._input_of(position), self._state.children[position].paused)
 
     def at_limit(self) -> bool:
-        """Whether a child stands at a limit and nothing else is left to do: only `go_on` lets the run go on."""
+        """Whether a child is at a limit and nothing else is left to do: only `go_on` continues the run."""
         return bool(self._limited) and not self._line.running and not self.pauses and self._failure() is None
 
     # --- reports
 
     @property
     def changes(self) -> tuple[dict[str, JsonValue], frozenset[str], frozenset[str]]:
-        """What the children changed in the session so far: keys set, keys deleted, and keys in conflict."""
+        """The children's changes to the session so far: keys set, keys deleted, and keys in conflict."""
         return merged(self._kept())
 
     def _kept(self) -> Iterable[ChildResult]:
-        """Return the results that count, the last one last."""
+        """Return the results that count, in the order in which they are merged."""
         return results_of(self._state)
 
     @property
@@ -159,7 +159,7 @@ class GroupRun(ChildRuns[Spec, State]):
 
 
 class PlainRun(GroupRun[GroupSpec, GroupState]):
-    """The run of a group whose children stand there from the beginning."""
+    """The run of a group whose children are all known from the start."""
 
     __slots__ = ()
 

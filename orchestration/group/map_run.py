@@ -1,4 +1,4 @@
-"""The decisions of a `map`: when one more input is taken, which answer is handed out next, and when it ends."""
+"""`MapRun`, the machine of a `map`: when to take an input, which answer to hand out next, and when to end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Answered: TypeAlias = MapAnswer[object] | MapFailure
 
 @dataclass(frozen=True, slots=True)
 class TakeInput:
-    """Take one more input and begin its run: report `took`, or `no_more_inputs`."""
+    """Take one more input and start its run: report `took`, or `no_more_inputs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class HandOut:
 
 @dataclass(frozen=True, slots=True)
 class AwaitAnswers:
-    """Wait for a run that is under way to end, and report it with `answered`."""
+    """Wait until one of the runs in flight ends, and report it with `answered`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapFailed:
-    """Raise the error of this failure; runs that are still under way are not wanted any more."""
+    """Raise the error of this failure; the runs in flight are cancelled."""
 
     failure: MapFailure
 
@@ -47,9 +47,9 @@ class MapRun:
     """The machine of one `map`. It does no I/O and is driven by one thread.
 
     Args:
-        max_parallel: how many runs may be under way at once.
+        max_parallel: how many runs may be in flight at once.
         ordered: whether answers are handed out in the order of the inputs.
-        keep_errors: whether a failure is an answer like any other; else the first one ends the map.
+        keep_errors: whether a failure is handed out like an answer; otherwise the first failure ends the map.
     """
 
     def __init__(self, *, max_parallel: int, ordered: bool, keep_errors: bool) -> None:
@@ -63,12 +63,12 @@ class MapRun:
         self._ready: deque[Answered] = deque()
         """Answers in the order in which they are handed out."""
         self._early: dict[int, Answered] = {}
-        """Index -> an answer that waits for those before it; empty unless answers are ordered."""
+        """Index -> an answer that waits for earlier answers; empty unless answers are ordered."""
         self.failure: MapFailure | None = None
         """The failure that ends the map; the driver cancels the other runs."""
 
     def next_step(self) -> MapStep:
-        """Return what to do now; asked again, the same."""
+        """Return the next step; the same step until a report is fed."""
         if self._may_take():
             return TakeInput()
         if self._ready:
@@ -80,7 +80,7 @@ class MapRun:
     def _may_take(self) -> bool:
         if self._exhausted or self.failure is not None:
             return False
-        # In order, a slow run would keep the places of those behind it, which are done, from being used.
+        # With ordered answers, as many again may wait behind a slow run, so that the places stay in use.
         window = self._max_parallel * 2 if self._ordered else self._max_parallel
         return self._taken - self._answered < self._max_parallel and self._taken - self._handed_out < window
 
@@ -94,7 +94,7 @@ class MapRun:
         self._exhausted = True
 
     def answered(self, answer: Answered) -> None:
-        """Take what became of an input; after the failure that ends the map, nothing counts any more."""
+        """Take the answer or failure of an input; ignored after the failure that ends the map."""
         self._answered += 1
         if self.failure is not None:
             return
@@ -108,6 +108,6 @@ class MapRun:
                 self._ready.append(self._early.pop(following))
 
     def handed_out(self) -> None:
-        """Note that the caller has the answer of the last step."""
+        """Note that the answer of the last step was handed out."""
         self._ready.popleft()
         self._handed_out += 1

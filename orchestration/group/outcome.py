@@ -1,4 +1,4 @@
-"""What the run of an orchestrator came to, in the form its callers get. Functions of its definition and its state."""
+"""The outcome of an orchestrator's run, from its definition and its state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .state import GroupState
 
 
 class Totals(TypedDict):
-    """What all children that are done come to together."""
+    """The sums over all completed children."""
 
     iterations: int
     turns: int
@@ -21,17 +21,17 @@ class Totals(TypedDict):
 
 
 def results_of(state: GroupState) -> list[ChildResult]:
-    """Return the results of all children that are done, in the children's order."""
+    """Return the results of all completed children, in the children's order."""
     return [child.result for child in state.children if child.result is not None]
 
 
 def usage_of(state: GroupState) -> Usage:
-    """Return the tokens of all children that are done."""
+    """Return the tokens of all completed children."""
     return sum([result.usage for result in results_of(state)], Usage())
 
 
 def totals_of(state: GroupState) -> Totals:
-    """Return the sums over all children that are done."""
+    """Return the sums over all completed children."""
     results = results_of(state)
     return {
         "iterations": sum(each.iterations for each in results),

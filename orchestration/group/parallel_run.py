@@ -1,4 +1,4 @@
-"""`ParallelRun`: children at the same time, of which all count, or the first that succeeds."""
+"""`ParallelRun`: children that run at the same time; all results count, or the first success."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .outcome import complete, results_of
 class ParallelRun(PlainRun):
     """The run of a parallel group.
 
-    Children that pause let the others finish; the group pauses when nothing runs. With `first`, a pause is no success, and
-    the group goes on while anything runs that may succeed.
+    When a child pauses, the others finish; the group pauses when no child runs. With `first`, a pause is no success:
+    the group goes on while a child runs that may succeed.
     """
 
     __slots__ = ()
@@ -39,7 +39,7 @@ class ParallelRun(PlainRun):
             super().child_at_limit(position, saved, failure, error)
 
     def _is_won(self) -> bool:
-        """Whether the others do not count any more."""
+        """Whether the outcome is decided, so that children still running do not count."""
         return self._spec.merge == "first" and len(self._state.order) > len(self._failed)
 
     def _input_of(self, position: int) -> str | tuple[Part, ...]:

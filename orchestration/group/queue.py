@@ -1,4 +1,4 @@
-"""`ChildQueue`: which children run, and which stand in line to."""
+"""`ChildQueue`: the children that run, and those that wait for a place."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 
 class ChildQueue:
-    """The children that may run, by position; each step costs what it changes, however many there are.
+    """The children that may run, by position. A step costs what it changes, however many children there are.
 
     Args:
         places: how many run at once; None for all.
-        running: who runs.
-        waiting: who is next, the lowest position first.
+        running: positions of the children that run.
+        waiting: positions of the children that wait; the lowest runs first.
     """
 
     __slots__ = ("_places", "_waiting", "running")
@@ -23,12 +23,12 @@ class ChildQueue:
         self._waiting = sorted(waiting)
 
     def due(self) -> list[int]:
-        """Return who runs, and whom there is room for besides, in order."""
-        # One that goes on after a pause stands behind those that run, wherever it stands in the group.
+        """Return the positions that run now, and those for which a place is free, in order."""
+        # A child that goes on after a pause waits behind the running ones, whatever its position.
         return sorted([*sorted(self.running), *self._waiting][: self._places])
 
     def admit(self) -> list[int]:
-        """Let those run whom there is room for, and return them."""
+        """Move waiting children to the free places, and return their positions."""
         room = len(self._waiting) if self._places is None else max(0, self._places - len(self.running))
         admitted = self._waiting[:room]
         if admitted:
@@ -37,11 +37,11 @@ class ChildQueue:
         return admitted
 
     def join(self, position: int) -> None:
-        """Have one stand in line."""
+        """Put a child into the queue."""
         insort(self._waiting, position)
 
     def leave(self, position: int) -> None:
-        """Forget one, wherever it stands; one that stands nowhere is no error."""
+        """Remove a child that runs or waits; no error if it does neither."""
         self.running.discard(position)
         at = bisect_left(self._waiting, position)
         if self._waiting[at : at + 1] == [position]:

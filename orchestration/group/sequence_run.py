@@ -1,4 +1,4 @@
-"""`SequenceRun`: children one after another."""
+"""`SequenceRun`: children that run one after another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .outcome import complete
 
 
 class SequenceRun(PlainRun):
-    """The run of a sequence: the first failure ends it, a pause holds it, and the last child's result is its result."""
+    """The run of a sequence. The first failure ends it, a pause suspends it, and its result is the last child's."""
 
     __slots__ = ()
 

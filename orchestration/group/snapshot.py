@@ -1,4 +1,4 @@
-"""Runs of groups as text: one format, versioned, checked when it comes back. Loads pydantic, so it is imported when used."""
+"""A group's run as text: one versioned format, checked when it is loaded. Loads pydantic: import it when needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ S = TypeVar("S", bound=GroupState)
 
 @dataclass(slots=True)
 class GroupSnapshot:
-    """A saved run of a group; its state is read when its kind is known."""
+    """A saved run of a group; `load` reads its state as the type for its kind of group."""
 
     format: int
     fingerprint: str
@@ -44,11 +44,11 @@ def dump(state: GroupState, spec: GroupSpec) -> str:
 
 
 def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S], contradiction: Callable[[S], str]) -> S:
-    """Read what `dump` wrote of a state of `kind`; `contradiction` says what in it cannot be, and nothing if all fits.
+    """Read a state of type `kind` that `dump` wrote; `contradiction` returns the first contradiction in it.
 
     Raises:
-        ValueError: the text is no saved run, of an unknown format, or does not fit the group's children.
-        SpecChanged: it was saved under another fingerprint, and `adopt` is false.
+        ValueError: the text is no saved run, has an unknown format, or does not fit the group's children.
+        SpecChanged: the run was saved with another fingerprint, and `adopt` is false.
     """
     saved: GroupSnapshot | None = None
     state: S | None = None
@@ -73,7 +73,7 @@ def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S], contradiction: 
 
 
 def _left_out(data: JsonValue) -> str:
-    """Say which child or task does not say where it stands: the defaults are of one that has not begun."""
+    """Name a child or task whose state is not in the text; without the check it would load as one not begun."""
     whole = data if isinstance(data, dict) else {}
     for name, key in (("children", "phase"), ("tasks", "status")):
         entries = whole.get(name)

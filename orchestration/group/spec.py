@@ -1,4 +1,4 @@
-"""`GroupSpec`: what the run of an orchestrator needs to know of its definition, as data."""
+"""`GroupSpec`: the rules and limits of a sequence or parallel group, as data for its runs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ OnError: TypeAlias = Literal["fail", "collect"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """What a `SequenceRun` or `ParallelRun` decides by."""
+    """The rules and limits of a `SequenceRun` or `ParallelRun`."""
 
     runner_id: str
     children: tuple[str, ...]
     """The fingerprints of the children's definitions, in order."""
     pass_output: PassOutput = False
-    """Of a sequence: whether a child is told the text of the one before it, or all texts of a group as a JSON array."""
+    """Of a sequence: whether a child's input is the previous child's text, or all texts of a group as a JSON array."""
     merge: Merge | None = None
-    """Of a parallel group: whether all children count, or the first that succeeds. None for a sequence."""
+    """Of a parallel group: whether all results count, or the first success. None for a sequence."""
     max_parallel: int | None = None
     """Of a parallel group: how many children run at once; None for all."""
     on_error: OnError = "fail"
-    """Of a parallel group that merges all: whether a child's failure is the group's."""
+    """Of a parallel group that collects all: whether a child's failure fails the group."""
 
     @property
     def size(self) -> tuple[int, str]:
-        """How many parts a run must know of, and what they are called."""
+        """How many children or tasks the state of a run must have, and the word for them."""
         return len(self.children), "children"
 
     def fingerprint(self) -> str:
@@ -39,7 +39,7 @@ class GroupSpec:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def parts(self) -> dict[str, str]:
-        """Return a short digest of each part of what the fingerprint is of, by what the part is called."""
+        """Return a short digest of each part of the fingerprint, by the part's name."""
         from understudy.orchestration.agent.spec_changes import digests
 
         children = {f"child {position}": print_ for position, print_ in enumerate(self.children, 1)}

@@ -1,4 +1,4 @@
-"""What the runs of orchestrators remember: all that is saved of them, besides the definition."""
+"""The state of an orchestrator's run, as data: everything that is saved except the definition."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .children import ChildState
 
 @dataclass(slots=True, kw_only=True)
 class GroupState:
-    """What the run of a group remembers."""
+    """The state of a group's run."""
 
     spending: Spending = field(default_factory=Spending)
-    """What all inside of it has spent; whoever drives the run keeps it."""
+    """The spending of all runs inside of this one; the driver updates it."""
     input: str | tuple[Part, ...]
     children: list[ChildState]
     order: list[int] = field(default_factory=list[int])
-    """Positions of the children that are done or failed, in the order in which they ended."""
+    """Positions of the done and failed children, in the order in which they ended."""
 
     @property
     def size(self) -> int:
-        """How many parts of the definition the run knows of: children, or tasks."""
+        """How many children or tasks the state has."""
         return len(self.children)
