@@ -88,6 +88,16 @@ def test_every_path_that_a_page_for_contributors_names_is_there(name: str) -> No
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_every_name_that_the_architecture_puts_into_a_file_stands_in_it() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = re.findall(r"`([A-Za-z_][\w.]*)` (?:in |of |\()`([\w./]+\.py)`", page)
+
+    assert named
+    assert [
+        (name, path) for name, path in named if not re.search(rf"\b{name.split('.')[-1]}\b", (ROOT / path).read_text())
+    ] == []
+
+
 def test_every_room_of_the_import_contracts_has_its_line_in_the_architecture() -> None:
     lines = re.findall(r"^\| `([\w./]+)` \|", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
 
