@@ -1,4 +1,4 @@
-"""The command line: `understudy COMMAND …`. Only the module of the command that is called is loaded."""
+"""The command line: `understudy COMMAND …`. It loads only the module of the called command."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ OPTIONS = ("--help", "--version")
 
 
 class Command(Protocol):
-    """What a module of `understudy.commandline.commands` has."""
+    """The interface of a module of `understudy.commandline.commands`."""
 
     ABOUT: str
 
     def add_arguments(self, parser: argparse.ArgumentParser, /) -> None:
-        """Say what the command takes."""
+        """Add the command's arguments."""
         ...
 
     def do(self, arguments: argparse.Namespace, out: TextIO, /) -> int:
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _done(given: Sequence[str], out: TextIO) -> int:
-    """Carry out what was given, tell what is wrong, and return the exit status."""
+    """Run the given command, print any mistake, and return the exit status."""
     try:
         _refuse_unknown_command(given)
         command = _command(given)
@@ -79,7 +79,7 @@ def _done(given: Sequence[str], out: TextIO) -> int:
         assert command is not None, "without a command, the parser has given up"
         if getattr(arguments, "debug", False):
             _show_warnings()
-        # What tools print is not the answer, and must not come between a program and its JSON.
+        # Prints of tools must not mix with the answer, which may be JSON for a program.
         with contextlib.redirect_stdout(sys.stderr):
             return command.do(arguments, out)
     except SystemExit as ending:  # argparse printed its help or version
@@ -91,7 +91,7 @@ def _done(given: Sequence[str], out: TextIO) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Have a stream that the caller closed lead nowhere, before a file of ours is opened under its number."""
+    """Replace a closed standard stream by /dev/null, before another file is opened under its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # for the process
@@ -104,7 +104,7 @@ def _command(given: Sequence[str]) -> Command | None:
 
 
 def _show_warnings() -> None:
-    """Print what the runtime logs, such as the tracebacks of tools, to standard error."""
+    """Print the runtime's log, such as tracebacks of tools, to standard error."""
     import logging
 
     handler = logging.StreamHandler(sys.stderr)
@@ -129,7 +129,7 @@ def _nearest_option(unknown: Sequence[str], parser: _Parser) -> str:
 
 
 def _nearest(given: str, known: Sequence[str]) -> str:
-    """Return ` Did you mean '…'?` if one of the known words is near."""
+    """Return ` Did you mean '…'?` if a known word is similar."""
     from difflib import get_close_matches
 
     near = get_close_matches(given, known, 1)
@@ -137,7 +137,7 @@ def _nearest(given: str, known: Sequence[str]) -> str:
 
 
 def _never_fail_to_print() -> None:
-    """Escape what an old terminal's encoding cannot show, so that what is JSON stays JSON."""
+    """Escape characters that the terminal's encoding lacks, in a way that keeps JSON valid."""
     codecs.register_error("understudy.json", _escaped)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -145,7 +145,7 @@ def _never_fail_to_print() -> None:
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Return what stands for characters that cannot be encoded; Python's own backslashes are no escapes of JSON."""
+    """Return JSON escapes for characters that cannot be encoded; Python's own backslash escapes are not JSON."""
     assert isinstance(error, UnicodeEncodeError), "it is given to streams that write only"
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
@@ -153,7 +153,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 class _Parser(argparse.ArgumentParser):
     @property
     def options(self) -> list[str]:
-        """The long options that it takes."""
+        """The parser's long options."""
         return [word for action in self._actions for word in action.option_strings if word.startswith("--")]
 
     def error(self, message: str) -> NoReturn:
@@ -161,7 +161,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parsers(given: Sequence[str], command: Command | None) -> tuple[_Parser, _Parser]:
-    """Return the parser of all, and that of the command, whose usage is to be told; without one, the first again."""
+    """Return the main parser, and the command's parser, whose usage errors show; without a command the first again."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = _Parser(prog="understudy", description=ABOUT, formatter_class=raw, allow_abbrev=False)
     parser.add_argument("--version", action=_Version)

@@ -1,4 +1,4 @@
-"""`LoggingCallback`: one line in the log for each moment of a run."""
+"""`LoggingCallback`: one log line for each callback of a run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _CONTINUE = Continue()
 
 
 class LoggingCallback(AgentCallback):
-    """Logs each moment of a run as an event with fields, to the standard library's logger `understudy.runs`.
+    """Logs each callback of a run as an event with fields, to the standard library's logger `understudy.runs`.
 
-    The fields are attributes of the record, for handlers that write JSON, and stand in the message as `name=value`.
+    The fields are attributes of the log record, for handlers that write JSON, and the message has them as `name=value`.
     Nothing is printed until the program configures `logging`.
 
     Args:
-        contents: also log prompts, replies, arguments, results and the texts of errors. They are your users' data.
-        level: level of all lines but `run_failed`, which is a warning at least.
-        logger: where to log.
+        contents: also log prompts, replies, arguments, results and the texts of errors. These are your users' data.
+        level: level of all lines except `run_failed`, which is at least a warning.
+        logger: the logger to use.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class LoggingCallback(AgentCallback):
         return self._say("tool_call_started", ctx, {"arguments": dict(call.arguments)}, tool=call.name, call_id=call.id)
 
     def after_tool_call(self, ctx: RunContext, call: ToolCall, result: ToolResult) -> CallbackAction:
-        known = "" if result.error_kind == "unknown_tool" else call.name  # a name that a model made up may say anything
+        known = "" if result.error_kind == "unknown_tool" else call.name  # a name invented by a model can be any text
         return self._say(
             "tool_call_finished",
             ctx,
@@ -98,7 +98,7 @@ class LoggingCallback(AgentCallback):
 
 
 class _Fields:
-    """Fields that become text only if a handler wants the message."""
+    """Fields that become text only when a handler formats the message."""
 
     def __init__(self, fields: dict[str, JsonValue]) -> None:
         self._fields = fields

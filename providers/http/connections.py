@@ -163,9 +163,7 @@ class Connections:
             client = httpx.Client(transport=self._transport, verify=trust, limits=limits, follow_redirects=False)
         except (httpx.InvalidURL, ValueError, ImportError) as error:
             problem = type(error).__name__
-        if (
-            client is None
-        ):  # outside the except block: the original error quotes the proxy's address, which may hold a password
+        if client is None:  # raised here: the original error may quote a proxy's password
             raise ProviderError(
                 "a proxy in the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used: expected an address like "
                 f"http://host:3128, and for socks5:// the package httpx[socks] ({problem})"

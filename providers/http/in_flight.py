@@ -36,9 +36,7 @@ class InFlight:
             RunCancelled: the current scope was cancelled while waiting; raised at once.
             RunTimedOut: its deadline passed while waiting.
         """
-        slots = (
-            self._slots
-        )  # a child forked inside the block has new slots, and must not give one back that it did not take
+        slots = self._slots  # kept for `finally`: a forked child has new slots
         waited = slots.take(current_scope())
         try:
             yield waited

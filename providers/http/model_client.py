@@ -165,9 +165,7 @@ class HttpModel(ABC):
         return self.base_url or (checked_url(found, variable) if found else otherwise)
 
     def _key_source(self) -> KeySource:
-        if (
-            self._given_key is None
-        ):  # looked up at each call, like the address: the environment may change both together
+        if self._given_key is None:  # the environment may change between calls
             return self._find_keys()
         # Two threads may do this at once, with the same result.
         if self._keys is None:

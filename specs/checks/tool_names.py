@@ -91,9 +91,7 @@ class Toolbox:
         if isinstance(place, str):
             return place
         path, shown = place
-        if path.is_file() and (
-            not NAME.fullmatch(name) or name.startswith("_")
-        ):  # checked before the file is run in vain
+        if path.is_file() and (not NAME.fullmatch(name) or name.startswith("_")):  # else the file is run in vain
             return f"{reference!r} names no function: expected FILE.py:FUNCTION, with a public name"
         if self._runs is None or path in self._runs:
             found = _found_in(shown, file, name)

@@ -1,4 +1,4 @@
-"""What the command line notes of a run while it goes on, for the report that `--json` prints."""
+"""`CallLog`: collects a run's tool calls and inner runs from its events, for the report of `--json`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _path(path: tuple[str, ...]) -> Report:
 
 
 class CallLog:
-    """The tool calls of a run and their results, and the runs inside of it, in the order in which they began."""
+    """The tool calls of a run with their results, and its inner runs, in the order in which they began."""
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
@@ -46,18 +46,18 @@ class CallLog:
 
     @property
     def calls(self) -> int:
-        """How many calls there were."""
+        """The number of calls."""
         return len(self._calls)
 
     def see(self, event: Event) -> None:
-        """Take note of an event."""
+        """Record an event."""
         match event:
             case ToolStarted(run_id=run_id, path=path, call=call):
-                if self._open(run_id, call) is None:  # a sub-agent's goes on after a pause inside of it
+                if self._open(run_id, call) is None:  # a sub-agent's call continues after a pause
                     self._calls.append(_Call(run_id, path, call))
             case ToolFinished(run_id=run_id, path=path, call=call, result=result):
                 begun = self._open(run_id, call)
-                if begun is None:  # a call that was refused never started
+                if begun is None:  # a refused call has a result without a start
                     self._calls.append(_Call(run_id, path, call, result))
                 else:
                     begun.result = result
@@ -67,19 +67,19 @@ class CallLog:
                 pass
 
     def _open(self, run_id: str, call: ToolCall) -> _Call | None:
-        """Return what there is of a call that began and has no result; ids are unique within a turn only."""
+        """Return the open record of a call: ids are unique within a turn only, so finished calls do not match."""
         for one in reversed(self._calls):
             if one.result is None and (one.run_id, one.call.id) == (run_id, call.id):
                 return one
         return None
 
     def put_first(self, messages: Sequence[Message]) -> None:
-        """Take note of the calls that a run made before its events were heard.
+        """Record calls that a run made before the log received its events.
 
         Args:
-            messages: what the run added to its history; of equal calls in it, the last ones are those that were heard of.
+            messages: messages that the run added to its history; of equal calls, the last ones came as events.
         """
-        heard = [one.call for one in self._calls if len(one.path) < 2]  # by value: ids come back in later turns
+        heard = [one.call for one in self._calls if len(one.path) < 2]  # by value: later turns may reuse ids
         before: list[_Call] = []
         results: dict[str, ToolResult] = {}
         for message in reversed(messages):
@@ -88,12 +88,12 @@ class CallLog:
                 result = results.pop(call.id, None)
                 if call in heard:
                     heard.remove(call)
-                elif result is not None:  # else it waits
+                elif result is not None:  # without a result the call is still pending
                     before.append(_Call("", (), call, result))
         self._calls[:0] = reversed(before)
 
     def report(self) -> Report:
-        """Return the calls as JSON, and the runs inside if there were any."""
+        """Return the calls as JSON, and the inner runs if there were any."""
         report: Report = {"tool_calls": [one.report() for one in self._calls]}
         return report | ({"children": list(self._children.values())} if self._children else {})
 

@@ -1,4 +1,4 @@
-"""What is said of a run while it goes on, and of the runs inside of it: words for events, and who they are of."""
+"""Words for the events of a run and its inner runs, names of runs, and the time each took."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ ABOUT_NOW = 0.05  # Seconds; a shorter wait would be shown as 0.0 s.
 
 
 class Progress(Protocol):
-    """Shows the events of one run, and of those inside of it."""
+    """Shows the events of one run and of its inner runs."""
 
     def see(self, event: Event) -> None:
-        """Show an event, if it is one to show."""
+        """Show an event, or ignore it."""
         ...
 
     def close(self) -> None:
-        """Take away what is not to stay, until the next event. A second call does nothing."""
+        """Remove temporary lines until the next event. A second call does nothing."""
         ...
 
 
 class Stopwatch:
-    """How long calls and runs took. Ids of calls are unique within a turn of one run, which is as long as a call can last."""
+    """Measures calls and runs. Ids of calls are unique within a turn of one run, and no call outlasts its turn."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._began: dict[tuple[str, str], float] = {}
 
     def start(self, run_id: str, call_id: str = "") -> None:
-        """Begin to measure a call, or a run."""
+        """Start to measure a call, or a run."""
         self._began[run_id, call_id] = self._clock()
 
     def stop(self, run_id: str, call_id: str = "") -> float:
-        """Return the seconds since it began."""
+        """Return the seconds since its start."""
         now = self._clock()
         return now - self._began.pop((run_id, call_id), now)
 
 
 class Names:
-    """What the runs are called: by the way to them, with a number where there are several of one id at one place."""
+    """Names of runs: the path to the run, with a number if several runs at one place have the same id."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -58,7 +58,7 @@ class Names:
         """The runs that have one way and id, in the order in which they began."""
 
     def of(self, event: Event) -> str:
-        """Return the name of an event's run, such as `report > panel #2 > clerk`; empty for an agent's that stands alone."""
+        """Return the name of an event's run, such as `report > panel #2 > clerk`; empty for the run of a single agent."""
         name = self._name(event.run_id, " > ".join(event.path))
         if isinstance(event, ChildStarted):
             self._name(event.child_run_id, f"{name} > {event.runner_id}")
@@ -81,7 +81,7 @@ def _is_of_a_group(event: Event) -> bool:
 
 
 def shown_progress(event: ToolProgress) -> str:
-    """Return on one line how far a call is: its text, and how much of how much."""
+    """Return the progress of a call on one line: its text, and the amount done of the total."""
     share = "" if event.done is None else _number(event.done)
     if event.total is not None:
         share = f"{share or '?'} of {_number(event.total)}"
@@ -93,19 +93,19 @@ def _number(number: float) -> str:
 
 
 def child_of(event: ChildStarted | ChildFinished) -> str:
-    """Return who a child is: its runner, and its task in a workflow."""
+    """Return a child's name: its runner, and its task in a workflow."""
     return f"task {event.task} ({event.runner_id})" if event.task else event.runner_id
 
 
 def retried(event: RetryScheduled) -> str:
-    """Return what is tried again: a tool, or a task and its runner; empty for a model call."""
+    """Return the name of the retried work: a tool, or a task and its runner; empty for a model call."""
     if event.what == "task":
         return f"task {event.task} ({event.runner_id})"
     return "" if event.call is None else event.call.name
 
 
 def shown_retry(event: RetryScheduled) -> str:
-    """Return on one line when there is another attempt, and after what."""
+    """Return the time of the next attempt and the error before it, on one line."""
     when = "at once" if event.wait < ABOUT_NOW else f"in {event.wait:.1f} s"
     return one_line(f"trying again {when}: {type(event.error).__name__}: {event.error}")
 

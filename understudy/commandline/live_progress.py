@@ -1,4 +1,4 @@
-"""Progress on a terminal: a line for each call and run that ended, and below them one for each run that is at work."""
+"""Progress on a terminal: a line for each finished call and run, and below them a live line for each active run."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 MARKS = {"gave": ("✓", "green"), "stopped": ("‖", "yellow"), "failed": ("✗", "red"), "again": ("↻", "yellow")}
-"""What is said of how something ended -> its mark and colour. What stopped may go on later."""
+"""Verb of an ending -> mark and colour. A run that stopped may continue later."""
 
-MOST = 8  # Lines of runs at work: more of them would push away what ended.
+MOST = 8  # Lines of active runs; more would push the finished ones off the screen.
 
 
 @dataclass(slots=True)
 class _AtWork:
-    """A run that waits for its model or its tools."""
+    """An active run, which waits for its model or its tools."""
 
     path: tuple[str, ...]
     name: str
     turn: int | None
-    """None until a turn begins, of a run that goes on with calls of an earlier one."""
+    """None before the first turn, in a resumed run that starts with calls of an earlier turn."""
     open: list[ToolCall] = field(default_factory=list[ToolCall])
     reached: dict[str, str] = field(default_factory=dict[str, str])
-    """How far the calls are that said so, by their ids."""
+    """The latest progress of each call, by the call's id."""
 
     def said(self) -> str:
         calls = ", ".join([self._named(call) for call in self.open])
@@ -57,7 +57,7 @@ class _AtWork:
 
 
 class Live:
-    """Live lines of rich; nothing that a tool or model says is taken for markup."""
+    """Live lines of rich; texts of tools and models are never read as markup."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.console import Console
@@ -70,8 +70,8 @@ class Live:
         self._at_work: dict[str, _AtWork] = {}
 
     def see(self, event: Event) -> None:
-        """Show a turn, a call, how far it is, a result, or a run inside that begins or ends."""
-        self._status.start()  # again, if it was closed and the run goes on; else this does nothing
+        """Show a turn, a call, its progress or result, or the start or end of an inner run."""
+        self._status.start()  # starts again after `close` if the run continues; otherwise has no effect
         name = self._names.of(event)
         match event:
             case ToolFinished(call=call, result=result):
@@ -97,11 +97,11 @@ class Live:
             self._status.update(self._doing())
 
     def close(self) -> None:
-        """Take the lines of what is at work away, until the next event; those of what ended stay."""
+        """Remove the lines of active runs until the next event; lines of finished ones stay."""
         self._status.stop()
 
     def _work(self, event: Event, name: str) -> bool:
-        """Keep up to date who is at work; whether something changed."""
+        """Update the active runs; return whether anything changed."""
         run = self._at_work.get(event.run_id)
         match event:
             case TurnStarted(turn=turn):
@@ -125,21 +125,21 @@ class Live:
         return True
 
     def _forget_below(self, path: tuple[str, ...]) -> None:
-        """Forget the runs that an agent's calls were: one that was given up does not say that it is over."""
+        """Forget the inner runs of an agent's calls: an abandoned one sends no event at its end."""
         deep = len(path)
         self._at_work = {
             run_id: run for run_id, run in self._at_work.items() if len(run.path) <= deep or run.path[:deep] != path
         }
 
     def at_work(self) -> list[str]:
-        """Return the lines of the runs that are at work."""
+        """Return the lines of the active runs."""
         lines = [run.said() for run in self._at_work.values()]
         if len(lines) > MOST:
             lines[MOST - 1 :] = [f"and {len(lines) - MOST + 1} more"]
         return lines
 
     def _doing(self) -> RenderableType:
-        from rich.text import Text  # text as it is: what a tool or model says is no markup
+        from rich.text import Text  # plain text: texts of tools and models must not be read as markup
 
         return Text("\n".join(self.at_work()) or "between runs", "dim")
 

@@ -1,4 +1,4 @@
-"""Who plays the models of the command line's run besides themselves: a stand-in, themselves before a recorder, or a tape."""
+"""Replaces the models of a command's run: by a rehearsal, by other named models, by recorded ones, or by a tape."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Say: TypeAlias = Callable[[str], None]
 def cast_of(
     agents: Sequence[Agent[object]], called: Sequence[Agent[object]], arguments: argparse.Namespace, warn: Say
 ) -> contextlib.AbstractContextManager[None]:
-    """Return what lets the models of `agents` be played, while it is entered, by those that the options name.
+    """Return a context manager that replaces the models of `agents` as the options say.
 
     Args:
         agents: all agents that may run.
-        called: those of the run, whose models are named.
+        called: the agents of the run; only their models are named in messages.
         arguments: with `rehearse`, `record`, `replay` and `json`.
         warn: prints to standard error.
     """
@@ -50,7 +50,7 @@ def cast_of(
 def named_models(
     agents: Iterable[Agent[object]], given: Iterable[tuple[str, ModelName]]
 ) -> Mapping[Agent[object], Model]:
-    """Return the agents for which other models are to answer, and these models; what names one agent goes before.
+    """Return the replacement model of each agent; an option that names one agent wins over one for all.
 
     Raises:
         UsageMistake: no agent has the id.
@@ -67,7 +67,7 @@ def named_models(
 
 @contextlib.contextmanager
 def rehearsing(agents: Iterable[Agent[object]], say: Say, model: str) -> Generator[None]:
-    """Let a stand-in answer for all agents."""
+    """Let the rehearsal model answer for all agents."""
     with _overriding(agents, lambda agent: Rehearsal(agent.criteria)):
         say(f"rehearsal: the tools really run, a stand-in answers for {model}")
         yield
@@ -77,12 +77,12 @@ def rehearsing(agents: Iterable[Agent[object]], say: Say, model: str) -> Generat
 def recording(
     agents: Iterable[Agent[object]], tape: str, say: Say, warn: Say, named: Mapping[Agent[object], Model]
 ) -> Generator[None]:
-    """Record all agents on a new tape, and say in the end how many calls it holds; `warn` hears of a tape that broke off.
+    """Record all agents on a new tape, and tell at the end how many calls it has; `warn` gets a failure of the recording.
 
-    `named` has the models that answer in place of agents' own.
+    `named` has the models that replace agents' own.
 
     Raises:
-        UsageMistake: the file is there already, or cannot be made.
+        UsageMistake: the file exists, or cannot be created.
     """
     try:
         recorder = Recorder(tape)
@@ -96,7 +96,7 @@ def recording(
         with _overriding(agents, lambda agent: recorder.record(named.get(agent, agent.model))):
             yield
     finally:
-        with contextlib.suppress(Exception):  # it is `problem`, which is told next
+        with contextlib.suppress(Exception):  # the error is `problem`, which is printed next
             recorder.close()
     if recorder.problem is not None:
         warn(f"understudy: recording to {tape} stopped: {recorder.problem}")
@@ -105,10 +105,10 @@ def recording(
 
 @contextlib.contextmanager
 def replaying(agents: Iterable[Agent[object]], tape: str, say: Say, model: str) -> Generator[None]:
-    """Let a tape answer for all agents, and say in the end how much of it was used.
+    """Let a tape answer for all agents, and tell at the end how much of it was used.
 
     Raises:
-        UsageMistake: the file cannot be read, or is no tape that this version reads.
+        UsageMistake: the file cannot be read, or is not a tape that this version reads.
     """
     try:
         replay = Replay(tape)

@@ -1,4 +1,4 @@
-"""What the command line shows while a run goes on: plain lines in a pipe, live ones on a terminal."""
+"""Progress of a run in plain lines, and the choice between plain lines (in a pipe) and live ones (on a terminal)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .report import one_line, shown_call
 
 
 def progress_on(stream: TextIO, *, live: bool | None = None) -> Progress:
-    """Return what shows progress on `stream`: live if it is a terminal and rich is installed, else plain."""
+    """Return the progress display for `stream`: live if it is a terminal and rich is installed, else plain."""
     wanted = stream.isatty() if live is None else live
     return Live(stream) if wanted and find_spec("rich") is not None else Plain(stream)
 
@@ -53,7 +53,7 @@ class Quiet:
 
 
 class Plain:
-    """One line for each thing that begins or ends; of a run inside of another one, after the way to it."""
+    """One line for each start and end; lines of inner runs begin with the path to the run."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
@@ -61,7 +61,7 @@ class Plain:
         self._names = Names()
 
     def see(self, event: Event) -> None:
-        """Print a line for a turn, a call, how far it is, a result, or a run inside that begins or ends."""
+        """Print a line for a turn, a call, its progress or result, or the start or end of an inner run."""
         name = self._names.of(event)
         said = self._said(event, indent="" if name else "  ")
         if said:
@@ -99,13 +99,13 @@ class Plain:
 
     def _line(self, text: str) -> None:
         try:
-            self._stream.write(f"{text}\n")  # at once: tools print to the same stream, from their threads
+            self._stream.write(f"{text}\n")  # in one write: tools print to the same stream from their threads
             self._stream.flush()
-        except OSError:  # the run matters, not who watches it
+        except OSError:  # a run does not fail because its progress cannot be shown
             give_up(self._stream)
 
 
 def give_up(stream: TextIO) -> None:
-    """Let nothing more of a stream be written: Python would complain once more, and fail, when it flushes at exit."""
-    with contextlib.suppress(OSError):  # it has no file behind it
+    """Discard all further output of a stream: otherwise Python's flush at exit would print an error and fail."""
+    with contextlib.suppress(OSError):  # the stream has no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,4 +1,4 @@
-"""What the command line says of a run that ended: for people, for programs, and as an exit status."""
+"""Reports how a run ended: as text for people, as JSON for programs, and as an exit status."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ COMPLETE = 0
 FAILED = 1
 USAGE = 2
 WAITING = 3
-INTERRUPTED = 130  # As shells count a process that SIGINT ended: 128 and the signal's number.
+INTERRUPTED = 130  # A shell's status of a process ended by SIGINT: 128 plus the signal's number.
 
-SPEC = "FILE.yaml"  # Where nobody knows what the command was.
+SPEC = "FILE.yaml"  # A placeholder if the command's file is not known.
 
 
 class UsageMistake(Exception):
-    """The command line was called wrongly; the text says how, and what was expected."""
+    """The command line was called wrongly; the text tells the mistake and what was expected."""
 
 
 def status_of(ended: Outcome[object] | BaseException) -> int:
-    """Return the exit status that tells how a run ended."""
+    """Return the exit status for the end of a run."""
     match ended:
         case Complete():
             return COMPLETE
@@ -59,7 +59,7 @@ def as_json(ended: Outcome[object] | BaseException, log: CallLog, again: str = S
 
 
 def _outcome_report(outcome: Outcome[object]) -> Report:
-    """Return what `outcome.to_dict()` says; the log tells of the runs inside, those that are not over included."""
+    """Return `outcome.to_dict()` with the inner runs of the log, which include unfinished ones."""
     told = outcome.to_dict()
     told.pop("children", None)
     report: Report = {"outcome": told.pop("status"), "agent": told.pop("agent_id"), **told}
@@ -81,11 +81,11 @@ def _error_report(error: BaseException, again: str) -> Report:
 
 
 def for_people(ended: Outcome[object] | BaseException, again: str = SPEC) -> tuple[str, str]:
-    """Return what goes to standard output and what goes to standard error.
+    """Return the texts for standard output and standard error.
 
     Args:
-        ended: how the run ended.
-        again: what `understudy resume TOKEN` must be given to find the run and its agent.
+        ended: the outcome, or the error.
+        again: arguments that `understudy resume TOKEN` needs to find the run and its agent.
     """
     match ended:
         case BaseException():
@@ -99,12 +99,12 @@ def for_people(ended: Outcome[object] | BaseException, again: str = SPEC) -> tup
 
 
 def closing(ended: Outcome[object] | BaseException, calls: int, seconds: float) -> str:
-    """Return one line of what a run took: turns, tool calls, tokens, money and time; empty if it is not complete.
+    """Return one line with a run's turns, tool calls, tokens, money and time; empty if the run is not complete.
 
     Args:
-        ended: how the run ended.
-        calls: how many tool calls it made, runs inside included.
-        seconds: how long it took.
+        ended: the outcome, or the error.
+        calls: the number of its tool calls, inner runs included.
+        seconds: the duration of the run.
     """
     if not isinstance(ended, Complete):
         return ""
@@ -127,7 +127,7 @@ NO_TOKEN = "It ends here; with --store sqlite:///FILE.db it could be answered la
 
 
 def go_on(token: str, again: str, *options: str) -> str:
-    """Return the commands that go on with a run that waits, one for each way to do so."""
+    """Return the commands that continue a paused run, one for each possible answer."""
     if not token:
         return NO_TOKEN
     commands = [f"understudy resume {token} {again} {option}".rstrip() for option in options or ("",)]
@@ -135,7 +135,7 @@ def go_on(token: str, again: str, *options: str) -> str:
 
 
 def _waits(outcome: NeedsInput | NeedsApproval, again: str) -> str:
-    """Say what a run waits for, and what to type next."""
+    """Return a text with the pauses of a run, and the commands to type next."""
     pauses = outcome.pauses or (_only_pause(outcome),)
     if len(pauses) == 1:
         return f"{_one_pause(pauses[0])}\n{go_on(outcome.token, again, *how_to_answer(pauses[0]))}"
@@ -167,7 +167,7 @@ def _one_pause(pause: Pause) -> str:
 
 
 def shown_pause(pause: Pause) -> str:
-    """Return on one line what a pause is for."""
+    """Return the reason of a pause on one line."""
     if pause.question is not None:
         return f"an answer to: {one_line(pause.question)}"
     return f"an approval of {'; '.join(_calls_of(pause))}"
@@ -179,7 +179,7 @@ def _calls_of(pause: Pause) -> list[str]:
 
 
 def how_to_answer(pause: Pause) -> tuple[str, ...]:
-    """Return the options of `resume` that answer a pause, one for each way to do so."""
+    """Return the options of `resume` that answer a pause, one for each possible answer."""
     return ('--answer "TEXT"',) if pause.question is not None else ("--approve", '--reject "REASON"')
 
 
@@ -199,11 +199,11 @@ HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (MaxIterationsExceeded, "max_iterations and max_turns of the agent in the spec set the limits"),
     (RunTimedOut, "--timeout sets the limit, in seconds"),
 )
-"""What to do about an error, where the command line knows."""
+"""Class of error -> advice for the user."""
 
 
 def _raised_by(error: RunError) -> str | None:
-    """Return the option of `resume` that doubles the limit which a run stopped at; None if it is another error."""
+    """Return the option of `resume` that doubles the limit a run has reached; None for other errors."""
     match error:
         case MaxIterationsExceeded(what=what, limit=limit):
             return f"--{what.replace('_', '-')} {_doubled(limit)}"
@@ -216,11 +216,11 @@ def _raised_by(error: RunError) -> str | None:
 
 
 def _doubled(limit: float) -> str:
-    return f"{max(1, 2 * limit):.12g}"  # in full, and 0.2 as such
+    return f"{max(1, 2 * limit):.12g}"  # no exponent for large numbers, no digits of rounding for small ones
 
 
 def explain(error: BaseException, again: str = SPEC) -> str:
-    """Return what happened and, where it is known, what to do about it."""
+    """Return the error's text and, if there is any, advice."""
     if isinstance(error, KeyboardInterrupt):
         return "; ".join(["interrupted", *map(str, error.args)])
     name = "" if isinstance(error, UsageMistake | SpecError) else f"{type(error).__name__}: "
@@ -236,8 +236,8 @@ def explain(error: BaseException, again: str = SPEC) -> str:
     return f"{name}{'' if place is None else f'{place}: '}{error}{''.join(hints)}"
 
 
-WIDEST = 100  # Characters of a line of progress; what is longer is cut, not wrapped.
-WIDEST_ASKED = 20_000  # Of a call that a person is to allow, who must see all that it would do.
+WIDEST = 100  # Characters of a line of progress; a longer line is cut, not wrapped.
+WIDEST_ASKED = 20_000  # Characters of a call that needs an approval: the person must see all of it.
 
 
 def shown_call(call: ToolCall, widest: int = WIDEST) -> str:
@@ -248,23 +248,23 @@ def shown_call(call: ToolCall, widest: int = WIDEST) -> str:
 
 
 def shown_arguments(arguments: Mapping[str, JsonValue]) -> str:
-    """Return arguments as they would stand in a call."""
+    """Return arguments as in a call: `word='tide'`."""
     return ", ".join([f"{name}={value!r}" for name, value in arguments.items()])
 
 
 STEERING = {code: "�" for code in (*range(32), *range(127, 160), 0x202D, 0x202E) if chr(code) not in "\n\t"}
-"""What would move a terminal's cursor, clear its screen, type for its user, or show text from its end."""
+"""Characters that could move a terminal's cursor, clear its screen, type for its user, or reverse the text."""
 
 
 def for_terminal(text: str) -> str:
-    """Return a text without what would steer a terminal; lines and tabs stay."""
+    """Return a text without a terminal's control characters; line ends and tabs stay."""
     return text.replace("\r\n", "\n").translate(STEERING)
 
 
 def one_line(text: str, widest: int = WIDEST) -> str:
-    """Return the first line that is not empty, cut to `widest`, without what would steer a terminal.
+    """Return the first line that is not empty, cut to `widest`, without control characters.
 
-    After a line that ends in a colon the next one stands too, for the first alone says nothing.
+    If that line ends in a colon the next one is added, because the first alone tells nothing.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = " ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1])

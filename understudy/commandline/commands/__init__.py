@@ -1,5 +1,10 @@
-"""The commands of the command line, one module each: its arguments, its help, and the doing.
+"""The commands of the command line, one module each.
 
-Each has `ABOUT` (what its help says), `add_arguments(parser)` and `do(arguments, out)`, which returns the exit status and
-prints its answer to `out`: while it works, standard output itself is standard error, for what tools print is no answer.
+A command's module has `ABOUT`, the text of its help, `add_arguments(parser)`, and `do(arguments, out)`. `cli` imports only
+the module of the command that was called, parses the arguments, and calls `do`. That prints the answer to `out` and returns
+the exit status; meanwhile `sys.stdout` is standard error, so that prints of tools do not mix with the answer.
+
+`run`, `resume`, `chat` and `demo` run agents: `loading` loads the spec and its files of tools, `waiting` opens the store,
+`model_overrides` may replace the models, and `printing` prints the outcome. `check`, `graph` and `schema` run none.
+`options` has the options that several commands share; `asking` and `lines` read a person's answers.
 """

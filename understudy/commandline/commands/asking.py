@@ -1,4 +1,4 @@
-"""Asking a person, line by line, for what a run waits for."""
+"""Asks a person, line by line, for the answers that a paused run waits for."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def answers_to(pauses: Iterable[Pause], read: Read, say: Say) -> dict[str, Pause
     """Ask for all answers, by the ids of the pauses; None if the input ended first.
 
     Args:
-        pauses: what the run waits for.
+        pauses: the pauses of the run.
         read: reads a line.
-        say: prints what is asked.
+        say: prints a question.
     """
     answers: dict[str, PauseAnswer] = {}
     for pause in pauses:
@@ -78,7 +78,7 @@ def _decision(call: ToolCall, read: Read, say: Say) -> Decision | None:
 
 
 def _edited(call: ToolCall, given: str, read: Read, say: Say) -> JsonObject | None:
-    """Return the arguments that were given, or None if they are no JSON object."""
+    """Return the given arguments, or None if they are not a JSON object."""
     if not given:
         say(f"the arguments are {json.dumps(dict(call.arguments), ensure_ascii=False, default=str)}")
         given = read("arguments as JSON: ") or ""

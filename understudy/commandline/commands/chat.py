@@ -59,7 +59,7 @@ Ctrl-C cancels the run that goes on; a line that begins with // is sent with one
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what `chat` takes."""
+    """Add the arguments of `chat`."""
     parser.epilog = options.EXITS
     parser.add_argument("file", metavar="FILE.yaml", help="the spec")
     parser.add_argument("id", metavar="ID", type=options.text, help="which of its agents, groups and workflows")
@@ -80,7 +80,7 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) -> int:
-    """Chat with a runner of a spec until the lines end."""
+    """Chat with a runner of a spec until the input ends."""
     found = loaded.runner(arguments.id)
     check_tools(found)
     given = parameters(found, arguments.set)
@@ -93,7 +93,7 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
 
 
 def remembering(runner: Runner[object]) -> Runner[object]:
-    """Return a runner that knows what was said before, as far as there can be one."""
+    """Return the runner with a memory of the conversation, if it can have one."""
     if any(agent.memory is not None for agent in agents_in([runner])):
         return runner
     if isinstance(runner, Agent):
@@ -127,7 +127,7 @@ class Chat:
         self._status = COMPLETE
 
     def go_on(self) -> int:
-        """Read and answer lines until they end, and return the exit status."""
+        """Read and answer lines until the input ends, and return the exit status."""
         if self._lines.interactive:
             warn(f"{self._runner.id} listens; /help explains, Ctrl-D ends")
         while True:
@@ -173,7 +173,7 @@ class Chat:
             )
             ended = watch(start, log.see, progress.see)
             while isinstance(ended, (NeedsInput, NeedsApproval)):
-                progress.close()  # the person's lines come now
+                progress.close()  # before the person types
                 ended = self._resumed(ended, log, progress)
         self._tell(ended, log)
         if isinstance(ended, KeyboardInterrupt):
@@ -182,7 +182,7 @@ class Chat:
     def _resumed(
         self, waiting: NeedsInput | NeedsApproval, log: CallLog, progress: Progress
     ) -> Outcome[object] | BaseException:
-        """Have a person answer, and go on with the run.
+        """Ask a person for the answers, and continue the run.
 
         Raises:
             EOFError: the input ended before the answers.
@@ -209,18 +209,18 @@ class Chat:
             return watch(start, log.see, progress.see)
         except UnderstudyError as error:
             return error
-        except ValueError as error:  # the answer does not fit, and the token stands: ask again
+        except ValueError as error:  # the answer does not fit and the token is still valid: ask again
             put(str(error), asked_on)
             return waiting
 
     def _leave(self, waiting: NeedsInput | NeedsApproval) -> None:
-        """Tell of a run that nobody answers now, if it can be answered later."""
+        """Print how to answer a run later, if it can be answered later."""
         told = without_vain_token(waiting, self._arguments)
         if isinstance(told, (NeedsInput, NeedsApproval)) and told.token:
             warn(f"\n{for_people(told, repeated(self._arguments))[1]}")
 
     def _tell(self, ended: Outcome[object] | BaseException, log: CallLog) -> None:
-        """Print how a run ended. Unlike `tell`, lets an interrupt out, which may be to end the chat."""
+        """Print how a run ended. Unlike `tell`, this passes an interrupt on, as it may be meant to end the chat."""
         ended = without_vain_token(ended, self._arguments)
         if self._arguments.json:
             put(as_json(ended, log, repeated(self._arguments)), self._out)

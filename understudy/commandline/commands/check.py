@@ -1,4 +1,4 @@
-"""`understudy check FILE.yaml…`: what a spec holds, or all that is wrong with it."""
+"""`understudy check FILE.yaml…`: lists the contents of a spec, or all its problems."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ KINDS: tuple[tuple[str, type[object]], ...] = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what `check` takes."""
+    """Add the arguments of `check`."""
     parser.add_argument("files", metavar="FILE.yaml", nargs="+", help="the specs")
     options.add_tools(parser)
     options.add_allow_code(parser)
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Check the files, and print what was found."""
+    """Check the files, and print the findings."""
     found = [_checked(file, arguments.tools, allow_code=arguments.allow_code) for file in arguments.files]
     good = all(not one.problems for one in found)
     if arguments.json:
@@ -75,18 +75,18 @@ def _checked(file: str, tool_files: Sequence[str], *, allow_code: bool) -> Check
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found in one file.
+    """The findings in one file.
 
     Attributes:
-        file: which.
-        problems: what is wrong, a line each.
-        runners: their ids by kind.
-        supervisors: their ids; a program starts them, and no command.
-        parameters: the names that a workflow's prompts need, by its id.
-        handed_over: the dependencies whose texts a task is told before its prompt, by the workflow's id and the task's name.
-        tools: their names, and whether a person must allow them.
-        not_loaded: those that the spec names of files that were not run.
-        missing: variables of which none is set, by the provider whose key they would hold.
+        file: the file's name.
+        problems: one line for each problem.
+        runners: ids of runners by kind.
+        supervisors: ids of supervisors; only a program can start them, no command.
+        parameters: names that a workflow's prompts need, by the workflow's id.
+        handed_over: dependencies whose texts are put before a task's prompt, by the workflow's id and the task's name.
+        tools: names of tools, and whether each needs an approval.
+        not_loaded: names of tools in files that were not run.
+        missing: the key variables of each provider for which none is set.
     """
 
     file: str
@@ -100,7 +100,7 @@ class Checked:
     missing: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def lines(self) -> list[str]:
-        """Return what people are told, besides the problems."""
+        """Return the lines for people, without the problems."""
         lines = [f"  {kind}: {', '.join(map(self._named, ids))}" for kind, ids in self.runners.items()]
         if self.supervisors:
             lines.append(f"  supervisors: {', '.join(self.supervisors)}")
@@ -122,7 +122,7 @@ class Checked:
         return f"{id} (--set {', '.join(needed)})" if needed else id
 
     def report(self) -> dict[str, JsonValue]:
-        """Return what programs are told."""
+        """Return the report for programs."""
         return {
             "file": self.file,
             "ok": not self.problems,
@@ -140,7 +140,7 @@ class Checked:
 
 
 def check(loaded: LoadedSpec, file: str) -> Checked:
-    """Look at all that a spec holds."""
+    """Collect the contents of a loaded spec."""
     runners = loaded.runners.values()
     agents = agents_in(runners)
     kinds = {kind: [one.id for one in runners if isinstance(one, type_)] for kind, type_ in KINDS}

@@ -34,7 +34,7 @@ FILES = ("agent.yaml", "tools.py", "README.md", "data")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what `demo` takes."""
+    """Add the arguments of `demo`."""
     parser.epilog = options.EXITS
     parser.add_argument("input", metavar="INPUT", nargs="?", type=options.text, default=QUESTION, help="the question")
     parser.add_argument("--into", metavar="FOLDER", help="copy the example's files to this new folder, and run nothing")
@@ -64,7 +64,7 @@ def folder() -> Path:
 
 
 def _copy(files: Path, into: Path, out: TextIO) -> int:
-    """Copy the example, and say how to run it."""
+    """Copy the example, and print how to run it."""
     if into.exists():
         raise UsageMistake(f"--into {into}: there is such a file or folder already, and it is left alone; name another")
     try:

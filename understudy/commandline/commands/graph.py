@@ -28,11 +28,11 @@ examples:
 """
 
 FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg"}
-"""How the name of a file ends -> what it holds."""
+"""File suffix -> form."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what `graph` takes."""
+    """Add the arguments of `graph`."""
     parser.add_argument("file", metavar="FILE.yaml", help="the spec")
     parser.add_argument("id", metavar="ID", nargs="?", type=options.text, help="what to draw of it; else all")
     parser.add_argument(

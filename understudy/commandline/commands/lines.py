@@ -1,4 +1,4 @@
-"""Lines from standard input: of a person at a terminal, with a prompt and editing, or of a pipe."""
+"""Reads lines from standard input: at a terminal with a prompt and line editing, or from a pipe."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from understudy.commandline.report import UsageMistake
 
 
 def decoded(given: str) -> str:
-    """Return text as it was meant: bytes that the locale could not decode, which Python keeps as halves of characters, are UTF-8.
+    """Decode as UTF-8 the bytes that the locale could not decode, which Python keeps as surrogates.
 
     Raises:
-        UnicodeDecodeError: they are not.
+        UnicodeDecodeError: the bytes are not UTF-8.
     """
     return given.encode("utf-8", "surrogateescape").decode("utf-8")
 
@@ -22,7 +22,7 @@ class Lines:
     """Reads standard input.
 
     Args:
-        out: where the answers go; a prompt is printed there if it is a terminal, so that the line can be edited.
+        out: the stream of the answers; if it is a terminal, the prompt is printed there and lines can be edited.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -34,7 +34,7 @@ class Lines:
                 import readline  # noqa: F401 (input() edits lines once it is loaded)  # pyright: ignore[reportUnusedImport]
 
     def read(self, prompt: str) -> str | None:
-        """Return the next line, or None if there is none. An interrupt is raised."""
+        """Return the next line, or None at the end of the input. An interrupt is raised."""
         try:
             if self.interactive:
                 with contextlib.redirect_stdout(self._out if self._out.isatty() else sys.stderr):

@@ -1,4 +1,4 @@
-"""Specs as the command line loads them: with files of tools, and with all that a run would find wrong found now."""
+"""Loads specs for the command line: with files of tools, and with checks that a run would make later."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from understudy.specs import LoadedSpec, SpecLoader, load_tool_file
 
 
 def load(file: str, tool_files: Sequence[str], *, allow_code: bool = True) -> LoadedSpec:
-    """Load a spec, whose tools and other objects are in these files, or the tools where it says itself.
+    """Load a spec with the tools and other objects of these files.
 
     Args:
         file: the spec.
-        tool_files: files that are run for what they offer.
-        allow_code: whether other files that the spec names for a tool are run too.
+        tool_files: files to run for their tools and objects.
+        allow_code: whether files that the spec itself names for a tool are run too.
     """
     loader = SpecLoader(tool_files=True if allow_code else tool_files)
-    objects: dict[str, object] = {}  # of two files that have a name for helpers of their own, the first goes before
+    objects: dict[str, object] = {}  # two files may use one name for a helper; the first file wins
     for tool_file in tool_files:
         found = load_tool_file(tool_file)
         for name, tool in found.tools.items():
@@ -36,20 +36,20 @@ def load(file: str, tool_files: Sequence[str], *, allow_code: bool = True) -> Lo
 
 
 def agents_in(runners: Iterable[Runner[object]]) -> list[Agent[object]]:
-    """Return the agents among these runners and inside of them, each once."""
+    """Return the agents among and inside these runners, each once."""
     given = list(runners)
     return [one for one in dict.fromkeys([*given, *below(given)]) if isinstance(one, Agent)]
 
 
 def check_tools(runner: Runner[object]) -> None:
-    """Build the schemas of all tools now, for what is wrong with them is the user's to mend, not the run's failure."""
+    """Build the schemas of all tools now: a mistake in them is reported to the user before a run fails."""
     for agent in agents_in([runner]):
         for problem in problems_of(agent):
             raise UsageMistake(problem)
 
 
 def problems_of(agent: Agent[object]) -> list[str]:
-    """Return what keeps an agent's tools from being run by a command, a sentence each."""
+    """Return why a command cannot run an agent's tools, one sentence for each problem."""
     try:
         _ = agent.run_spec
     except (TypeError, ValueError) as error:

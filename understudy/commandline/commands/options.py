@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def add_allow_code(parser: argparse.ArgumentParser) -> None:
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
-    """Add who plays the models."""
+    """Add the options that replace the models."""
     models = parser.add_mutually_exclusive_group()
     models.add_argument(
         "--rehearse", action="store_true", help="let a stand-in play every model; needs no key or network"
@@ -83,7 +83,7 @@ def add_named_models(parser: argparse.ArgumentParser) -> None:
 
 
 def named_model(given: str) -> tuple[str, ModelName]:
-    """Return the id of an agent, empty for all of them, and the model that is to answer for it."""
+    """Return the id of an agent (empty for all agents), and the model that answers for it."""
     agent, equals, model = given.rpartition("=")
     if equals and not agent.strip():
         raise argparse.ArgumentTypeError(f"expected an agent's id before '=', got {given!r}")
@@ -121,12 +121,12 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 
 
 def usual_store() -> str:
-    """Return where runs wait if `--store` does not say; an empty variable is none."""
+    """Return the store to use without `--store`; an empty environment variable counts as unset."""
     return os.environ.get(STORE) or MEMORY
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add what a run can be told besides its spec and input."""
+    """Add the options of a run beside its spec and input."""
     add_models(parser)
     add_named_models(parser)
     add_debug(parser)
@@ -137,7 +137,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def text(given: str) -> str:
-    """Return what a model, a tool or a prompt may read of the command line."""
+    """Return a text of the command line for a model, a tool or a prompt."""
     try:
         return decoded(given)
     except UnicodeDecodeError as error:
@@ -168,7 +168,7 @@ def limit(text: str) -> tuple[str, float]:
 
 
 def budget(limits: Sequence[tuple[str, float]]) -> Budget | None:
-    """Return a budget with these limits; None for none."""
+    """Return a budget with these limits; None without limits."""
     if not limits:
         return None
     given: dict[str, Any] = dict(limits)

@@ -1,4 +1,4 @@
-"""How commands print: an answer to standard output or a file, all else to standard error, and never an error of that."""
+"""Prints for the commands: answers to standard output or a file, and everything else to standard error."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 
 class OutputFailed(Exception):
-    """An answer cannot be printed, as on a disk that is full."""
+    """An answer cannot be printed, for example because the disk is full."""
 
 
 def put(text: str, stream: TextIO, *, markdown: bool = False) -> None:
-    """Print a text, if there is one, on a terminal without what would steer it; a reader who has gone is nobody's error.
+    """Print a text unless it is empty. A terminal gets no control sequences; a closed pipe is not an error.
 
     Args:
-        text: what is printed.
-        stream: where; on a terminal lines are wrapped between words.
-        markdown: whether a terminal shows the text as Markdown. In a pipe it is printed as it is.
+        text: the text.
+        stream: the stream; on a terminal lines are wrapped between words.
+        markdown: whether a terminal shows the text as Markdown; a pipe gets it unchanged.
 
     Raises:
-        OutputFailed: it cannot be printed.
+        OutputFailed: the text cannot be printed.
     """
     try:
         if text:
             print(shown(text, stream, markdown=markdown) if stream.isatty() else text, file=stream, flush=True)
-    except BrokenPipeError:  # the reader has gone, as `head` does
+    except BrokenPipeError:  # the reader closed the pipe, as `head` does
         give_up(stream)
     except OSError as error:
         give_up(stream)
@@ -53,10 +53,10 @@ def put(text: str, stream: TextIO, *, markdown: bool = False) -> None:
 
 
 def write(text: str, into: str) -> None:
-    """Write a text to a file, in place of one that is there.
+    """Write a text to a file; an existing file is replaced.
 
     Raises:
-        UsageMistake: it cannot be written.
+        UsageMistake: the file cannot be written.
     """
     try:
         Path(into).write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
@@ -65,13 +65,13 @@ def write(text: str, into: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a text to standard error, if that can be written."""
+    """Print a text to standard error; a failure to print is ignored."""
     with contextlib.suppress(OutputFailed):
         put(text, sys.stderr)
 
 
 def shown(text: str, stream: TextIO, *, markdown: bool) -> str:
-    """Return a text as a terminal shows it: as Markdown if it is that and rich is installed, and without what would steer it."""
+    """Return a text for a terminal: without control sequences, rendered as Markdown if wanted and rich is installed."""
     harmless = for_terminal(text)
     if not markdown or find_spec("rich") is None:
         return harmless
@@ -81,7 +81,7 @@ def shown(text: str, stream: TextIO, *, markdown: bool) -> str:
 
     console = Console(file=stream)
     rendered = Markdown("", hyperlinks=False)
-    # Text that looks like HTML is text, and a model's line ends are meant.
+    # HTML is shown as text, and a model's line ends are kept.
     parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
     rendered.parsed = parser.parse(_with_line_ends(harmless))
     with console.capture() as captured:
@@ -90,7 +90,7 @@ def shown(text: str, stream: TextIO, *, markdown: bool) -> str:
 
 
 def _with_line_ends(text: str) -> str:
-    """Return Markdown in which the lines of a paragraph stay lines."""
+    """Return Markdown that keeps the line ends of a paragraph."""
     lines, fenced = text.split("\n"), False
     for number, line in enumerate(lines):
         fenced ^= line.lstrip().startswith("```")
@@ -114,16 +114,16 @@ def tell(
 
     Args:
         ended: the outcome, or the error.
-        out: where the answer goes.
-        json: whether a program reads it.
+        out: the stream of the answer.
+        json: whether to print JSON for a program.
         log: the tool calls of the run.
-        again: what `understudy resume TOKEN` must be given to find the run and its definition.
-        seconds: how long it took, for a closing line of what it took; None for no such line.
+        again: arguments that `understudy resume TOKEN` needs to find the run and its definition.
+        seconds: duration of the run, for a closing line with its costs; None prints no such line.
         debug: whether an error is printed with its traceback.
-        plain: whether an answer is printed as it is on a terminal too, and not as Markdown.
+        plain: whether a terminal too gets the answer unchanged, and not as Markdown.
 
     Raises:
-        OutputFailed: it cannot be printed.
+        OutputFailed: the answer cannot be printed.
     """
     if json:
         answer, aside = as_json(ended, log or CallLog(), again), ""
@@ -139,7 +139,7 @@ def tell(
     except KeyboardInterrupt:
         return INTERRUPTED
     except OutputFailed:
-        if json:  # who cannot be told in JSON may still read the token of a run that waits
+        if json:  # a reader who gets no JSON still needs the token of a paused run
             warn(for_people(ended, again)[1])
         raise
     return status_of(ended)

@@ -59,7 +59,7 @@ HOW_TO_ANSWER = (
 
 
 def add_arguments(resume: argparse.ArgumentParser) -> None:
-    """Say what `resume` takes."""
+    """Add the arguments of `resume`."""
     resume.epilog = options.EXITS
     resume.add_argument("token", metavar="TOKEN", help="what the run left when it began to wait")
     resume.add_argument("file", metavar="FILE.yaml", help="the spec")
@@ -101,7 +101,7 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
 
 
 class _TakePause(argparse.Action):
-    """Keeps a pause until its answer comes."""
+    """Keeps a `--pause` for the answer option that follows."""
 
     def __call__(
         self,
@@ -115,7 +115,7 @@ class _TakePause(argparse.Action):
 
 
 def _refuse_unanswered(arguments: argparse.Namespace) -> None:
-    """Refuse a pause that no answer follows: an answer before it is for all, which is not what was meant."""
+    """Refuse a `--pause` without an answer after it: an answer before it would apply to all pauses by mistake."""
     if arguments.pause is not None:
         raise UsageMistake(
             f"--pause {arguments.pause}: no answer to it follows; expected --pause ID and then --answer TEXT, "
@@ -124,7 +124,7 @@ def _refuse_unanswered(arguments: argparse.Namespace) -> None:
 
 
 class _TakeAnswer(argparse.Action):
-    """Keeps an answer with the pause that was named before it."""
+    """Keeps an answer together with the `--pause` before it."""
 
     def __call__(
         self,
@@ -149,7 +149,7 @@ class _TakeAnswer(argparse.Action):
 
 
 class Given(NamedTuple):
-    """One answer, the option it came with, and the pause it is for; None if it is the only one."""
+    """One answer, its option, and the id of its pause; None if the run has only one pause."""
 
     pause: str | None
     option: str
@@ -157,7 +157,7 @@ class Given(NamedTuple):
 
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Load the spec, go on with the run, and print the answer."""
+    """Load the spec, continue the run, and print the answer."""
     _refuse_unanswered(arguments)
     _refuse_missing_store(arguments.store)
     system = system_of(arguments)
@@ -165,14 +165,14 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _refuse_missing_store(store: str) -> None:
-    """Refuse a file that is not there: nothing waits in it, and to open the store would make it."""
+    """Refuse a missing file: no run waits in it, and opening the store would create it."""
     path = store.removeprefix("sqlite:///")
     if path not in (store, "") and "\0" not in path and not os.path.exists(path):
         raise UsageMistake(f"{path}: there is no such store; expected the --store that the run was begun with")
 
 
 def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namespace, out: TextIO) -> int:
-    """Go on with a run of a spec, and print the answer."""
+    """Continue a run of a spec, and print the answer."""
     log, began = CallLog(), time.monotonic()
     ended: Outcome[object] | BaseException
     try:
@@ -182,7 +182,7 @@ def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Names
     ended = without_vain_token(ended, arguments)
     seconds = time.monotonic() - began
     again = repeated(arguments)
-    plain = arguments.plain or arguments.rehearse  # the words of a rehearsal are no Markdown
+    plain = arguments.plain or arguments.rehearse  # a rehearsal's text is not Markdown
     return tell(
         ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug, plain=plain
     )
@@ -196,7 +196,7 @@ def _resumed(
     inside = agents_in([runner])
     if not (arguments.rehearse or arguments.replay):
         for agent in inside:
-            if isinstance(agent.model, ModelName):  # once the token is taken, what was approved is done: look now
+            if isinstance(agent.model, ModelName):  # check keys now: when the token is taken, approved calls run
                 check_key(agent.model.provider)
     with contextlib.ExitStack() as stack:
         stack.enter_context(cast_of(agents_in(loaded.runners.values()), inside, arguments, warn))
@@ -209,7 +209,7 @@ def _resumed(
 
 
 def waiting_runner(arguments: argparse.Namespace, system: ActorSystem) -> str:
-    """Return the id of the runner whose run waits."""
+    """Return the id of the paused run's runner."""
     if arguments.store == MEMORY:
         raise UsageMistake(
             "a run waits in a store; expected --store sqlite:///FILE.db or the variable UNDERSTUDY_STORE"
@@ -225,7 +225,7 @@ def waiting_runner(arguments: argparse.Namespace, system: ActorSystem) -> str:
 
 
 def _go_on(runner: Runner[object], arguments: argparse.Namespace, system: ActorSystem) -> RunHandle[object]:
-    """Have the run go on. What is wrong with the answer is a `UsageMistake`: nothing was run, and the token stands."""
+    """Continue the run. A wrong answer raises `UsageMistake`: nothing has run then, and the token is still valid."""
     try:
         return runner.submit_resume(
             arguments.token,

@@ -56,7 +56,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what `run` takes."""
+    """Add the arguments of `run`."""
     parser.epilog = options.EXITS
     parser.add_argument("file", metavar="FILE.yaml", help="the spec")
     parser.add_argument("id", metavar="ID", type=options.text, help="which of its agents, groups and workflows")
@@ -81,7 +81,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Load the spec, run what was named, and print the answer."""
+    """Load the spec, run the named runner, and print the answer."""
     return carry_out(load(arguments.file, arguments.tools), arguments, out)
 
 
@@ -102,7 +102,7 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
     ended = without_vain_token(ended, arguments)
     seconds = time.monotonic() - began
     again = repeated(arguments)
-    plain = arguments.plain or arguments.rehearse  # the words of a rehearsal are no Markdown
+    plain = arguments.plain or arguments.rehearse  # a rehearsal's text is not Markdown
     return tell(
         ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug, plain=plain
     )
@@ -119,7 +119,7 @@ def begin(
 ) -> RunHandle[object]:
     """Begin a run of any runner; `given` are the parameters of a workflow."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryNotUsed)  # a command of one run has no other one to remember
+        warnings.simplefilter("ignore", MemoryNotUsed)  # a single run has nothing to recall
         if isinstance(runner, Workflow):
             return runner.submit(
                 text, parameters=given, timeout=timeout, system=system, conversation_id=conversation_id
@@ -128,9 +128,9 @@ def begin(
 
 
 def watch(start: Callable[[], RunHandle[object]], *see: Callable[[Event], None]) -> Outcome[object] | BaseException:
-    """Have a run begin or go on, show all that happens in it, and return how it ended.
+    """Start or continue a run, pass its events to each `see`, and return its outcome or error.
 
-    An interrupt cancels it from its first moment on.
+    An interrupt cancels the run, from its very start.
     """
     handle: RunHandle[object] | None = None
     try:
@@ -153,7 +153,7 @@ def watch(start: Callable[[], RunHandle[object]], *see: Callable[[Event], None])
 
 
 def read_input(runner: Runner[object], given: str | None) -> str:
-    """Return the input that was given, or what standard input has; empty if there is none and none is needed."""
+    """Return the given input, or else standard input; empty if there is no input and none is needed."""
     if given is None:
         if isinstance(runner, Workflow) and not uses_input(runner.run_spec.tasks):
             return ""
@@ -169,7 +169,7 @@ def read_input(runner: Runner[object], given: str | None) -> str:
 
 
 def parameters(runner: Runner[object], settings: Sequence[str]) -> dict[str, JsonValue]:
-    """Return what `--set` says; all of it, or none, fits the workflow's prompts."""
+    """Return the parameters given by `--set`; they must be exactly those that the workflow's prompts need."""
     if not isinstance(runner, Workflow):
         if settings:
             raise UsageMistake(f"--set {settings[0]}: {runner.id!r} is no workflow, and only these have parameters")

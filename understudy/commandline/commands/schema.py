@@ -27,7 +27,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what `schema` takes."""
+    """Add the arguments of `schema`."""
     parser.add_argument("-o", metavar="FILE", dest="into", help="write a file, in place of one that is there")
 
 

@@ -1,4 +1,4 @@
-"""What `--store` means to a command: the system of its runs, and what becomes of their tokens."""
+"""Applies `--store`: makes the system with the store, and tells whether a token outlives the process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .options import usual_store
 
 
 def system_of(arguments: argparse.Namespace) -> ActorSystem:
-    """Return a system with the store that was named."""
+    """Return a system with the named store."""
     try:
         return ActorSystem(store=arguments.store)
     except ValueError as error:
@@ -24,7 +24,7 @@ def system_of(arguments: argparse.Namespace) -> ActorSystem:
 
 
 def repeated(arguments: argparse.Namespace) -> str:
-    """Return the part of a command line that `understudy resume TOKEN` must repeat to go on with its run."""
+    """Return the arguments that `understudy resume TOKEN` must repeat to continue the run."""
     words: list[str] = [arguments.file]
     for file in arguments.tools:
         words += ["--tools", file]
@@ -42,7 +42,7 @@ def repeated(arguments: argparse.Namespace) -> str:
 def without_vain_token(
     ended: Outcome[object] | BaseException, arguments: argparse.Namespace
 ) -> Outcome[object] | BaseException:
-    """Return how a run ended, without the token if that ends with this process."""
+    """Return how a run ended; without the token if no store keeps it beyond this process."""
     if arguments.store != MEMORY:
         return ended
     if isinstance(ended, RunError):
