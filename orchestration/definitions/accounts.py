@@ -1,4 +1,4 @@
-"""The account that a run draws from, made of its agent's and its own budget."""
+"""Makes the account of a run from the agent's budget and its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def account_of(
     agent: Agent[object], budget: Budget | None, machine: AgentRun | None, within: Account | None
 ) -> Account:
-    """Return the account of a new run, or the one of a run that goes on, inside of the run it is begun in.
+    """Return the account of a new or resumed run, inside of the account of the run around it.
 
     Raises:
         ValueError: there is a limit of dollars, and the agent's model has no price.

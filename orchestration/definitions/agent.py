@@ -1,4 +1,4 @@
-"""`Agent`: what an agent is, as a value. Running it is the runtime's work."""
+"""`Agent`: the definition of an agent, as a value. The runtime runs it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ else:
 
 
 class AgentOptions(TypedDict, total=False):
-    """What an agent may be made with, besides its id, model and output type."""
+    """The options of an agent, besides its id, model and output type."""
 
     system_prompt: SystemPrompt
     description: str
@@ -320,12 +320,12 @@ class Agent(Runner[T_co]):
 
     @property
     def current_model(self) -> ModelName | Model:
-        """The model that answers now: the innermost override, else the agent's own."""
+        """The model that answers at present: the innermost override, or the agent's own."""
         return self._overrides[-1] if self._overrides else self.model
 
     @property
     def run_spec(self) -> RunSpec:
-        """What a machine needs to know of the agent; builds the tools' schemas the first time."""
+        """The agent as data for its machine; builds the tools' schemas at the first use."""
         spec = self._run_spec
         if spec is None:
             spec = self._make_run_spec()
@@ -343,7 +343,7 @@ class Agent(Runner[T_co]):
         model, tools = self.model, self.tools_by_name.values()
         return RunSpec(
             agent_id=self.id,
-            # Not str(model), which leaves a colon at the end out: saved runs have the fingerprint with it.
+            # Not str(model), which omits a colon at the end: saved runs have a fingerprint with the colon.
             model=f"{model.provider}:{model.model}" if isinstance(model, ModelName) else type(model).__name__,
             system=self.system_prompt if isinstance(self.system_prompt, str) else None,
             tools=tuple([tool.spec for tool in tools]),

@@ -1,4 +1,4 @@
-"""Rules of the user's that an agent is made with: callbacks, criteria, and what becomes of invalid calls.
+"""Checks an agent's callbacks and criteria and its rule for invalid calls.
 
 As in `checks`, each function returns what it was given, ready for use, or says what is wrong.
 """
@@ -27,7 +27,7 @@ from .method_checks import fault_of_callback
 InvalidCallRule: TypeAlias = (
     'Literal["result", "fail", "retry"] | Callable[[RunContext, InvalidCall], Resolution | None]'
 )
-"""What becomes of a call that cannot run as the model wrote it.
+"""The rule for a call that cannot run as the model wrote it.
 
 `"result"`: the model reads the reason as an error result, and the other calls of the turn run. `"fail"`: the run ends
 with a `ToolError`. `"retry"`: nothing of the turn runs, and the model reads the reason and tries again. A function
@@ -67,7 +67,7 @@ def checked_criteria(id: str, criteria: Iterable[Criterion]) -> tuple[Criterion,
 
 
 def are_completion_rules(criteria: Iterable[Criterion]) -> bool:
-    """Whether a text has to meet one of them to end the run."""
+    """Whether a text must meet a criterion to end the run."""
     return any(not isinstance(criterion, MaxIterationsCriteria) for criterion in criteria)
 
 
@@ -96,7 +96,7 @@ def checked_message(id: str, message: str) -> str:
 
 
 def resolved(rule: InvalidCallRule, context: RunContext, invalid: InvalidCall) -> Resolution | None:
-    """Return what the rule says about an invalid call; None leaves it to be an error result.
+    """Return the rule's resolution of an invalid call; None makes the call an error result.
 
     Raises:
         TypeError: a function returned something else.

@@ -1,4 +1,4 @@
-"""What is checked when an agent or a group is made: each function returns what it was given, ready for use, or says what is wrong.
+"""Checks of the arguments of agents, groups and workflows: each returns the argument, ready for use, or raises.
 
 All take the id first, for the error: `TypeError` for a value of the wrong kind, `ValueError` for a wrong one. What groups and
 workflows have too takes what the id is of as `kind`.
@@ -112,10 +112,10 @@ def checked_model_timeout(id: str, timeout: float | Unset | None) -> float | Uns
 
 
 def checked_memory(id: str, memory: Memory | None) -> Memory | None:
-    """Return what keeps conversations, or None."""
+    """Return a memory, or None."""
     if (
         memory is None or type(memory).__module__ == "understudy.vocabulary.runs.memory"
-    ):  # ours have what they must have
+    ):  # our own memories need no check
         return memory
     if isinstance(memory, type):
         raise TypeError(

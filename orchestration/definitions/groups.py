@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Group(Runner[object]):
-    """What sequences and parallel groups have in common."""
+    """The base of sequences and parallel groups."""
 
     __slots__ = ("_group_spec", "children")
 
     children: tuple[Runner[object], ...]
-    """In order; one runner may stand at several places."""
+    """In order; one runner may have several positions."""
 
     def _take(self, id: str, children: Iterable[Runner[object]], description: str, name: str) -> None:
         checked_id(id, "group")
@@ -37,7 +37,7 @@ class Group(Runner[object]):
 
     @property
     def run_spec(self) -> GroupSpec:
-        """What a machine needs to know of the group; builds the schemas of all tools inside of it the first time."""
+        """The group as data for its machine; builds the schemas of all tools inside of it at the first use."""
         if self._group_spec is None:
             object.__setattr__(self, "_group_spec", self._make_spec(tuple([c.fingerprint() for c in self.children])))
         return cast(GroupSpec, self._group_spec)
@@ -121,7 +121,7 @@ class ParallelChanges(TypedDict, total=False):
 class ParallelAgent(Group):
     """Runners that run at the same time on the same input.
 
-    Each works on a copy of the session; what they changed is laid over it when the run ends, in the order of the children.
+    Each works on a copy of the session; their changes are merged when the run ends, in the order of the children.
     When some pause, the others finish; the run pauses when nothing runs, and `resume` goes on with the paused ones alone.
 
     Args:

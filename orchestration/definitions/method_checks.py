@@ -1,4 +1,4 @@
-"""Whether the methods of a user's callback or memory are those that the runtime calls: their names, and what they take."""
+"""Checks the methods of a user's callback, memory or actor: their names and parameters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from understudy.vocabulary.checks import is_async
 from understudy.vocabulary.runs.callbacks import ACCEPTED, AgentCallback
 
 NEAR = 0.75
-"""How alike a method's name is to a hook's to be taken for a slip: `before_tool` is, `note` is not."""
+"""How similar a method's name must be to a hook's to count as a typing error: `before_tool` is, `note` is not."""
 TAKEN_BY_MEMORIES = {"load": "(key)", "append": "(key, messages, run_id)", "clear": "(key)"}
-"""Method of a memory -> what it is called with."""
+"""Method of a memory -> its arguments."""
 
 
 def fault_of_callback(callback: AgentCallback) -> str:
@@ -40,7 +40,7 @@ def _fault_of_callbacks(kind: type[AgentCallback]) -> str:
 
 
 def _own_methods(kind: type) -> Iterator[str]:
-    """Yield the public methods of a class that no class of ours has."""
+    """Yield the public methods of a class that none of our base classes has."""
     for base in kind.__mro__:
         if base is object or base.__module__.partition(".")[0] == "understudy":
             continue
@@ -63,7 +63,7 @@ def fault_of_memory(memory: object) -> str:
 
 @lru_cache(maxsize=256)
 def fault_of_actor(kind: type) -> str:
-    """Say which method of an actor's class is `async def`, of which a call would run nothing; empty if none is."""
+    """Name an `async def` method of an actor's class, because calling it would run nothing; empty if there is none."""
     for name in ("on_start", "on_receive", "before_restart", "on_stop"):
         if is_async(getattr(kind, name, None)):
             return f"{kind.__name__} has {name}() as async def; an actor's methods are plain functions"
@@ -71,7 +71,7 @@ def fault_of_actor(kind: type) -> str:
 
 
 def _takes(method: object, arguments: int) -> bool:
-    """Whether a method can be called with so many arguments by position; yes where nobody can tell."""
+    """Whether a method can be called with so many positional arguments; True if its signature is unknown."""
     try:
         inspect.signature(method).bind(*[None] * arguments)  # type: ignore[arg-type]  # it is callable
     except ValueError:

@@ -1,4 +1,4 @@
-"""The port by which definitions find the runtime that carries them out."""
+"""The port through which definitions reach the runtime, and the options of runs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.outcomes import Decision, MapAnswer, MapFailure, Outcome, PauseAnswer
 
 
-@dataclass(slots=True, kw_only=True)  # frozen, it would take three times as long to make, and every run has one
+@dataclass(slots=True, kw_only=True)  # a frozen class would take three times as long to make, and every run makes one
 class RunOptions:
-    """What a caller says about one run, besides its input; nobody changes it."""
+    """The options of one run; never changed after it is made."""
 
     session: Mapping[str, JsonValue] | None = None
     conversation_id: str | None = None
@@ -24,7 +24,7 @@ class RunOptions:
     system: object = None
     history: Sequence[Message] | None = None
     parameters: Mapping[str, JsonValue] | None = None
-    """Of a workflow's run: what the names in its prompts stand for."""
+    """Of a workflow's run: the values of the names in its prompts."""
     budget: Budget | None = None
 
 
@@ -33,11 +33,11 @@ DEFAULT_MAP_PARALLEL = 16  # Runs: a key with the lowest limits bears them, and 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOptions:
-    """What a caller says about the runs of a `map`, besides the inputs."""
+    """The options of the runs of a `map`."""
 
     max_parallel: int = DEFAULT_MAP_PARALLEL
     budget: Budget | None = None
-    """What all runs may spend together."""
+    """The most that all runs may spend together."""
     keep_errors: bool = False
     ordered: bool = False
     session: Mapping[str, JsonValue] | None = None
@@ -50,7 +50,7 @@ class MapOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeOptions:
-    """What a caller says when a run goes on, besides the answer."""
+    """The options of a resumed run."""
 
     deps: object = None
     timeout: float | None = None
@@ -111,7 +111,7 @@ Answer = str | Decision | Mapping[str, PauseAnswer] | None
 
 
 class Runtime(Protocol):
-    """Carries out runs; `understudy.actors` has the one there is."""
+    """Carries out runs; `understudy.actors` implements it."""
 
     def submit(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> RunHandle[object]:
         """Begin a run and return its handle at once."""
@@ -122,11 +122,11 @@ class Runtime(Protocol):
         ...
 
     def resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> Outcome[object]:
-        """Carry a paused run to its next outcome, blocking."""
+        """Resume a paused run and return its next outcome, blocking."""
         ...
 
     def submit_resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> RunHandle[object]:
-        """Use up a token and return the handle of the run that goes on."""
+        """Use up a token and return the handle of the resumed run."""
         ...
 
     def map(
@@ -140,7 +140,7 @@ _runtime: Runtime | None = None
 
 
 def runtime() -> Runtime:
-    """Return the runtime, loading it at the first run."""
+    """Return the runtime; the first run loads it."""
     global _runtime
     if _runtime is None:
         from understudy.actors import runtime as found

@@ -1,4 +1,4 @@
-"""`Runner`: what can carry an input to an outcome. Each kind says what it is; the runtime carries it out."""
+"""`Runner`: the base of all definitions that can run: agents, groups and workflows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Runner(ABC, Generic[T_co]):
         return self
 
     def __deepcopy__(self, memo: object) -> Self:
-        return self  # what never changes needs no copy, and its id stands for this object
+        return self  # it never changes, so it needs no copy, and its id names this object
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -64,7 +64,7 @@ class Runner(ABC, Generic[T_co]):
 
     @property
     def inner_runners(self) -> tuple[Runner[object], ...]:
-        """The runners that its runs may begin by themselves; empty for one that stands alone."""
+        """The runners that its runs may start; empty for an agent without sub-agents."""
         return ()
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""`SubAgent`: a runner as a tool of an agent. Its calls are runs, and what these wait for, the run around them waits for."""
+"""`SubAgent`: a runner as a tool of an agent. Each call is a run; if that run pauses, the run around it pauses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SubAgent(Tool[[str], str]):
     """A runner that an agent's model can hand tasks to, as it calls a tool.
 
     Args:
-        runner: who does the tasks, with a model, tools and limits of its own.
+        runner: the runner that does the tasks, with a model, tools and limits of its own.
         name: what the model calls it; the runner's id if not given, with `_` for what may not stand in a tool's name.
         description: what the model is told of it; the runner's own if not given.
         allow: ids of the runners that may run below it, in sub-agents, tools, and the runs inside of these; None for all.
@@ -71,7 +71,7 @@ class SubAgent(Tool[[str], str]):
             raise ValueError(f"sub-agent {called!r}: {both[0]!r} cannot be both allowed and denied")
         forbids = self.allow is not None or self.deny
         self.permit = Permit(f"sub-agent {called!r}", self.allow, self.deny) if forbids else None
-        """What holds for the runs below it; None if it forbids nothing."""
+        """The permits for the runs below it; None if everything is allowed."""
 
     def __call__(self, input: str) -> str:
         """Run the runner by itself and return its final text."""
@@ -81,7 +81,7 @@ class SubAgent(Tool[[str], str]):
         return self
 
     def replace(self, **changes: Unpack[ToolChanges]) -> NoReturn:
-        """Raise `TypeError`: what a sub-agent is made of is given to `SubAgent`."""
+        """Raise `TypeError`: a sub-agent's options are arguments of `SubAgent`."""
         raise TypeError(f"sub-agent {self.name!r} is not changed; make another with SubAgent(…)")
 
     def named(self, name: str) -> SubAgent:

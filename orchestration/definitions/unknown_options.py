@@ -1,4 +1,4 @@
-"""What to write in place of an argument that an agent does not have, for those who know it from elsewhere."""
+"""Hints for unknown arguments: the name here of an option that other libraries call differently."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ELSEWHERE = {
 
 
 def explained(init: F) -> F:
-    """Have a constructor say, of an argument that it does not have, what to write in its place.
+    """Make a constructor name the right argument when it gets one of another library.
 
     Raises:
         TypeError: from the constructor, as Python raises it for any function.

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 When = str | Callable[[Mapping[str, TaskResult]], bool]
 Until = str | Callable[[str], bool]
 Condition = TypeVar("Condition", When | None, Until | None)
-FIRST_RETRY, LONGEST_WAIT = 1.0, 60.0  # Seconds: the services that tasks lean on are back after some, or after minutes.
+FIRST_RETRY, LONGEST_WAIT = 1.0, 60.0  # Seconds. Services that tasks depend on are back after a few, or after minutes.
 DEFAULT_REPEATS = 3
 PASSING = (RateLimited, ProviderTimeout, BadReply, ToolTimeout, ToolUnavailable)
-"""Errors that another run may not meet, whether or not they say that they are `retryable`."""
+"""Errors worth a retry of a task, even if they are not `retryable`."""
 
 
 class Task:
@@ -110,7 +110,7 @@ class Task:
         self.max_repeats = checked_count(name, "max_repeats", max_repeats, 0, "task")
 
     def spec(self, fingerprint: str = "") -> TaskSpec:
-        """Return what a machine needs to know of the task, whose runner has this fingerprint."""
+        """Return the task as data for a machine, with the fingerprint of its runner."""
         return TaskSpec(
             name=self.name,
             runner=fingerprint,
@@ -127,7 +127,7 @@ class Task:
         )
 
     def may_retry(self, error: BaseException) -> bool:
-        """Whether an error may pass, so that a run of the task may be made again after it."""
+        """Whether a task may be retried after this error."""
         return isinstance(error, (*self.retry_on, *PASSING)) or getattr(error, "retryable", False) is True
 
     def __repr__(self) -> str:
@@ -161,7 +161,7 @@ class WorkflowChanges(TypedDict, total=False):
 
 
 class Workflow(Runner[object]):
-    """Tasks that begin the moment what they depend on is done.
+    """Tasks that begin as soon as their dependencies are done.
 
     A task that fails is retried; then what depends on it is skipped, the rest goes on, and the outcome is `Incomplete`:
     its `.tasks` say what became of each, and `resume(token)` begins the failed ones anew. The session is shared: a task
@@ -183,7 +183,7 @@ class Workflow(Runner[object]):
     tasks: tuple[Task, ...]
     max_parallel: int | None
     parameters: frozenset[str]
-    """Names in the prompts that are no tasks: each run must be given them."""
+    """Names in the prompts that are no tasks: each run must set them."""
     given: Mapping[str, JsonValue]
     """Values of other such names, from `with_parameters`."""
 
@@ -240,7 +240,7 @@ class Workflow(Runner[object]):
 
     @property
     def run_spec(self) -> GraphSpec:
-        """What a machine needs to know of the workflow; builds the schemas of all tools inside of it the first time."""
+        """The workflow as data for its machine; builds the schemas of all tools inside of it at the first use."""
         if self._graph_spec is None:
             tasks = tuple([task.spec(task.runner.fingerprint()) for task in self.tasks])
             made = GraphSpec(

@@ -1,4 +1,4 @@
-"""Which machine decides about the run of which orchestrator."""
+"""Makes and loads the machine that fits a kind of orchestrator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from understudy.orchestration.group.sequence_run import SequenceRun
 from understudy.vocabulary.messages import JsonValue, Part
 
 Orchestrator: TypeAlias = Group | Workflow
-"""A runner whose runs only begin others."""
+"""A runner whose runs only start other runs."""
 
 Machine: TypeAlias = SequenceRun | ParallelRun | GraphRun
 
@@ -22,7 +22,7 @@ Machine: TypeAlias = SequenceRun | ParallelRun | GraphRun
 def begun(
     runner: Orchestrator, input: str | Sequence[Part], parameters: Mapping[str, JsonValue] | None = None
 ) -> Machine:
-    """Return the machine of a run that begins.
+    """Return the machine of a new run.
 
     Raises:
         ValueError: parameters are missing, unknown, or given to what takes none.
@@ -42,7 +42,7 @@ def begun(
 
 
 def loaded(runner: Orchestrator, text: str, *, adopt: bool = False) -> Machine:
-    """Return the machine that `to_json` made a text of.
+    """Return the machine that was saved by `to_json`.
 
     Raises:
         SpecChanged: the run was saved with another definition of the runner, and `adopt` is false.
@@ -61,7 +61,7 @@ def loaded(runner: Orchestrator, text: str, *, adopt: bool = False) -> Machine:
 
 
 def runner_at(runner: Orchestrator, machine: Machine, position: int) -> Runner[object]:
-    """Return who the child at a position is."""
+    """Return the runner of the child at a position."""
     if isinstance(runner, Workflow):
         assert isinstance(machine, GraphRun)
         return runner.tasks[machine.task_at(position)].runner

@@ -1,4 +1,4 @@
-"""Limits that are raised inside of a group: in the runs of those children that stand at one."""
+"""Raises limits inside of a group: in the saved runs of the children that reached one."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .machines import Machine, Orchestrator, loaded, runner_at
 
 @dataclass(slots=True, kw_only=True)
 class Raising:
-    """Limits to be raised, and what became of them."""
+    """The limits to raise, and which runs took them."""
 
     numbers: dict[str, int]
-    """Name of a limit of agents -> what it is to be."""
+    """Name of an agent's limit -> its new value."""
     budget: Budget | None
     taken: set[str] = field(default_factory=set[str])
-    """Names of those that some run took; `budget` if it was a run's own that was spent."""
+    """Names of the limits that a run took; `budget` if the spent budget was a run's own."""
     higher: dict[str, int] = field(default_factory=dict[str, int])
-    """Name -> what it is already, in a run that did not take it."""
+    """Name -> the present value, in a run that did not take the new one."""
 
     def check(self) -> None:
-        """Refuse numbers that no run took.
+        """Raise for a limit that no run took.
 
         Raises:
             ValueError: one is below what it would replace.
@@ -50,7 +50,7 @@ def _raised(runner: Runner[object], text: str, wanted: Raising) -> str:
     from .saved_run import SavedRun
 
     saved = SavedRun.from_json(text)
-    # Definitions below are part of the group's, which was compared, or adopted, when that one was loaded.
+    # Loading the group already compared or adopted the definitions of its children.
     if isinstance(runner, Agent):
         run = AgentRun.from_json(saved.machine, runner.run_spec, adopt=True)
         _extend(run, wanted)
@@ -62,12 +62,12 @@ def _raised(runner: Runner[object], text: str, wanted: Raising) -> str:
 
 
 def _extend(run: AgentRun, wanted: Raising) -> None:
-    """Give a run what raises its limits; of several runs not all may need it."""
+    """Raise the limits of one run; not every run needs each limit."""
     is_now = {name: int(getattr(run.state, name)) for name in wanted.numbers}
     fitting = {name: value for name, value in wanted.numbers.items() if value >= is_now[name]}
     wanted.taken.update(fitting)
     wanted.higher.update(is_now)
-    # Loaded alone it draws from no account around it, so what it lacks is what its own budget does not allow.
+    # Loaded alone, the run has no outer account, so a missing budget is its own.
     budget = wanted.budget if run.over_budget() else None
     if budget is not None:
         wanted.taken.add("budget")

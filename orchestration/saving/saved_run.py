@@ -1,4 +1,4 @@
-"""A paused run as text: its machine, and what its driver knows besides. Loads pydantic, so it is imported when used."""
+"""A paused run as text: its machine and the data of its driver. Loads pydantic: import it when needed."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ FORMAT = 1
 
 @dataclass(slots=True, kw_only=True)
 class SavedRun:
-    """What another process needs to go on with a run, besides the runner's definition and `deps`."""
+    """All that another process needs to go on with a run, except the runner's definition and `deps`."""
 
     format: int = FORMAT
     run_id: str
     runner_id: str
     input: str
-    """What the user said, as text."""
+    """The user's message, as text."""
     machine: str
     """The machine, as its `to_json` gives it."""
     session: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])
-    """All its values but those under `temp:`; of a run inside of another one only those that it changed."""
+    """The values of the session without `temp:` keys; for an inner run only the values that it changed."""
     removed: tuple[str, ...] = ()
-    """Keys that a run inside of another one removed from the session."""
+    """Keys that an inner run removed from the session."""
     user_id: str | None = None
     conversation_id: str | None = None
     own_history: bool = False
-    """Whether the caller gave it a history, so that its agent's memory is left alone."""
+    """Whether the caller gave a history: then the agent's memory is not used."""
     artifacts: tuple[Artifact, ...] = ()
-    """What tools returned that was too long for the model, at most `MAX_KEPT` characters together."""
+    """Results of tools that were too long for the model, at most `MAX_KEPT` characters together."""
     events: int = 0
-    """How many events it has told; the next one has this number. 0 in what was saved before this was counted."""
+    """The number of the next event. 0 in texts of versions that did not save it."""
 
     def to_json(self) -> str:
         """Return the run as text.
 
         Raises:
-            TypeError: a value of the session is none that JSON can carry.
-            ValueError: a text is none that JSON can carry exactly.
+            TypeError: JSON cannot carry a value of the session.
+            ValueError: JSON cannot carry a text exactly.
         """
         strange = not_json(self.session, "session")
         if strange:

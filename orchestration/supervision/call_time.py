@@ -1,4 +1,4 @@
-"""Decisions about the time of tool calls: until when each may take, and what is due when it takes longer. Clocks are arguments.
+"""Decisions about the time of tool calls: their deadlines, and the next action when one passes. Time is an argument.
 
 A call that may happen twice is made again at its deadline, as often as its tool allows. Any other is told that its time
 is over, and given up `GRACE` later.
@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from understudy.vocabulary.tools.definition import Tool
 
-GRACE = 0.25  # Seconds between the word that the time is over and giving up: enough for who listens, and no more.
+GRACE = 0.25  # Seconds between the warning and giving up: enough for a tool that reacts to the warning.
 
 CallAction: TypeAlias = Literal["wait", "retry", "warn", "give_up"]
 
@@ -48,19 +48,19 @@ def repeats_of(tool: Tool[..., object]) -> int:
 
 
 class CallDeadlines:
-    """Says until when each call of a round may take, in the order in which they begin.
+    """Sets the deadline of each call of a round, in the order in which they begin.
 
-    Calls for the caller's thread stand in line: to the time of each is added what those before it may take.
+    Calls for the caller's thread run one after another, so the deadline of each includes the time of those before it.
     """
 
     __slots__ = ("_free",)
 
     def __init__(self) -> None:
         self._free: float | None = 0.0
-        """When the caller's thread is free at the latest; None if nobody can say."""
+        """The latest time at which the caller's thread is free; None if a call before has no limit."""
 
     def of(self, tool: Tool[..., object], now: float) -> float | None:
-        """Return until when a call that begins `now` may take; None for no limit."""
+        """Return the deadline of a call that begins `now`; None for no limit."""
         if tool.isolation != "caller":
             return None if tool.timeout is None else now + tool.timeout
         begins = None if self._free is None else max(now, self._free)

@@ -1,4 +1,4 @@
-"""Decisions about failures: who is restarted, when it is too much, and what comes of it. Clocks and chance are arguments.
+"""Decisions about failures: which actors restart, after which delay, when to escalate. Time and chance are arguments.
 
 The rules are those of the Erlang/OTP documentation, Supervisor Behaviour: strategies, restart types, intensity and period.
 """
@@ -26,14 +26,14 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """What all strategies say: how many restarts are borne, how they are spaced, and which errors deserve one."""
+    """The base of all strategies: how many restarts are allowed, their delays, and which errors lead to one."""
 
     max_restarts: int = DEFAULT_MAX_RESTARTS
-    """Restarts within the period that are borne, of all children together; one more escalates."""
+    """How many restarts are allowed within the period, of all children together; one more escalates."""
     within: float = DEFAULT_WITHIN
     """The period, in seconds."""
     backoff: tuple[float, float] | None = None
-    """Seconds before the first restart of a period, doubled for each further one, and the most; None restarts at once."""
+    """Seconds before the first restart of a period (doubled for each further one), and the maximum; None for no delay."""
     decider: Callable[[BaseException], Directive] | None = None
     """What an error deserves; a restart where there is none. A decider that raises anything, or returns
     anything but a directive, escalates."""
@@ -50,7 +50,7 @@ class Strategy:
             checked_plain("decider", self.decider)
 
     def affected(self, children: Sequence[M], failed: M) -> tuple[M, ...]:
-        """Return who is restarted when `failed` is, in the order in which they were started."""
+        """Return the children that restart together with `failed`, in the order in which they were started."""
         raise TypeError("use OneForOne, OneForAll or RestForOne")
 
 
@@ -64,7 +64,7 @@ def _check_backoff(given: object) -> None:
 
 
 class OneForOne(Strategy):
-    """Restart the child that failed, and no other."""
+    """Restart only the child that failed."""
 
     __slots__ = ()
 
@@ -73,7 +73,7 @@ class OneForOne(Strategy):
 
 
 class OneForAll(Strategy):
-    """Restart all children when one fails: they cannot work without each other."""
+    """Restart all children when one fails: for children that cannot work without each other."""
 
     __slots__ = ()
 
@@ -82,7 +82,7 @@ class OneForAll(Strategy):
 
 
 class RestForOne(Strategy):
-    """Restart the child that failed and those that were started after it: they were built on it."""
+    """Restart the failed child and those started after it: for children that depend on earlier ones."""
 
     __slots__ = ()
 
@@ -91,21 +91,21 @@ class RestForOne(Strategy):
 
 
 class RestartBudget:
-    """What is left of a strategy's restarts, over a window that slides."""
+    """Counts the restarts of a strategy over a sliding period."""
 
     __slots__ = ("_spent", "_strategy")
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
         self._spent: deque[tuple[float, str]] | None = None
-        """When restarts were spent, and for which run; made for the first, for most actors are never restarted."""
+        """Time and run of each restart; None until the first one, because most actors are never restarted."""
 
     def spend(self, now: float, run: str = "") -> bool:
         """Take one restart at `now`; False if none is left. The period's end belongs to the period.
 
         Args:
-            now: on the clock that restarts were taken on so far.
-            run: which run the actor failed of, if it was one: all failures of one run in a period take one restart.
+            now: the present time, on the same clock as before.
+            run: the run in which the actor failed, if any: all failures of one run in a period take one restart.
         """
         if self._spent is None:
             self._spent = deque()
@@ -119,10 +119,10 @@ class RestartBudget:
         return True
 
     def worked(self) -> None:
-        """Note that a run ended well; nothing, where a period says which failures count."""
+        """Note a successful run; does nothing here, because the period decides which failures count."""
 
     def delay(self, chance: float) -> float:
-        """Return the seconds to wait before the restart that was spent last; `chance` is from 0 up to 1."""
+        """Return the seconds to wait before the latest restart; `chance` is from 0 up to 1."""
         if self._strategy.backoff is None:
             return 0.0
         first, most = self._strategy.backoff
@@ -130,7 +130,7 @@ class RestartBudget:
         return longest * (1 - JITTER * chance)
 
     def renew(self) -> None:
-        """Forget what was spent: a supervisor that was itself restarted starts afresh."""
+        """Reset the count, for a supervisor that was itself restarted."""
         self._spent = None
 
 
@@ -138,14 +138,14 @@ class RunsInARow(RestartBudget):
     """The budget of an agent without a strategy: it counts failed runs in a row, however far apart they are.
 
     Args:
-        limit: this many failed runs without a success between them give the agent up.
+        limit: after this many failed runs in a row the agent is given up.
     """
 
     def __init__(self, limit: int = DEFAULT_FAILED_RUNS) -> None:
         super().__init__(OneForOne())
         self._limit = limit
         self._failed: set[str] | None = None
-        """The runs since the last success; made for the first, as above."""
+        """The failed runs since the last success; None until the first one."""
 
     def spend(self, now: float, run: str = "") -> bool:
         if not run:
@@ -164,14 +164,14 @@ class RunsInARow(RestartBudget):
 
 
 def decide(wanted: Directive, restart: Restart, budget: RestartBudget, now: float, run: str = "") -> Directive:
-    """Return what is to be done about a child that failed at `now`; a restart is taken from the budget.
+    """Return the directive for a child that failed at `now`; a restart is taken from the budget.
 
     Args:
-        wanted: what the strategy's decider says of the error; `restart` where there is none.
+        wanted: the directive of the strategy's decider; `restart` if there is no decider.
         restart: the child's restart type.
-        budget: what is left of the strategy's restarts.
-        now: on the clock that the budget was spent on so far.
-        run: which run it failed of; empty if it was none.
+        budget: the strategy's restarts.
+        now: the present time, on the budget's clock.
+        run: the run in which it failed; empty if there was none.
     """
     if wanted != "restart":
         return wanted

@@ -1,4 +1,4 @@
-"""`Supervisor` and `Child`: who watches over whom, as values."""
+"""`Supervisor` and `Child`: supervision trees, as values."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Child:
     actor: Callable[[], object] | Runner[object]
     """The class, or a function that makes the object; called again for each restart. Or a runner."""
     name: str = ""
-    """Unique in the system; made from the class's name if empty. A runner's is its id."""
+    """Unique in the system; made from the class's name if empty. For a runner it is the runner's id."""
     restart: Restart = "transient"
     """`permanent` is restarted whenever it ends, `transient` when it fails, `temporary` never."""
     mailbox: Mailbox = _USUAL
     turn_timeout: float | None = None
-    """Seconds in which a message must be handled; then it fails, and a new object goes on. None waits for ever."""
+    """Seconds in which a message must be handled; then the actor fails and a new object goes on. None for no limit."""
 
     def __post_init__(self) -> None:
         runner = self.runner
