@@ -1,4 +1,4 @@
-"""Samples of one thing, and how they are taken: in rounds that go around, so that noise hits every side alike."""
+"""Samples of a measure, taken in rounds over all sides, so that noise affects every side equally."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Sampler: TypeAlias = Callable[[], Batch]
 def timed(action: Callable[[], object], calls: int) -> Batch:
     """Call `action` `calls` times; each call is a sample."""
     wall: list[float] = []
-    gc.collect()  # what an earlier batch left behind is not for this one to sweep
+    gc.collect()  # so that this batch does not pay for the garbage of an earlier one
     cpu = time.process_time()
     for _ in range(calls):
         began = time.perf_counter()
@@ -41,7 +41,7 @@ def timed(action: Callable[[], object], calls: int) -> Batch:
 
 
 def timing_itself(action: Callable[[], float], calls: int) -> Batch:
-    """Call `action` `calls` times; what it returns is a sample, for what does more than is to be timed."""
+    """Call `action` `calls` times; it returns its own sample, because it does more than the timed work."""
     gc.collect()
     return Batch(tuple([action() for _ in range(calls)]), 0.0)
 

@@ -1,6 +1,6 @@
-"""Many things at once, all of them blocking: as many threads, and what starting and waking them costs.
+"""Bursts of blocking work: one thread each, and the cost of starting and waking the threads.
 
-Each round is a process of its own, for only a new process has no threads to reuse; see `burst_process`.
+Each round is a process of its own, because only a new process has no threads to reuse; see `burst_process`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ THREADS = "raw threads that sleep as long, always cold"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """What one burst process does."""
+    """The work of one burst process."""
 
     runs: int
     """How many runs begin at once."""
@@ -42,12 +42,12 @@ class Burst:
 
 
 def to_arguments(burst: Burst, threads_first: bool) -> str:
-    """Return what a burst process is told."""
+    """Return the argument of a burst process."""
     return json.dumps([asdict(burst), threads_first])
 
 
 def from_arguments(text: str) -> tuple[Burst, bool]:
-    """Read what `to_arguments` made."""
+    """Read the argument that `to_arguments` made."""
     fields, threads_first = json.loads(text)
     return Burst(**fields), bool(threads_first)
 

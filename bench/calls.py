@@ -1,4 +1,4 @@
-"""Many threads that call a model over HTTP: one client of ours between them, next to a client or a socket for each."""
+"""Many threads calling a model over HTTP: with one shared client of ours, or a client or a socket for each thread."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def _server(nap: float) -> Generator[int]:
     command = [sys.executable, "-m", "bench.http_process", str(nap)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield int(process.stdout.readline())  # at the end its input is closed, and that ends it
+        yield int(process.stdout.readline())  # leaving the block closes the input, which ends the server
 
 
 def _in_threads(threads: int, work: Callable[[], object]) -> None:
-    """Do the same in so many threads at once; one that fails fails the measure."""
+    """Do the same work in `threads` threads at once; a failure in any thread fails the measure."""
     done: list[object] = []
 
     def call() -> None:
@@ -66,7 +66,7 @@ def _shared(threads: int, port: int) -> None:
 
 
 def _one_each(threads: int, port: int, trust: ssl.SSLContext) -> None:
-    """Make an httpx client in each thread; what is dear of it, the SSL context, was made before, as it is for ours."""
+    """Make an httpx client in each thread; the expensive SSL context is made before, as it is for our client."""
 
     def calls() -> None:
         with httpx.Client(verify=trust) as client:
@@ -78,7 +78,7 @@ def _one_each(threads: int, port: int, trust: ssl.SSLContext) -> None:
 
 
 def _sockets(threads: int, port: int) -> None:
-    """Write the same bytes to a socket in each thread, and read as many as will come."""
+    """Write the same bytes to a socket in each thread, and read the same answer."""
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-length: {len(PAYLOAD)}\r\n\r\n"
     request = head.encode() + PAYLOAD
 

@@ -1,4 +1,4 @@
-"""How soon runs that would wait for each other for ever are told so."""
+"""The time until runs that would wait for each other for ever get their error."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _deadlock(sizes: Sizes) -> Generator[Round]:
         for _, sample in ours:
             sample(sizes.calls // 10 + 1)
         sides = {label: partial(sample, sizes.calls) for label, sample in ours}
-        # This one only sits its timeout out, so a few samples do.
+        # This side only waits for its timeout, so a few samples are enough.
         yield taking_turns(
             {**sides, "a bare Pykka actor that asks itself": partial(timing_itself, impatient, sizes.samples)}
         )

@@ -1,4 +1,4 @@
-"""How soon the one who waits for a run has the answer, when the run is ended and what holds it up goes on holding."""
+"""The time from the end of a run to the waiting caller's answer, while the work that blocks the run still blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .measure import Measure, Side
 from .situations import SITUATIONS, BackingOff
 from .sizes import Sizes
 
-LIMIT = 0.05  # Seconds; what comes later is felt.
+LIMIT = 0.05  # Seconds; people notice a longer delay.
 WOKEN = "wake a thread that waits for a threading.Event"
 RUNG = "a thread that waits so long for a threading.Event"
 
@@ -56,11 +56,11 @@ def _after_deadline(situation: Situation, timeout: float) -> float:
 
 
 def _clear(situation: Situation) -> None:
-    """Let the threads of a run that is over come back, so that the next sample does not share the processor with them."""
+    """Wait for the threads of a finished run, so that they do not compete with the next sample."""
     situation.release()
     latest = time.monotonic() + PATIENCE
     while situation.system.hung:
-        situation.release()  # again, for a call may have been on its way to what holds it
+        situation.release()  # again, as a call may have arrived after the first release
         assert time.monotonic() < latest, f"{situation.name}: {situation.system.hung} calls hang"
         time.sleep(0.001)
 
@@ -105,7 +105,7 @@ def _sides(kinds: tuple[type[Situation], ...]) -> tuple[Side, ...]:
     return tuple([Side(label=kind.name, target=LIMIT, target_p99=LIMIT) for kind in kinds])
 
 
-# A client that was told to come back after the deadline does not wait at all.
+# A client asked to wait beyond the deadline fails at once.
 WITH_DEADLINE = tuple([kind for kind in SITUATIONS if kind is not BackingOff])
 
 CANCEL = Measure(

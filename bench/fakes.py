@@ -1,4 +1,4 @@
-"""Tools and models that do next to nothing, or only sleep: what is left is the cost of what runs them."""
+"""Tools and models that do almost nothing, or only sleep, so that a measure shows the cost of the runtime."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from understudy import FunctionModel, ModelRequest, ModelTurn, calls, says
 
 ANSWER = "done"
 FAIL = object()
-"""The message at which an actor made for that fails."""
+"""The message that makes a `Fragile` actor fail."""
 
 
 class Failure(Exception):
-    """What it fails with."""
+    """The error of a `Fragile` actor."""
 
 
 def noop(x: int) -> str:

@@ -1,4 +1,4 @@
-"""Runs inside of a run: how soon the first that succeeds is the answer, and how near a workflow comes to its longest way."""
+"""Inner runs: the time until a group has the first success, and a workflow's time next to its longest path."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WORKFLOW = "Workflow.run"
 LONGEST = "one thread that sleeps through the longest way"
 SEED = 20_240_229
 NO_WAY: tuple[float, list[float]] = (0.0, [])
-NEAR = 50  # A task depends on some of so many before it: that makes the graph wide and deep.
+NEAR = 50  # A task depends on some of the last 50 tasks, which makes the graph wide and deep.
 
 
 class Race:
-    """A group of which one child answers when it is told to, and the others wait until it has won."""
+    """A group with one child that answers on a signal; the others wait until it has won."""
 
     def __init__(self, children: int) -> None:
         self._began = threading.Semaphore(0)
@@ -53,7 +53,7 @@ class Race:
         return says("late")
 
     def sample(self, system: us.ActorSystem) -> float:
-        """Return the time from the winner's answer to that of the group, in the thread that waits for it."""
+        """Return the time from the winner's answer to the group's answer, in the waiting thread."""
         self._start.clear()
         self._over.clear()
         starter = threading.Thread(target=self._start_when_all_wait, name="bench-starter", daemon=True)
@@ -63,7 +63,7 @@ class Race:
         self._over.set()
         starter.join()
         latest = time.monotonic() + PATIENCE
-        while system.hung:  # the losers' threads come back before the next sample
+        while system.hung:  # wait for the losers' threads before the next sample
             assert time.monotonic() < latest, f"{system.hung} calls hang"
             time.sleep(0.001)
         return ended - self._won
@@ -116,7 +116,7 @@ class RandomGraph:
         nap: seconds that one sleeps at most.
 
     Attributes:
-        longest: the naps on the longest way through it, in seconds.
+        longest: total of the naps on the longest path, in seconds.
     """
 
     def __init__(self, tasks: int, nap: float) -> None:
@@ -140,7 +140,7 @@ class RandomGraph:
         assert all(task.text == ANSWER for task in outcome.tasks.values())
 
     def sleep(self) -> None:
-        """Sleep through the longest way, and nothing else."""
+        """Only sleep, for as long as the longest path."""
         for length in self.longest:
             time.sleep(length)
 

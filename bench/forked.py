@@ -1,4 +1,4 @@
-"""How soon a forked child has its first answer from an agent that its parent made and used."""
+"""The time until a forked child has its first answer from an agent that the parent made and used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _in_child(action: Callable[[], object]) -> float:
             os.write(writing, _SECONDS.pack(time.perf_counter() - began))
             status = 0
         finally:
-            os._exit(status)  # not the parent's way out: its buffers and exit handlers are not the child's
+            os._exit(status)  # the child must not flush the parent's buffers or run its exit handlers
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         told = pipe.read()

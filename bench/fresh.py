@@ -1,4 +1,4 @@
-"""What the first use costs: each sample is a process of its own, which times itself from its first line."""
+"""The cost of the first use: each sample is a process of its own, which times itself from its first line."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ clerk.stop()
 
 def _clocked(code: str, processes: int) -> Batch:
     """Run `code` in fresh processes that time it themselves: the interpreter's own start is left out."""
-    # Isolated: what is installed is imported, as in a user's program, and not what lies in the working directory.
+    # Isolated: as in a user's program, the installed package is imported and not the working directory.
     clocked = CLOCKED.format(code=code)
     samples = [cast("list[float]", json.loads(run_python("-I", "-c", clocked))) for _ in range(processes)]
     return Batch(tuple([wall for wall, _ in samples]), sum(cpu for _, cpu in samples) / processes)
@@ -85,7 +85,7 @@ def run_python(*arguments: str) -> str:
     """Run a fresh interpreter at the project's root and return what it printed.
 
     Raises:
-        RuntimeError: it failed; the text holds what it said.
+        RuntimeError: the interpreter failed; the text has its output.
     """
     done = subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False

@@ -1,4 +1,4 @@
-"""What holds runs up until it is told to let go, and how one waits until they are held."""
+"""Situations that block runs until they are released, and waiting until the runs are blocked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import understudy as us
 
 from .fakes import ANSWER
 
-PATIENCE = 30.0  # Seconds after which a run that is not held yet never will be; a busy machine takes its time.
+PATIENCE = 30.0  # Seconds to wait until a run is blocked; generous, for a busy machine.
 
 
 class Gate:
-    """Holds whoever comes until it is opened, and then whoever comes after that."""
+    """Blocks its callers until it is opened; then it closes again for later callers."""
 
     def __init__(self) -> None:
         self.arrivals = threading.Semaphore(0)
@@ -31,21 +31,21 @@ class Gate:
         return ANSWER
 
     def open(self) -> None:
-        """Let all go that are held."""
+        """Release all blocked callers."""
         door, self._door = self._door, threading.Event()
         door.set()
 
 
 class Situation(ABC):
-    """An agent whose runs are held up, any number of them, until `release`.
+    """An agent whose runs block, any number of them, until `release`.
 
-    A context manager; at the end of the block all is released, and what the situation had open is closed.
+    A context manager; the end of the block releases all runs, and closes the situation's resources.
 
     Attributes:
-        name: tells it from the others.
-        at_once: how many calls of one run are held.
-        conversation: which conversation the runs belong to.
-        hangs: how many calls of one run do not notice that the run has ended, and are counted as hung until `release`.
+        name: unique among the situations.
+        at_once: the number of blocked calls in one run.
+        conversation: the conversation of the runs.
+        hangs: the number of calls in one run that do not notice its end, and count as hung until `release`.
     """
 
     name: ClassVar[str]
@@ -59,39 +59,39 @@ class Situation(ABC):
 
     @abstractmethod
     def make_agent(self) -> us.Agent[str]:
-        """Return the agent whose runs are held."""
+        """Return the agent whose runs block."""
 
     def submit(self, timeout: float | None = None) -> us.RunHandle[str]:
-        """Begin a run that will be held."""
+        """Start a run that will block."""
         self.prepare()
         return self.agent.submit("go", system=self.system, timeout=timeout, conversation_id=self.conversation)
 
     def run(self, timeout: float | None = None) -> us.Outcome[str]:
-        """Begin a run that will be held, and wait for its end."""
+        """Start a run that will block, and wait for its end."""
         self.prepare()
         return self.agent.run("go", system=self.system, timeout=timeout, conversation_id=self.conversation)
 
-    def prepare(self) -> None:  # noqa: B027 (most hold whatever comes)
-        """See to it that the next run will be held."""
+    def prepare(self) -> None:  # noqa: B027 (most situations block any run)
+        """Make sure that the next run will block."""
 
     @abstractmethod
     def held(self, runs: int = 1, within: float = PATIENCE) -> bool:
-        """Wait up to `within` seconds until `runs` more runs are held, and return whether they are."""
+        """Wait up to `within` seconds until `runs` more runs are blocked, and return whether they are."""
 
     @abstractmethod
     def release(self) -> None:
-        """Let go of all runs that are held."""
+        """Release all blocked runs."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.system.stop(0.0)  # first, or one in line would take the place of one that is let go
+        self.system.stop(0.0)  # first, else a queued run would take a released run's place
         self.release()
 
 
 def comes_true(claim: Callable[[], bool], within: float) -> bool:
-    """Wait up to `within` seconds for what no event announces, and return whether it is so."""
+    """Wait up to `within` seconds for a claim that no event announces, and return whether it holds."""
     latest = time.monotonic() + within
     while not claim():
         if time.monotonic() >= latest:
@@ -101,6 +101,6 @@ def comes_true(claim: Callable[[], bool], within: float) -> bool:
 
 
 def all_come(arrivals: threading.Semaphore, number: int, within: float) -> bool:
-    """Wait up to `within` seconds for so many to have come, and return whether they have."""
+    """Wait up to `within` seconds for `number` arrivals, and return whether all came."""
     latest = time.monotonic() + within
     return all(arrivals.acquire(timeout=max(0.0, latest - time.monotonic())) for _ in range(number))

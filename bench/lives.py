@@ -1,4 +1,4 @@
-"""What it costs that an actor of one's own begins, fails, begins again and ends."""
+"""The cost of starting, restarting and stopping a user's actor."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _spawn(sizes: Sizes) -> Generator[Round]:
 
 
 class _Renewed:
-    """A bare Pykka actor that its user replaces by another one when it has failed."""
+    """A bare Pykka actor that its user replaces after a failure."""
 
     def __init__(self) -> None:
         self._actor = references.Fragile.start()

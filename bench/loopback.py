@@ -1,4 +1,4 @@
-"""A server on this host that does what a script says, for clients that are kept waiting."""
+"""A local server that runs a script for each connection, such as one that keeps the client waiting."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Self, TypeAlias
 
 Script: TypeAlias = Callable[[socket.socket], object]
-"""What to do with one connection, on a thread of its own; `OSError` ends it quietly, for the client has hung up."""
+"""Handles one connection on a thread of its own; an `OSError` ends it quietly, as the client has closed it."""
 
 
 class Loopback:
-    """Listens on a free port from its making to `close`, and runs `script` for each connection."""
+    """Listens on a free port until `close`, and runs `script` for each connection."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -47,14 +47,14 @@ class Loopback:
             connection.close()
 
     def hang_up(self) -> None:
-        """Hang up on everybody."""
-        with self._lock:  # or one might be closed meanwhile, and its number stand for another file
+        """Close all connections."""
+        with self._lock:  # else a closed one's file number could belong to another file
             for each in self._open:
-                with contextlib.suppress(OSError):  # the other side was faster
+                with contextlib.suppress(OSError):  # the client has closed it already
                     each.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Take no more connections, and hang up on everybody."""
+        """Refuse new connections, and close all open ones."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._acceptor.join()
         self._listener.close()
@@ -89,6 +89,6 @@ def _some(connection: socket.socket) -> bytes:
 
 
 def until_hung_up(connection: socket.socket) -> None:
-    """Say nothing until the client hangs up, or the server is closed."""
+    """Send nothing until the client closes the connection, or the server is closed."""
     while connection.recv(65_536):
         pass

@@ -1,4 +1,4 @@
-"""A measure: what is compared with what, against which target, and the figures that come of it."""
+"""A measure: the compared sides, their targets, and the figures of a result."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class Side:
 
     label: str
     target: float | None = None
-    """Seconds the median should stay within; None where there is no such target."""
+    """Target of the median in seconds; None for no target."""
     target_ratio: float | None = None
-    """How many times the first reference the side may take; None where there is no such target."""
+    """Target of the ratio to the first reference; None for no target."""
     target_p99: float | None = None
-    """Seconds that 99 % of the samples, and all of up to a hundred, should stay within; None where there is no such target."""
+    """Target of the 99th percentile in seconds (of all samples, if there are up to a hundred); None for no target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One question to the clock."""
+    """One measurement of the program."""
 
     name: str
-    """What `--only` takes."""
+    """The name that `--only` takes."""
     title: Callable[[Sizes], str]
     ours: tuple[Side, ...]
     references: tuple[Side, ...]
@@ -41,7 +41,7 @@ class Measure:
     prepare: Callable[[Sizes], AbstractContextManager[Round]]
     """Sets everything up, and takes it down afterwards; the labels of its rounds are those of the sides."""
     unit: Unit = "seconds"
-    """What a sample is a number of."""
+    """The unit of a sample."""
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -51,13 +51,13 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What is told of one side."""
+    """The figures of one side."""
 
     measure: str
     label: str
     is_reference: bool
     unit: Unit
-    """What `median`, `p10` and `p99` are numbers of; `cpu` and `target` are seconds."""
+    """The unit of `median`, `p10` and `p99`; `cpu` and `target` are in seconds."""
     median: float
     p10: float
     p99: float

@@ -1,6 +1,6 @@
-"""What an actor of one's own takes while it has nothing to do: memory, where a bare Pykka actor takes a thread.
+"""The memory of an idle user's actor, next to a bare Pykka actor, which also keeps a thread.
 
-Each sample is a process of its own, for memory that was used once is seldom given back; see `memory_process`.
+Each sample is a process of its own, because freed memory is seldom returned to the system; see `memory_process`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .measure import Measure, Side
 from .sizes import Sizes
 
 STATUS = Path("/proc/self/status")
-"""Where Linux tells how much of a process is in memory; elsewhere these measures are left out."""
+"""Linux's file with the memory of a process; on other systems these measures are left out."""
 
 OURS = "an actor without messages"
 BARE = "a bare Pykka actor without messages"

@@ -42,15 +42,15 @@ def main(arguments: list[str]) -> None:
     kind, actors = arguments[0], int(arguments[1])
     began: queue.SimpleQueue[None] = queue.SimpleQueue()
     start = KINDS[kind](began)
-    kept = [start(0)]  # with it comes what all actors share, which is not counted
+    kept = [start(0)]  # the first actor creates shared state, which is not counted
     began.get()
     before = resident()
     for number in range(1, actors + 1):
         kept.append(start(number))
-        began.get()  # one after another: a crowd that starts would need a thread each, for a while
+        began.get()  # one after another: starting at once, each would need a thread for a while
     gc.collect()
     print((resident() - before) / actors, flush=True)
-    os._exit(0)  # nobody waits for thousands of actors to stop
+    os._exit(0)  # skips the stop of thousands of actors
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a message to an actor of one's own costs: to wait for each reply, for all of them, or for none."""
+"""The cost of a message to a user's actor: waiting for each reply, for all replies, or for none."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _pipelined(sizes: Sizes) -> Generator[Round]:
 @contextmanager
 def _tell(sizes: Sizes) -> Generator[Round]:
     with us.ActorSystem("bench") as system, started(references.Echo) as bare:
-        # A mailbox has an end, and this one must take all of them: nobody waits for the actor to come along.
+        # A mailbox is bounded, and this one must hold all messages: the sender never waits for the actor.
         echo = system.spawn(own.Echo, mailbox=us.Mailbox(sizes.tells + 1))
 
         def ours() -> None:

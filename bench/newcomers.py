@@ -1,4 +1,4 @@
-"""Agents that nobody has seen before, made of functions that somebody has: as where a web view makes one for each request."""
+"""New agents made of known functions, as a web view does that makes an agent for each request."""
 
 from __future__ import annotations
 

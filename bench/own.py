@@ -1,4 +1,4 @@
-"""Actors of one's own that do next to nothing: the counterparts of those in `references`."""
+"""Users' actors that do almost nothing: the counterparts of the actors in `references`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .fakes import FAIL, Failure
 
 
 class Echo(us.Actor[object]):
-    """Replies with what it is sent."""
+    """Replies with the message."""
 
     def on_receive(self, message: object) -> object:
         return message
 
 
 class Hop(us.Actor[object]):
-    """Asks another actor inside its turn, and replies with what that one says."""
+    """Asks another actor inside its turn, and replies with that actor's reply."""
 
     def __init__(self, other: us.ActorRef[object]) -> None:
         self._other = other

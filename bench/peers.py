@@ -35,7 +35,7 @@ class Peer:
 
     name: str
     installs: str
-    """What pip is told to install."""
+    """The requirements for pip."""
     code: str
     """Defines `ask(question)`, which returns the answer's label, by one agent for all threads; `URL` is the server's."""
 
@@ -109,7 +109,7 @@ os._exit(0)  # a framework may have threads that keep the process
 
 @dataclass(frozen=True)
 class Result:
-    """What one pass of the job came to."""
+    """The figures of one pass of the job."""
 
     answers: int
     seconds: float

@@ -18,14 +18,14 @@ A = TypeVar("A", bound=pykka.ThreadingActor)
 
 
 class Echo(pykka.ThreadingActor):
-    """Replies with what it is sent."""
+    """Replies with the message."""
 
     def on_receive(self, message: object) -> object:
         return message
 
 
 class Hop(pykka.ThreadingActor):
-    """Asks another actor inside its turn, and replies with what that one says."""
+    """Asks another actor inside its turn, and replies with that actor's reply."""
 
     def __init__(self, other: pykka.ActorRef[Echo]) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class SelfAsking(pykka.ThreadingActor):
     """Asks itself inside its turn, which nobody refuses, and replies with the seconds until its patience ended."""
 
     def on_receive(self, message: object) -> float:
-        if not isinstance(message, float):  # its own, come to after it had given up
+        if not isinstance(message, float):  # else it is its own message, handled after the timeout
             return 0.0
         began = time.perf_counter()
         with suppress(pykka.Timeout):
@@ -92,7 +92,7 @@ def started(kind: type[A], *arguments: object) -> Generator[pykka.ActorRef[A]]:
 
 
 class BareThread:
-    """One thread that echoes what comes through a queue: about the least a request and its reply can be."""
+    """A thread that echoes items of a queue: about the minimum for a request and its reply."""
 
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[tuple[object, queue.SimpleQueue[object]] | None] = queue.SimpleQueue()

@@ -17,7 +17,7 @@ PATIENCE = 60.0  # Seconds after which a program that has not ended will not end
 
 
 class Ref(Protocol):
-    """Where an actor can be reached, in either runtime."""
+    """A reference to an actor, in either runtime."""
 
     def tell(self, message: object) -> object:
         """Send, and go on."""
@@ -25,7 +25,7 @@ class Ref(Protocol):
 
 
 class Role:
-    """What an actor does; a class of one runtime's actors is derived from it and from that runtime's own."""
+    """An actor's behaviour; each runtime derives a class from it and from its own actor class."""
 
     def on_receive(self, message: object) -> object:
         """Handle one message."""
@@ -33,7 +33,7 @@ class Role:
 
 
 Over = queue.SimpleQueue[object]
-"""Where a program puts what came of it, at its end."""
+"""The queue in which a program puts its result at its end."""
 
 
 class Start(Protocol):

@@ -1,4 +1,4 @@
-"""Secrets to plant, a server that gives them away, and what sees all that was logged, shown and raised."""
+"""Secrets to plant, a server that leaks them, and a witness that collects everything logged, shown and raised."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def copied_deeply(value: T) -> T:
 
 
 def pickled(value: T) -> T:
-    """Return what a pickle of the value holds."""
+    """Return the value of a pickle of the value."""
     return cast(T, pickle.loads(pickle.dumps(value)))
 
 

@@ -1,4 +1,4 @@
-"""Counting the calls that code makes: what a test says of cost where a time would be the machine's."""
+"""Counts the calls that code makes: a measure of cost that does not depend on the machine."""
 
 from __future__ import annotations
 

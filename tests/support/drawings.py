@@ -28,7 +28,7 @@ WORDS = [
     "n1",
     "cluster_n1",
 ]
-"""Words that mean something in Mermaid or DOT, or are what the pictures use themselves."""
+"""Words with a meaning in Mermaid or DOT, or used by the pictures themselves."""
 SYNTAX = [
     *WORDS,
     "<script>alert(1)</script>",
@@ -95,7 +95,7 @@ def agents(draw: st.DrawFn, inner: st.SearchStrategy[Runner[object]] | None = No
 
 @st.composite
 def workflows(draw: st.DrawFn, inner: st.SearchStrategy[Runner[object]]) -> Runner[object]:
-    """A workflow whose tasks depend on any of those before them."""
+    """A workflow whose tasks depend on any earlier tasks."""
     names = draw(st.lists(task_names, min_size=1, max_size=4, unique=True))
     tasks = [
         Task(
@@ -133,7 +133,7 @@ runners: st.SearchStrategy[Runner[object]] = st.recursive(agents(), _around, max
 
 
 def all_parts(parts: Iterable[Part]) -> Iterator[Part]:
-    """Iterate over parts and what is inside of them."""
+    """Iterate over parts and the parts inside them."""
     for part in parts:
         yield part
         if isinstance(part, Box):
@@ -156,7 +156,7 @@ def boxes_of(picture: Picture) -> dict[str, list[str]]:
 
 
 def nesting_of(picture: Picture) -> dict[str, set[str]]:
-    """Return each box's key and the keys of what is right inside."""
+    """Return each box's key and the keys of its direct parts."""
     return {p.key: {inner.key for inner in p.parts} for p in all_parts(picture.parts) if isinstance(p, Box)}
 
 

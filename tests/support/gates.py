@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class Gate:
-    """Holds whoever calls it until it is opened."""
+    """Blocks its callers until it is opened."""
 
     def __init__(self) -> None:
         self.entered, self._opened = threading.Event(), threading.Event()
@@ -22,7 +22,7 @@ class Gate:
         assert self._opened.wait(WAIT)
 
     def open(self) -> None:
-        """Let go who waits, and hold nobody any more."""
+        """Release all callers, and block no later one."""
         self._opened.set()
 
     def then(self, value: V) -> Callable[[object], V]:

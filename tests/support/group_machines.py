@@ -13,7 +13,7 @@ ASKS = Pause(id="question", path=("child",), question="Which?")
 
 
 def orders(run: AnyGroup) -> list[ChildOrder]:
-    """Return what the machine wants run now."""
+    """Return the children that the machine wants to start now."""
     step = run.next_step()
     assert isinstance(step, RunChildren), step
     return list(step.children)

@@ -17,7 +17,7 @@ kept: list[object] = []
 
 
 class Unspeakable(Exception):
-    """An error whose message ends whoever asks for it."""
+    """An error that ends the process when its message is read."""
 
     def __str__(self) -> str:
         raise SystemExit("there is no message")

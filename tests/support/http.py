@@ -72,7 +72,7 @@ class Answers(httpx.MockTransport):
         return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
 
     def body(self, index: int = -1) -> dict[str, JsonValue]:
-        """Return what a request held."""
+        """Return the body of a request."""
         found: dict[str, JsonValue] = json.loads(self.requests[index].content)
         return found
 
@@ -147,7 +147,7 @@ def _some(connection: socket.socket) -> bytes:
 
 
 def closed_port() -> int:
-    """Return a port of this host where nobody listens."""
+    """Return a port of this host without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as held:
         port: int = held.getsockname()[1]
     return port

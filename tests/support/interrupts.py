@@ -21,7 +21,7 @@ QUESTION = says("__ask_user__: Who is there?")
 
 
 def interrupted(situation: Situation) -> Mapping[str, JsonValue]:
-    """Interrupt a run that the main thread waits for, and tell what is left while what holds it still does."""
+    """Interrupt a run that the main thread waits for, and report what is left while the run's work still blocks."""
     main = threading.main_thread().ident
     assert main is not None
     held: list[bool] = []

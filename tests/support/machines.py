@@ -1,4 +1,4 @@
-"""Short words for the tests of machines: specs, turns, results, and what a machine remembers."""
+"""Shorthands for tests of machines: specs, turns, results, and a machine's state."""
 
 from __future__ import annotations
 

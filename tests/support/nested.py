@@ -17,7 +17,7 @@ PATIENCE = 20.0
 
 
 def path_to(leaf: Leaf) -> tuple[str, ...]:
-    """Return the ids of all runners from the outermost to the one that asks."""
+    """Return the ids of all runners from the outermost to the current one."""
     return (*ABOVE, "leaf") if leaf == "agent" else (*ABOVE, "lead", "leaf")
 
 
@@ -40,13 +40,13 @@ def nested(leaf: Leaf, note: Note, *, asks: bool = True) -> us.SequentialAgent:
 
 
 def ending(leaf: Leaf, input: str, how: str) -> str:
-    """Return what the tree says at its end, when it worked so."""
+    """Return the tree's final answer for these notes."""
     worked = f"leaf(worked {how})" if leaf == "agent" else f"lead(leaf(worked {how}))"
     return f"after(tell(fetch({input}) {worked}))"
 
 
 def notes(leaf: Leaf, how: str, *, asks: bool = True) -> dict[str, int]:
-    """Return what is noted in the course of a whole run, and how often: each model call and all work, once."""
+    """Return the notes of a whole run with their counts: each model call and each piece of work once."""
     once = dict.fromkeys(["fetch", "before", "beside", f"work {how}", "tell", "after"], 1)
     return once | {"leaf": 3 if asks else 2} | ({"lead": 2} if leaf == "lead" else {})
 

@@ -76,7 +76,7 @@ class World:
         return replace(self, spent=frozenset((spent | {group.name: number + 1}).items()))
 
     def renew(self, group: Group) -> World:
-        """Give back what the groups of one that begins anew have spent."""
+        """Reset the restart budgets of the groups inside a restarted child."""
         names = {each.name for each in group.inner()}
         return replace(self, spent=frozenset([pair for pair in self.spent if pair[0] not in names]))
 

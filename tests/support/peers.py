@@ -1,4 +1,4 @@
-"""Clients of a server that others wrote, and what it understood of their requests."""
+"""Clients of a server written by others, and the requests as that server understood them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Said: TypeAlias = tuple[str, ...]
 
 
 class Tagged(httpx.HTTPTransport):
-    """Real connections that keep what is sent, and mark it as one test's: aimock counts repeated requests per mark."""
+    """Real connections that record requests and mark them with the test: aimock counts repeated requests per mark."""
 
     def __init__(self, test: str) -> None:
         super().__init__(trust_env=False, verify=False)  # aimock speaks plain HTTP: no certificate is read
@@ -95,7 +95,7 @@ class Peer:
         told(self.address, "POST", "fixtures", {"fixtures": fixtures})
 
     def arrivals(self) -> list[Arrival]:
-        """Return what it got, in order of arrival."""
+        """Return the server's requests, in order of arrival."""
         return [_arrival(entry) for entry in wire.objs(told(self.address, "GET", "journal"))]
 
 
@@ -106,7 +106,7 @@ def _arrival(entry: JsonObject) -> Arrival:
 
 
 def without_keys() -> dict[str, str]:
-    """Return this process's environment without what the clients read in it."""
+    """Return this process's environment without the variables that the clients read."""
     ours = ("OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "UNDERSTUDY_")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 

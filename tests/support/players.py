@@ -1,4 +1,4 @@
-"""An actor that does what its messages say."""
+"""An actor controlled by its messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import understudy as us
 
 
 class Player(us.Actor[object]):
-    """Raises an exception it is sent, calls what can be called, and replies with anything else."""
+    """Raises a message that is an exception, calls one that is callable, and replies with any other."""
 
     def on_receive(self, message: object) -> object:
         if isinstance(message, BaseException):

@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class FakeFuture(Future[V]):
-    """A future whose value or error the test gives; the first one stands."""
+    """A future completed by the test with a value or an error; only the first completion counts."""
 
     def __init__(self) -> None:
         self._reply: Promise[V] = Promise()
@@ -69,5 +69,5 @@ def broken(error: BaseException) -> FakeFuture[int]:
 
 
 def promises(number: int) -> list[FakeFuture[int]]:
-    """Return promises that nobody has kept yet."""
+    """Return pending promises."""
     return [FakeFuture() for _ in range(number)]

@@ -29,13 +29,13 @@ class Block:
     """The number of its first line in the page."""
     code: str
     printed: str | None
-    """The text block right after it: what it prints; None if the page does not say."""
+    """The expected output, from the text block right after the code; None if there is none."""
     file: str | None
-    """The file that the block is; None for one that is to be run."""
+    """The file that the block shows; None for a block to run."""
 
 
 def blocks_of(page: str) -> Iterator[Block]:
-    """Return the Python blocks of a page and those that are files, in order."""
+    """Return the blocks of a page that are Python code or files, in order."""
     found = list(FENCED.finditer(page))
     for position, block in enumerate(found):
         following = found[position + 1] if position + 1 < len(found) else None

@@ -1,4 +1,4 @@
-"""The command in a pseudo-terminal: what a person types, and what is on the screen."""
+"""Runs the command in a pseudo-terminal: types for a person, and reads the screen."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Terminal:
 
     @property
     def screen(self) -> str:
-        """All that was printed, without what steers the terminal."""
+        """The printed text without control sequences."""
         return STEERING.sub("", self._raw.decode(errors="replace"))
 
     @property
@@ -43,7 +43,7 @@ class Terminal:
         return self._raw.rfind(b"\x1b[?25h") >= self._raw.rfind(b"\x1b[?25l")
 
     def wait_for(self, text: str) -> str:
-        """Wait until a text is printed after what was waited for before, and return what came up to its end."""
+        """Wait until a text is printed after the last awaited one, and return the output up to its end."""
         limit = time.monotonic() + LONGEST
         while (at := self.screen.find(text, self._read)) < 0:
             if not self._more(limit):

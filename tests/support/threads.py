@@ -1,4 +1,4 @@
-"""A process that has no thread left."""
+"""Simulates a process that cannot start threads."""
 
 from __future__ import annotations
 
@@ -29,14 +29,12 @@ class Shortage:
 
 @contextmanager
 def no_threads(*spared: str, but: int = 0, arriving: int = pool.ARRIVING) -> Generator[Shortage]:
-    """Have understudy find no thread inside the `with` block, parked or new.
-
-    Whoever else starts threads, such as a test, gets them.
+    """Give understudy no thread, parked or new, inside the `with` block. Other code, such as a test, gets threads.
 
     Args:
-        spared: names of threads that are started all the same.
-        but: how many others are.
-        arriving: how many may be on their way at once; who needs one more waits for another to arrive and find none.
+        spared: names of threads that may start.
+        but: how many other threads may start.
+        arriving: how many threads may be starting at once; further work waits in the queue.
     """
     shortage, start = Shortage(but), threading.Thread.start
 
@@ -57,7 +55,7 @@ def no_threads(*spared: str, but: int = 0, arriving: int = pool.ARRIVING) -> Gen
 
 
 def idle(ref: ActorRef[object]) -> None:
-    """Wait until no thread runs an actor: one that has just replied still looks for its next message."""
+    """Wait until no thread runs an actor: after a reply its thread still looks for the next message."""
     cell = ref._cell  # pyright: ignore[reportPrivateUsage]  # it shows nowhere else
     assert isinstance(cell, ActorCell)
     mailbox = cell._mailbox  # pyright: ignore[reportPrivateUsage]

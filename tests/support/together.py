@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def all_at_once(work: Callable[[T], object], given: Sequence[T]) -> None:
-    """Call `work` with each of what is given, in a thread for each, begun together; raises what one of them raised."""
+    """Call `work` with each item in a thread of its own, all started together; raises the error of any of them."""
     gate, failures = threading.Barrier(len(given)), list[BaseException]()
 
     def run(one: T) -> None:

@@ -45,7 +45,7 @@ GIVEN = "given"
 
 
 class Stage:
-    """Counts what the runners of a tree have done, and makes code of theirs fail at drawn moments.
+    """Counts the work of a tree's runners, and makes their code fail at random moments.
 
     Attributes:
         models: how often models were called.
@@ -79,7 +79,7 @@ class Stage:
 
 
 class Stumbling(AgentCallback):
-    """Fails the driver of an agent, which is what an unhandled exception of a callback does."""
+    """Fails the driver of an agent, as an unhandled exception of a callback does."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -109,7 +109,7 @@ class Stumbling(AgentCallback):
 
 
 def runner_of(node: Node, stage: Stage | None = None) -> Runner[object]:
-    """Make the runner; what stands at several places of the tree is one runner there."""
+    """Make the runner; a runner at several places of the tree is one object."""
     return _made(node, stage or Stage(), {})
 
 

@@ -82,7 +82,7 @@ Node: TypeAlias = AgentNode | SequenceNode | ParallelNode | WorkflowNode
 
 
 def weight(node: Node) -> int:
-    """Return how many agents stand in it, one that stands there twice counted twice."""
+    """Return the number of agents in the tree; an agent at two places counts twice."""
     own = 1 if isinstance(node, AgentNode) else 0
     return own + sum([weight(each) for each in node.below])
 

@@ -1,4 +1,4 @@
-"""Trees of runners driven by hand, without a thread: whoever has something to do is drawn, and may be saved and loaded."""
+"""Trees of runners driven by hand, without threads: a random runner acts next, and may be saved and loaded."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Hand:
         self._names = count()
 
     def put_away(self, run: Run) -> str:
-        """Return what stands for a paused run: the run as text, or a name for the object itself."""
+        """Return a token for a paused run: the run as text, or a name for the object itself."""
         if self.saving:
             changes, removed = run.session.lasting_changes()
             return json.dumps([run.machine.to_json(), changes, sorted(removed)])
@@ -105,7 +105,7 @@ class Run(ABC):
             yield from child.runs()
 
     def moves(self) -> Iterator[Move]:
-        """Yield what may be done next, here and below."""
+        """Yield the possible next actions, here and below."""
         if not self.is_over:
             for key, child in self.children.items():
                 if child.is_over:
@@ -148,11 +148,11 @@ class Run(ABC):
 
     @abstractmethod
     def own_moves(self) -> Iterator[Move]:
-        """Yield what may be done next in this run, besides what children report."""
+        """Yield the possible next actions in this run, beside reports of children."""
 
     @abstractmethod
     def step(self) -> bool:
-        """Do what the machine says; whether it is to be asked once more."""
+        """Carry out the machine's step; return whether it must be asked again."""
 
     @abstractmethod
     def take_pause(self, key: int | str, saved: str, pauses: tuple[Pause, ...]) -> None:
@@ -160,11 +160,11 @@ class Run(ABC):
 
     @abstractmethod
     def take_end(self, key: int | str, child: Run) -> None:
-        """Tell the machine what a child came to."""
+        """Report a child's outcome to the machine."""
 
     @abstractmethod
     def reload(self) -> None:
-        """Save the machine, and go on with what is loaded."""
+        """Save the machine, and continue with the loaded copy."""
 
 
 class AgentHand(Run):
@@ -297,7 +297,7 @@ class GroupHand(Run):
         return False
 
     def _begin(self, order: ChildOrder) -> bool:
-        """Begin a child; whether the machine was told that there is none."""
+        """Start a child; return whether it was skipped or refused at once, which the machine was told."""
         machine, runner = self.machine, runner_at(self.runner, self.machine, order.position)
         if order.asks_when:
             assert isinstance(machine, GraphRun) and isinstance(self.runner, Workflow)

@@ -126,7 +126,7 @@ class Company:
         self._ready.set()
 
     def act(self, run: str, turn: int, call: int) -> str:
-        """Do what a call is to do; whatever is refused or fails, it goes on."""
+        """Carry out the actions of a call; it continues after a refusal or failure."""
         chance = random.Random(f"{self._seed} {run} {turn} {call}")
         self._log.at(run, turn, call, 0)
         assert self._ready.wait(PATIENCE)
