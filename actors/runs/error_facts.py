@@ -57,7 +57,7 @@ def _note_place(run: EndedRun, error: BaseException, path: tuple[str, ...], befo
     who = run.runner_named
     if len(path) > 1:
         who = f"{who}, path {' > '.join(path)}"
-    elif repr(path[-1]) in _message_of(error):
+    elif repr(run.ancestry[-1].runner.id) in _message_of(error):
         return
     note = PlaceNote(who)
     note.path = path

@@ -34,17 +34,24 @@ class Ownership:
 
     __slots__ = ("doing", "driver", "epoch", "lock", "phase", "step_deadline", "step_since")
 
+    epoch: int
+    phase: RunPhase
+    doing: str
+    driver: RunDriver | None
+    """Who drives the run now."""
+    step_since: float
+    """When the step in hand began, on the monotonic clock."""
+    step_deadline: float
+    """When the step in hand must be over, for the watchdog; infinite when the driver sees to it itself."""
+
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.epoch = 0
-        self.phase: RunPhase = "running"
+        self.phase = "running"
         self.doing = "starting"
-        self.step_deadline = inf
-        """When the step in hand must be over, for the watchdog; infinite when the driver sees to it itself."""
+        self.driver = None
         self.step_since = time.monotonic()
-        """When the step in hand began, on the monotonic clock."""
-        self.driver: RunDriver | None = None
-        """Who drives the run now."""
+        self.step_deadline = inf
 
     # --- for the driver that holds `epoch`
 

@@ -81,6 +81,8 @@ class RunRecord(Ownership, ABC):
         "story",
     )
 
+    phase: RunPhase  # said again: pyright takes what `end` assigns for any string
+
     def __init__(
         self,
         run_id: str,
