@@ -33,7 +33,7 @@ class Strategy:
     within: float = DEFAULT_WITHIN
     """The period, in seconds."""
     backoff: tuple[float, float] | None = None
-    """Seconds before the first restart of a period (doubled for each further one), and the maximum; None for no delay."""
+    """Seconds before the first restart of a period (doubled for each further one), and the most; None for no delay."""
     decider: Callable[[BaseException], Directive] | None = None
     """What an error deserves; a restart where there is none. A decider that raises anything, or returns
     anything but a directive, escalates."""

@@ -1,4 +1,4 @@
-"""`AnyOutcome`: what all outcomes have, for what stands below them."""
+"""`AnyOutcome`: the attributes that all outcomes share, for modules that must not import the outcomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .messages import JsonValue, Message, Usage
 
 
 class AnyOutcome(Protocol):
-    """Any of the outcomes that a run can have; `match` tells which. `Outcome` describes the attributes."""
+    """Any outcome of a run; use `match` to find which. `Outcome` describes the attributes."""
 
     @property
     def run_id(self) -> str: ...
@@ -59,5 +59,5 @@ class AnyOutcome(Protocol):
     def children(self) -> tuple[AnyOutcome | BaseException, ...]: ...
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return it as plain data for JSON."""
+        """Return the outcome as plain data for JSON."""
         ...

@@ -1,7 +1,7 @@
-"""Checks of what callers pass, for every floor. `where` begins each message: what the value is for.
+"""Checks of arguments, for every floor. `where` names the argument and begins each message.
 
-Each returns what it was given, or raises `TypeError` for a value of the wrong kind and `ValueError` for a wrong one. A bool is
-no number here: `retries=True` is a slip, and would count as one.
+Each returns its argument, or raises `TypeError` for a wrong type and `ValueError` for a wrong value. A bool is
+no number here: `retries=True` is a mistake, and would count as 1.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from enum import Enum
 from math import isfinite
 from typing import TYPE_CHECKING, cast
 
-LONGEST_NUMBER = 14_000  # Bits; what loads JSON reads no number of more than 4,300 digits.
-DEEPEST = 100  # Levels of values inside of values; what loads JSON has a limit too.
+LONGEST_NUMBER = 14_000  # Bits; Python's JSON parser reads no number of more than 4,300 digits.
+DEEPEST = 100  # Levels of nested values; JSON parsers have a limit too.
 
 if TYPE_CHECKING:
     import os
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class WrongReturn(TypeError):
-    """A function of the user's returned something else than it should. It would do so again, so nothing is tried again."""
+    """A user's function returned a value of the wrong type. It would do so again, so it is not retried."""
 
 
 def found_instead(given: object) -> str:
-    """Say what a user's function returned: None, or its type; not its value, which may hold what users say.
+    """Describe the return value of a user's function by its type, not its value, which may hold words of users.
 
     A coroutine is closed, so that Python does not warn that nobody awaited it.
     """
-    kind = type(given)  # not isinstance, which also asks the object's __class__: that may raise
+    kind = type(given)  # not isinstance, which also reads the object's __class__: that may raise
     if issubclass(kind, Coroutine):
         cast("Coroutine[object, object, object]", given).close()
         return "a coroutine; write a plain function, not async def"
@@ -40,7 +40,7 @@ def found_instead(given: object) -> str:
 
 
 def named_safely(given: object) -> str:
-    """Return the `repr` of a user's object, or its type where that fails."""
+    """Return the `repr` of a user's object, or its type if `repr` raises."""
     try:
         return repr(given)
     except BaseException:  # noqa: BLE001 (whatever a user's __repr__ raises)
@@ -55,7 +55,7 @@ def is_async(given: object) -> bool:
 
 
 def checked_plain(where: str, given: object) -> None:
-    """Refuse what is no function, and `async def`, of which a call runs nothing."""
+    """Raise unless this is a function, and no `async def`, whose call would run nothing."""
     if not callable(given):
         raise TypeError(f"{where} must be a function, got {named_safely(given)}")
     if is_async(given):
@@ -63,7 +63,7 @@ def checked_plain(where: str, given: object) -> None:
 
 
 class Unset(Enum):
-    """The default of a parameter for which None is a value of its own."""
+    """The default of parameters for which None has a meaning."""
 
     UNSET = "not given"
 
@@ -72,7 +72,7 @@ UNSET = Unset.UNSET
 
 
 def checked_flag(where: str, given: bool) -> bool:
-    """Return True or False; whatever else is true or false in a condition hides a slip, such as `"no"`."""
+    """Return True or False; other values, such as `"no"`, are refused although Python takes them as conditions."""
     if not isinstance(given, bool):
         raise TypeError(f"{where} must be True or False, got {given!r}")
     return given
@@ -115,7 +115,7 @@ def checked_seconds(where: str, given: float | None) -> float | None:
 
 
 def checked_mapping(where: str, given: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """Return a mapping with names as keys. Errors do not quote it: it holds what users say, or a key."""
+    """Return a mapping with names as keys. Errors do not quote it, because it may hold words of users, or a key."""
     if not isinstance(given, Mapping):
         raise TypeError(f"{where} must be a mapping, got {type(given).__name__}")
     for name in given:
@@ -142,7 +142,7 @@ def checked_path(where: str, given: str | os.PathLike[str]) -> str | os.PathLike
 
 
 def not_json(value: object, where: str, depth: int = 0) -> str:
-    """Say what in `value` JSON would lose or change, and at which key; empty if nothing."""
+    """Say what JSON would lose or change in `value`, and at which key; empty if nothing."""
     match value:
         case float() if not isfinite(value):
             return f"{where} is {value}"

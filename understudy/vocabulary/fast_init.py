@@ -1,4 +1,4 @@
-"""`fast_init`: frozen dataclasses that are made as quickly as others."""
+"""`fast_init`: makes the construction of frozen dataclasses faster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _UNSET = object()
 
 
 def fast_init(cls: C) -> C:
-    """Give a dataclass with `frozen` and `slots` an `__init__` that fills its slots, in about half of the time.
+    """Give a frozen dataclass with slots an `__init__` that fills the slots directly, in about half of the time.
 
-    The one it has goes by way of `object.__setattr__`, which looks up each name, and takes five times as long as that of a
-    class that is not frozen. A run makes some twenty such objects. Its signature, and all else of the class, stay as they are.
+    The generated one calls `object.__setattr__`, which looks up each name, and takes five times as long as that of a
+    class that is not frozen. A run makes about twenty such objects. The signature and the rest of the class stay.
 
     Args:
         cls: the class, already a dataclass; this decorator stands above `dataclass`.
@@ -41,7 +41,7 @@ def fast_init(cls: C) -> C:
 
 
 def _default(field: Field[Any], used: dict[str, object]) -> str:
-    """Return the default of a parameter, as it stands behind its name."""
+    """Return the source of a parameter's default, with an equals sign; empty if it has none."""
     if field.default is not MISSING:
         used[f"_default_{field.name}"] = field.default
         return f"=_default_{field.name}"
@@ -49,7 +49,7 @@ def _default(field: Field[Any], used: dict[str, object]) -> str:
 
 
 def _value(field: Field[Any], used: dict[str, object]) -> str:
-    """Return the expression of what goes into a slot."""
+    """Return the source of the value for a slot."""
     name = field.name
     if field.default_factory is not MISSING:
         used[f"_make_{name}"] = field.default_factory

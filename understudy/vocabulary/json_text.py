@@ -1,4 +1,4 @@
-"""JSON in what a model said: the whole text, a fenced block, or one value with words around it."""
+"""Finds the JSON value in a model's text: the whole text, a fenced block, or one value with words around it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ OPENING = re.compile(r"[{\[]")
 
 
 def fenced(text: str) -> list[str]:
-    """Return what stands in the fenced blocks of a text that may be JSON: those labelled so, and those without a label."""
+    """Return the contents of a text's fenced blocks that are labelled as JSON or have no label."""
     found: list[tuple[str, str]] = FENCED.findall(text)
     return [inside.strip() for label, inside in found if label.strip().lower() in ("", "json")]
 
 
 def json_in(text: str) -> str:
-    """Return the one JSON value that `text` holds, as it stands there.
+    """Return the source of the one JSON value in `text`.
 
     With words around it, the value must begin at the first bracket, and no bracket may open after it: a piece of a
     longer answer that was cut off is never taken for the answer.
 
     Raises:
-        ValueError: there is none, or it is not clear which one is meant.
+        ValueError: there is no value, or it is unclear which value is meant.
     """
     whole = text.strip()
     if not whole:

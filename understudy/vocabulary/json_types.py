@@ -1,4 +1,4 @@
-"""What JSON can carry, for type checkers."""
+"""The types of JSON values, for type checkers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     JsonValue: TypeAlias = "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
 else:
-    # Loaders read these annotations at run time, and the recursive alias sends them round for ever.
+    # pydantic and others read these annotations at run time; a recursive alias would make them recurse for ever.
     JsonValue = object
 
 JsonObject: TypeAlias = Mapping[str, JsonValue]

@@ -1,4 +1,4 @@
-"""Pictures and documents: checked, and described in words. Functions of their arguments."""
+"""Checks pictures and documents, and describes them in words."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TEXTS = ("application/json", "application/xml", "application/yaml", "application
 
 
 def check_media(part: Media) -> None:
-    """Refuse what no API takes.
+    """Check a picture or a document.
 
     Raises:
         TypeError: a field is no text.
-        ValueError: there is neither data nor address, the data is no base64, or the media type is none that fits.
+        ValueError: both data and url are missing, the data is no base64, or the media type does not fit.
     """
     what = "an image" if isinstance(part, ImagePart) else "a file"
     if not (isinstance(part.data, str) and isinstance(part.url, str)):
@@ -35,7 +35,7 @@ def check_media(part: Media) -> None:
 
 
 def text_of(part: Media) -> str | None:
-    """Return the text of a document that is text; None for one that is none, or that is elsewhere."""
+    """Return the text of a text document; None for any other type, and for a document given by its url."""
     if not part.data or not (part.media_type.startswith("text/") or part.media_type in TEXTS):
         return None
     try:
@@ -45,7 +45,7 @@ def text_of(part: Media) -> str | None:
 
 
 def described(part: Media) -> str:
-    """Return what a part is, in words."""
+    """Describe a part in words."""
     what = "image" if isinstance(part, ImagePart) else f"file {part.name!r}" if part.name else "file"
     if part.url:
         return f"{what} at {part.url}"

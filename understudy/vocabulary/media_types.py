@@ -1,4 +1,4 @@
-"""Media types, and the bytes of a file as base64. Functions of their arguments."""
+"""Media types, and bytes as base64."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def encoded(data: bytes) -> str:
     """Return bytes in base64.
 
     Raises:
-        TypeError: they are none.
-        ValueError: there are none.
+        TypeError: the argument is no bytes.
+        ValueError: it is empty.
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"expected the bytes of a file, got {type(data).__name__}")
@@ -26,7 +26,7 @@ def checked_type(media_type: str) -> str:
     """Return a media type.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no media type.
     """
     if not isinstance(media_type, str) or not MEDIA_TYPE.fullmatch(media_type):
         raise ValueError(f"a media type is such as 'application/pdf', got {media_type!r}")
@@ -34,10 +34,10 @@ def checked_type(media_type: str) -> str:
 
 
 def image_type(data: bytes, media_type: str | None = None) -> str:
-    """Return the media type of an image: the one given, or what its first bytes tell.
+    """Return the media type of an image: the given one, or the one that its first bytes show.
 
     Raises:
-        ValueError: the type given is none of an image, or the bytes do not tell.
+        ValueError: the given type is not that of an image, or the bytes are of an unknown type.
     """
     found = _told_by(bytes(data[:12])) if media_type is None else checked_type(media_type)
     if found is None:

@@ -1,8 +1,8 @@
-"""What a model is told and what it answers, in no provider's form.
+"""Messages, requests and turns: everything that goes to a model and comes back, in a form of no provider's.
 
-A `Message` is made of parts. Whatever a provider needs to see again (signatures, parts this library does not know) rides
-on the parts; a message remembers which `dialect` made it, and another provider is not shown what only the first one
-understands. Values here are shared between threads and turns: nobody changes one.
+A `Message` has parts. Data that a provider must get back (signatures, parts of unknown types) is kept
+on the parts. A message has the `dialect` of its provider; another provider does not get the data that only the first
+one understands. Values here are shared between threads and turns, and never change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TextPart:
 
     text: str
     signature: str | None = None
-    """Opaque proof of the provider's, sent back unchanged; such parts are never merged."""
+    """Opaque signature of the provider, sent back unchanged; such parts are never merged."""
     kind: Literal["text"] = "text"
 
 
@@ -84,12 +84,12 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningPart:
-    """What the model thought before it spoke; not part of the answer."""
+    """The model's reasoning before its answer; not part of the answer."""
 
     text: str = ""
     signature: str | None = None
     redacted: str | None = None
-    """Encrypted thought that only the provider can read; sent back unchanged."""
+    """Encrypted reasoning that only the provider can read; sent back unchanged."""
     kind: Literal["reasoning"] = "reasoning"
 
 
@@ -104,7 +104,7 @@ class ToolCall:
     arguments: JsonObject = field(default_factory=dict[str, "JsonValue"])
     """Decoded arguments, as the model gave them."""
     bad_arguments: str | None = None
-    """The model's own text where it is no JSON object; `arguments` is empty then."""
+    """The model's own text if it is no JSON object; then `arguments` is empty."""
     made_up_id: bool = False
     """The provider sent no usable id and the machine made this one."""
     signature: str | None = None
@@ -135,20 +135,20 @@ class ToolResult:
 
     call_id: str
     content: str
-    """What the model reads."""
+    """The text that the model reads."""
     is_error: bool = False
     error_kind: ToolErrorKind = ""
-    """Why it is an error; empty when it is none, or when a hand-made result does not say."""
+    """The kind of the error; empty if the result is no error, or was made by hand without a kind."""
     name: str = ""
     """The tool's name; the machine fills it in."""
     parts: tuple[ImagePart | FilePart, ...] = ()
-    """Pictures and documents that the model gets beside `content`, in order; what its API cannot take is said in words."""
+    """Pictures and documents that the model gets after `content`; described in words if its API refuses them."""
     kind: Literal["tool_result"] = "tool_result"
 
 
 @dataclass(frozen=True, slots=True)
 class OpaquePart:
-    """Something of a provider's that has no neutral form; kept and sent back to it as it came."""
+    """A provider's part without a neutral form; kept and sent back to that provider unchanged."""
 
     data: JsonObject
     kind: Literal["opaque"] = "opaque"
@@ -160,12 +160,12 @@ Part: TypeAlias = TextPart | ImagePart | FilePart | ReasoningPart | ToolCall | T
 @fast_init
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One entry of a history: what a user or tools said (`user`), or what the model said (`assistant`)."""
+    """One entry of a history: from a user or tools (`user`), or from the model (`assistant`)."""
 
     role: Literal["user", "assistant"]
     parts: tuple[Part, ...]
     dialect: str = ""
-    """Which API the assistant's parts came from: `openai`, `anthropic`, `google`, or empty."""
+    """The API that the assistant's parts came from: `openai`, `anthropic`, `google`, or empty."""
 
     @property
     def text(self) -> str:
@@ -195,7 +195,7 @@ def join_text(parts: Iterable[Part]) -> str:
 @fast_init
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that were counted. None means that nobody reported the number.
+    """Counts of tokens. None means that the provider did not report the number.
 
     Neutral over providers: `input_tokens` is the whole prompt, cached part included; `output_tokens` is all that the
     model produced, reasoning included.
@@ -212,7 +212,7 @@ class Usage:
     raw: JsonObject = field(default_factory=dict[str, "JsonValue"], compare=False)
     """The provider's own counts of one model call; empty on a sum."""
     estimated: bool = False
-    """Whether some of the numbers were guessed from the length of the text, because a budget needs what nobody reported."""
+    """Whether some numbers are estimates from the length of the text, made because a budget needs them."""
 
     @property
     def total_tokens(self) -> int | None:
@@ -235,7 +235,7 @@ def _plus(a: int | None, b: int | None) -> int | None:
 
 
 NO_USAGE = Usage()
-"""Nothing was counted: what every run begins with, and what turns that were made by hand share."""
+"""The usage without any count: that of a new run, and of turns made by hand."""
 
 
 ToolChoice: TypeAlias = 'Literal["auto", "none", "required"] | str'
@@ -291,7 +291,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What a model is told of a tool."""
+    """A tool as the model sees it."""
 
     name: str
     description: str
@@ -308,7 +308,7 @@ class OutputSpec:
     schema: JsonObject
     """JSON Schema of the answer, always of type `object`."""
     tool: str = ""
-    """The tool among the request's by which the model gives its answer; empty where the model is held to the schema."""
+    """The tool with which the model gives its answer; empty if the provider enforces the schema."""
 
 
 @fast_init
@@ -322,13 +322,13 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()
     settings: Settings = field(default_factory=Settings)
     turn: int = 1
-    """Which model call of the run this is, from 1."""
+    """Number of this model call in the run, from 1."""
     output: OutputSpec | None = None
-    """What the answer must be; None for any text."""
+    """The type of the answer; None for any text."""
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
-        """The results that this request brings the model, in call order."""
+        """The tool results that are new in this request, in call order."""
         return self.messages[-1].tool_results if self.messages else ()
 
     @property
@@ -343,12 +343,12 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "blocked", "pa
 @fast_init
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """What came back from one model call."""
+    """The model's answer to one call."""
 
     parts: tuple[Part, ...]
     usage: Usage = NO_USAGE
     finish_reason: FinishReason = "stop"
-    """Why it ended, in neutral words. Whether tools run is decided by the presence of calls, and by `blocked`.
+    """Why the turn ended, in neutral words. Tools run if there are calls and the reason is not `blocked`.
 
     After a turn that is `paused` the model is asked again, to go on with it: the turn is the last message of that request.
     The text of a turn that ended for an unknown reason (`other`) is no answer, and ends the run with `BadReply`.
@@ -356,7 +356,7 @@ class ModelTurn:
     raw_finish_reason: str | None = None
     """The provider's own word; `blocked:REASON` where Google refused the prompt."""
     refusal: str = ""
-    """What the model said instead of answering, where the provider tells refusals apart."""
+    """The model's refusal, if the provider reports refusals separately."""
     dialect: str = ""
     model: str = ""
     """The model that answered, as it calls itself."""
@@ -396,6 +396,6 @@ def says(text: str, *, usage: Usage | None = None) -> ModelTurn:
 def calls(name: str, /, **arguments: JsonValue) -> ModelTurn:
     """Make a model turn that calls the tool `name`; add turns with `+` to call several at once.
 
-    The call bears no id: the machine gives it one.
+    The call has no id: the machine gives it one.
     """
     return ModelTurn((ToolCall("", name, arguments),), NO_USAGE, "tool_calls", "tool_calls")

@@ -1,4 +1,4 @@
-"""What a model is to the rest of the house: a name that is checked early, or an object that completes a request."""
+"""Models as agents use them: `ModelName`, a checked name, and `Model`, an object that completes requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAKERS = {
 
 
 def likely(model: str) -> str:
-    """Return the model string that a text without a known provider most likely means; empty if it may be anyone's."""
+    """Return the most likely model string for a text without a known provider; empty if the provider is unclear."""
     prefix, slash, name = model.partition("/")
     if slash and name and prefix.lower() in PROVIDERS:
         return f"{prefix.lower()}:{name}"
@@ -41,22 +41,22 @@ def likely(model: str) -> str:
 
 @runtime_checkable
 class Model(Protocol):
-    """Anything that can take a model's part. Implementations are shared between threads."""
+    """An object that answers as a model. Implementations are shared between threads."""
 
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return the model's turn; blocks the calling thread.
 
-        Should heed `current_scope()`. Raises a `ProviderError` when no turn can be had.
+        Should respect `current_scope()`. Raises a `ProviderError` if there is no turn.
         """
         ...
 
 
 @runtime_checkable
 class Renewable(Protocol):
-    """A model that holds something which may have gone bad, such as connections."""
+    """A model with resources that can go bad, such as connections."""
 
     def renew(self) -> object:
-        """Let go of it, on any thread, at any time; calls under way go on, and later ones begin afresh.
+        """Release the resources, on any thread, at any time. Calls in flight go on; later calls make new resources.
 
         Called when an agent that uses the model is restarted after a failure.
         """
@@ -65,7 +65,7 @@ class Renewable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """A model string, taken apart: `anthropic:claude-haiku-4-5`."""
+    """A parsed model string, such as `anthropic:claude-haiku-4-5`."""
 
     provider: str
     model: str
@@ -99,7 +99,7 @@ class ModelName:
 
 
 def name_of(model: ModelName | Model) -> str:
-    """Return the name by which people and price lists know a model: its model string, or the type's name for an unknown object."""
+    """Return a model's name for people and price lists: its model string, or the type's name for an unknown object."""
     provider, name = getattr(model, "provider", None), getattr(model, "model", None)
     if isinstance(provider, str) and isinstance(name, str):
         return str(ModelName(provider, name))
@@ -107,9 +107,9 @@ def name_of(model: ModelName | Model) -> str:
 
 
 def timeout_of(model: ModelName | Model) -> float | None:
-    """Return how many seconds one call of the model may take with its retries, where nobody else says it; None for no limit.
+    """Return the default limit, in seconds, of one call of the model with its retries; None for no limit.
 
-    A model object may say it as `model_timeout`.
+    A model object can set it as `model_timeout`.
     """
     own = getattr(model, "model_timeout", DEFAULT_MODEL_TIMEOUT)
     return own if own is None or (isinstance(own, (int, float)) and own > 0) else DEFAULT_MODEL_TIMEOUT

@@ -1,4 +1,4 @@
-"""What actors and those who write to them agree on: queries, notices, and how a mailbox behaves when it is full."""
+"""Messages and options that actors and their senders share: queries, notices, and the overflow rules of mailboxes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from understudy.vocabulary.checks import checked_whole
 
 R_co = TypeVar("R_co", covariant=True)
 
-DEFAULT_CAPACITY = 1000  # Room for a burst; more waiting messages mean that someone must hear of it.
+DEFAULT_CAPACITY = 1000  # Room for a burst; more waiting messages are a problem that the sender must see.
 DEFAULT_ASK_TIMEOUT = 30.0  # Seconds. What takes longer is a run, not an ask.
 
 
@@ -38,11 +38,11 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """Sent once to whoever watches an actor, when that actor has stopped or is given up."""
+    """Sent once to each watcher of an actor, when the actor has stopped or is given up."""
 
     actor: str
     """The address of the actor."""
     reason: BaseException | None = None
     """Why; None when it was stopped in an orderly way."""
     epoch: int = 0
-    """How often it had been restarted."""
+    """How often the actor had been restarted."""

@@ -1,4 +1,4 @@
-"""What happens in an actor system, for those who look after it. What happens in one run is in `understudy.vocabulary.runs.events`."""
+"""Events of an actor system, for its operators. The events of a run are in `understudy.vocabulary.runs.events`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 LostBecause: TypeAlias = Literal["stopped", "given_up", "mailbox_full", "expired", "cancelled", "no_thread"]
-"""Why nobody handled a message: its actor had stopped, or was given up; it found no room; it was reached after its deadline,
-or when its reply was no longer wanted; no thread could be had."""
+"""Why no actor handled a message: the actor had stopped or was given up; the mailbox was full; the deadline had passed
+or the reply was no longer wanted; there was no free thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemEvent:
-    """What all events of a system have in common."""
+    """The base of all events of a system."""
 
     address: str
-    """Where it happened: the address of an actor, an agent or a supervisor."""
+    """The address of the actor, agent or supervisor that the event is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,16 +25,16 @@ class ActorStarted(SystemEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorFailed(SystemEvent):
-    """An actor failed at a message, or at its start. What is done about it, the next event tells; none if it goes on as it was."""
+    """An actor failed at a message, or at its start. The next event tells the directive, unless the actor resumes."""
 
     error: BaseException
     message_type: str = ""
-    """The name of the message's class; empty if it failed at no message."""
+    """The name of the message's class; empty if it failed at its start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorRestarted(SystemEvent):
-    """An actor has a new object, because it failed or its supervisor restarted it with others."""
+    """An actor has a new object, because it failed, or its supervisor restarted it together with others."""
 
     epoch: int
     restarts: int
@@ -43,7 +43,7 @@ class ActorRestarted(SystemEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorBackedOff(SystemEvent):
-    """A restart waits: of an actor, or of those children of a supervisor that are restarted together."""
+    """A restart waits for its delay: of an actor, or of the children of a supervisor that restart together."""
 
     seconds: float
 
@@ -60,19 +60,19 @@ class ActorStopped(SystemEvent):
     """An actor ended for good."""
 
     reason: BaseException | None = None
-    """The failure that deserved no restart; None when it was stopped in an orderly way."""
+    """The failure after which the actor was not restarted; None after an orderly stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Escalated(SystemEvent):
-    """A supervisor's children failed more often than its strategy bears: all are given up, and the one above it decides."""
+    """A supervisor's children failed more often than its strategy allows: it gives all up and escalates."""
 
     reason: BaseException
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter(SystemEvent):
-    """A message to an actor that nobody handled. What it said is not kept, for it may be personal."""
+    """A message that no actor handled. Its content is not kept, because it may be personal."""
 
     reason: LostBecause
     message_type: str
@@ -83,7 +83,7 @@ class DeadLetter(SystemEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkOverdue(SystemEvent):
-    """A tool call's time is over. Its scope is cancelled now; if it does not come back at once, it is abandoned."""
+    """A tool call's deadline has passed. Its scope is cancelled; if it does not return at once, it is abandoned."""
 
     run_id: str
     what: str
@@ -91,39 +91,39 @@ class WorkOverdue(SystemEvent):
     seconds: float
     """How long it has been at it."""
     stack: str
-    """Where it is, as a traceback's lines; empty if it runs in another process."""
+    """The present stack of the call, as a traceback's lines; empty if it runs in another process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkAbandoned(SystemEvent):
-    """A tool or model call, or an actor's message, is waited for no longer; it holds a thread until it comes back.
+    """A tool call, model call or actor's message was abandoned; it holds a thread until it returns.
 
     The address is the agent's or the actor's.
     """
 
     run_id: str = ""
-    """Which run it was part of; empty for an actor's message."""
+    """Id of the run it was part of; empty for an actor's message."""
     what: str
-    """What it is at, in words, such as `running tool lookup`."""
+    """The work, in words, such as `running tool lookup`."""
     seconds: float
     """How long it has been at it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCrashed(SystemEvent):
-    """Something of an agent's own failed in a run (not its model or a tool). The address is the agent's."""
+    """An agent's own code failed in a run, not its model or a tool. The address is the agent's."""
 
     run_id: str
     error: BaseException
     crashes: int
-    """How often this run failed so by now."""
+    """How often this run has failed in this way."""
     poison: bool
-    """Whether the run is ended because of it; otherwise it goes on."""
+    """Whether the failure ends the run; otherwise the run goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircleRefused(SystemEvent):
-    """Somebody would have waited for itself, and was refused. The address is of what would have been waited for."""
+    """A wait was refused because it would have closed a cycle. The address is the target of the wait."""
 
     path: tuple[str, ...]
-    """Everyone on the way around."""
+    """The members of the cycle."""

@@ -1,4 +1,4 @@
-"""The forms that an answer can have: a JSON Schema that users give as data, and what every form can do."""
+"""The forms of an answer: `JsonSchema`, a schema that users give as data, and the protocol of all forms."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from understudy.vocabulary.messages import JsonObject, OutputSpec
 
 
 class AnswerForm(Protocol):
-    """A type that answers are read as."""
+    """A type that an answer is parsed into."""
 
     spec: OutputSpec
-    """What a model is told of it."""
+    """The schema and name that the model gets."""
 
     def read(self, text: str) -> object:
         """Return the answer in the type. Raises `Unfit`."""
@@ -24,7 +24,7 @@ class AnswerForm(Protocol):
 
 
 class Unfit(ValueError):
-    """An answer does not fit; the text says why. Not raised by anybody's validators."""
+    """An answer does not fit; the text says why. A class of our own, so that validators of users cannot raise it."""
 
 
 class JsonSchema:
@@ -35,8 +35,8 @@ class JsonSchema:
             is fetched for a `$ref`. What is no object at its root is asked for as the property `answer` of one.
 
     Raises:
-        TypeError: it is no mapping.
-        ValueError: it is no valid JSON Schema, or refers to what is not in it.
+        TypeError: the schema is no mapping.
+        ValueError: the schema is no valid JSON Schema, or a reference leads outside of it.
     """
 
     __slots__ = ("misfits", "schema")

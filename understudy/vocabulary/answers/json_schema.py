@@ -1,4 +1,4 @@
-"""JSON Schemas that users give as data. Loads jsonschema, so it is imported when one is given."""
+"""Validates against JSON Schemas that users give as data. Loads jsonschema: import it when needed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from referencing.jsonschema import DRAFT202012, Schema
 
 from understudy.vocabulary.messages import JsonObject, JsonValue
 
-DATA = ("const", "enum", "default", "examples")  # Below these keywords stand values, and no schemas.
+DATA = ("const", "enum", "default", "examples")  # The values of these keywords are data, not schemas.
 
 
 class BadSchema(ValueError):
-    """What was given is no valid JSON Schema.
+    """The argument is no valid JSON Schema.
 
     Attributes:
-        path: keys and positions that lead from its top to what is wrong with it.
+        path: keys and positions from the root to the fault.
     """
 
     def __init__(self, message: str, path: Iterable[str | int] = ()) -> None:
@@ -30,7 +30,7 @@ class BadSchema(ValueError):
 
 
 def fits(schema: JsonObject) -> Callable[[JsonValue], bool]:
-    """Return what says whether a value fits the schema; safe to call from many threads, and nothing is fetched.
+    """Return a function that tells whether a value fits the schema; it is thread-safe and fetches nothing.
 
     Args:
         schema: of the draft that its `$schema` names, else 2020-12; copied.
@@ -43,7 +43,7 @@ def fits(schema: JsonObject) -> Callable[[JsonValue], bool]:
 
 
 def misfits(schema: JsonObject) -> Callable[[JsonValue], list[str]]:
-    """Return what says why a value does not fit the schema, a sentence for each reason; otherwise like `fits`.
+    """Return a function that tells why a value does not fit, one sentence for each reason; otherwise like `fits`.
 
     Raises:
         ValueError: it is no valid JSON Schema, or refers to what is not in it.
@@ -72,11 +72,11 @@ def _validator(schema: JsonObject) -> Validator:
         reasons = " and ".join([each.message for each in error.context or ()]) or error.message
         raise BadSchema(f"the schema{where} is invalid: {reasons}", error.absolute_path) from None
     _check_references(plain)
-    return kind(plain, registry=Registry())  # the library's own registry would fetch what a $ref names
+    return kind(plain, registry=Registry())  # the library's own registry would fetch a $ref
 
 
 def _check_references(schema: JsonObject) -> None:
-    """Refuse references that lead nowhere: otherwise they would be found in the middle of a run."""
+    """Raise for references that lead nowhere; otherwise they would fail in the middle of a run."""
     root = Resource[Schema].from_contents(schema, default_specification=DRAFT202012)
     resolver = Registry[Schema]().resolver_with_root(root)
     for reference in _references(schema):
@@ -87,7 +87,7 @@ def _check_references(schema: JsonObject) -> None:
 
 
 def _references(schema: JsonValue) -> Iterator[str]:
-    """Go through the references of a schema, but not into a part with an `$id`, which has a root of its own."""
+    """Yield the references of a schema, except in a part with an `$id`, which has a root of its own."""
     if isinstance(schema, Mapping):
         for key, value in schema.items():
             if key == "$ref" and isinstance(value, str):

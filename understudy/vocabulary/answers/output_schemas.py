@@ -1,4 +1,4 @@
-"""JSON Schemas and validators of output types, built with pydantic. Imported when an output type is first used."""
+"""JSON Schemas and validators of output types. Loads pydantic: import it when an output type is first used."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from understudy.vocabulary.tools.schemas import shorten, without_titles
 from .forms import JsonSchema, Unfit
 
 WRAPPED = "answer"
-"""The property that holds an answer which is no JSON object: providers want an object at the root."""
+"""The property for an answer that is no JSON object, because providers require an object at the root."""
 AT_ROOT = ("$schema", "$defs", "definitions", "title")
-"""Keywords that stay at the root of a schema around another one: references lead there."""
-MOST_PROBLEMS = 20  # What a model is told at once; an answer with more of them is best written anew.
+"""Keywords that stay at the root when a schema is wrapped, because references lead there."""
+MOST_PROBLEMS = 20  # Problems that a model reads at once; an answer with more is better written anew.
 
 
 class Form:
-    """A type as pydantic reads it."""
+    """An output type that pydantic reads."""
 
     def __init__(self, form: object, where: str) -> None:
         try:
@@ -46,7 +46,7 @@ class Form:
         """Return the answer in the type.
 
         Raises:
-            Unfit: it does not fit. What else a validator raises is raised.
+            Unfit: the answer does not fit. Other errors of a validator are raised unchanged.
         """
         try:
             found = json_in(text)
@@ -70,7 +70,7 @@ class Form:
         except ValidationError:
             if not self._wrapped or _is_wrapped(found):
                 raise
-            return self._bare.validate_json(found)  # a model that is not held to the schema may leave the wrapping out
+            return self._bare.validate_json(found)  # a model may omit the wrapping
         return getattr(value, WRAPPED) if self._wrapped else value
 
 
@@ -123,7 +123,7 @@ def _is_wrapped(found: str) -> bool:
 
 
 def _at_root(schema: JsonObject) -> JsonObject:
-    """Return the schema without a reference at its root, as recursive types have one."""
+    """Return the schema without a reference at its root; recursive types have one."""
     reference, definitions = schema.get("$ref"), schema.get("$defs")
     if not isinstance(reference, str) or not isinstance(definitions, dict):
         return schema

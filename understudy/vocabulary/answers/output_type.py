@@ -1,4 +1,4 @@
-"""Output types: what an agent's answer must be, and whether an answer is that. Loads pydantic at the first use only."""
+"""Output types: the type of an agent's answer, its schema, the check of answers. Loads pydantic at the first use."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 OutputMode: TypeAlias = Literal["auto", "native", "tool"]
-"""How the model is held to an output type: by what its provider offers, by calling a tool, or by the better of both."""
+"""How an output type is enforced: by the provider, by a tool that the model calls, or by the better of both."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedOutput(Generic[T_co]):
-    """An answer, read as an agent's output type."""
+    """An answer parsed as an agent's output type."""
 
     text: str
     """The answer."""
     problem: str
-    """What is wrong with it, in words that the model can use; empty if it fits."""
+    """The problem, in words that the model can use; empty if the answer fits."""
     _value: T_co | None
 
     @property
@@ -43,7 +43,7 @@ class CheckedOutput(Generic[T_co]):
         """
         if self.problem:
             raise InvalidOutput(self.problem, text=self.text, problems=(self.problem,))
-        return cast(T_co, self._value)  # None may be the value
+        return cast(T_co, self._value)  # None can be a value
 
 
 def text_of(call: ToolCall) -> str:
@@ -57,8 +57,8 @@ class OutputType:
     """A type that answers must fit: a class, any other form that pydantic knows, or a `JsonSchema`.
 
     Args:
-        form: the type, as it stands in an annotation.
-        where: whose it is, for errors.
+        form: the type, as in an annotation.
+        where: the agent and argument, for errors.
 
     Raises:
         TypeError: it is no type.
@@ -75,7 +75,7 @@ class OutputType:
 
     @property
     def spec(self) -> OutputSpec:
-        """What a model is told of the type; built on first use.
+        """The schema and name that the model gets; built on first use.
 
         Raises:
             TypeError: the type has no JSON Schema.
@@ -83,9 +83,9 @@ class OutputType:
         return self._ready().spec
 
     def check(self, text: str) -> CheckedOutput[object]:
-        """Read an answer. Validators of the type run on the calling thread; what they raise is raised.
+        """Parse an answer. Validators of the type run on the calling thread, and their errors are raised.
 
-        A `ValueError` or `AssertionError` of theirs is what is wrong with the answer.
+        A `ValueError` or `AssertionError` of theirs is the problem of the answer.
         """
         try:
             return CheckedOutput(text, "", self._ready().read(text))

@@ -1,4 +1,4 @@
-"""JSON Schemas in the subset that model APIs can hold a model to, word by word."""
+"""Translates JSON Schemas into the strict subset that model APIs can enforce."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SILENT = ("title", "default", "examples", "discriminator", "deprecated", "readOn
 
 
 class TooOpen(Exception):
-    """A schema says something that no strict one can."""
+    """The schema has no equivalent in the strict subset."""
 
 
 def strict_schema(schema: JsonObject, *, all_required: bool = False, recursive: bool = True) -> JsonObject | None:
     """Return a strict schema whose values all fit `schema`, bounds and patterns aside; None if there is none.
 
     Args:
-        schema: its references lead to its `$defs`.
+        schema: a JSON Schema whose references lead to its `$defs`.
         all_required: demand every property; one with a default may be given as well as left out.
         recursive: whether a definition may lead to itself.
     """
@@ -47,11 +47,11 @@ def strict_schema(schema: JsonObject, *, all_required: bool = False, recursive: 
 
 
 class _Strict:
-    """Makes the schemas of one document strict.
+    """Translates the schemas of one document.
 
     Args:
-        definitions: what references lead to.
-        circles: which of them lead to themselves.
+        definitions: the targets of references.
+        circles: the recursive definitions.
         all_required: as for `strict_schema`.
     """
 
@@ -88,7 +88,7 @@ class _Strict:
         return made
 
     def _referred(self, schema: JsonObject) -> JsonObject:
-        """Beside a reference nothing may stand, so what is said of this use of a definition goes into a copy of it."""
+        """A reference must have no other keywords beside it, so those of this use go into a copy of the definition."""
         name = _name(schema["$ref"])
         if "description" not in schema or name in self._circles or name not in self._definitions:
             return {"$ref": schema["$ref"]}
