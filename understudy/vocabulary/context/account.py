@@ -1,6 +1,6 @@
-"""`Account`: where a run and all inside of it draw from. It keeps the figures, and says what may not begin any more.
+"""`Account`: counts the spending of a run and of all runs inside of it, and refuses work when a budget is spent.
 
-Accounts form a chain: a run begun inside of another has that one's account outside of its own. What is spent is added
+Accounts form a chain: around the account of an inner run is the account of the outer run. Spending is added
 to every account of the chain, and each may have a budget. An account travels in the `Scope`.
 """
 
@@ -19,13 +19,13 @@ from .prices import Price, in_dollars
 
 
 class Account:
-    """What one run spends; safe to share between threads.
+    """The spending of one run; safe to share between threads.
 
     Args:
         owner: id of the agent that runs, for errors.
-        model: by which name its model's price is looked up; None for what only runs others and calls no model itself.
-        spending: the figures to go on with; the account changes them in place.
-        within: the account of the run that this one is inside of.
+        model: the model's name in the price table; None for a group or workflow, which calls no model itself.
+        spending: the figures so far; the account changes them in place.
+        within: the account of the outer run.
 
     Raises:
         ValueError: there is a limit of dollars, and the model has no price.
@@ -41,20 +41,20 @@ class Account:
         self._price: Price | None = None
         self._clock: Callable[[], float] | None = None
         self._ahead: Usage | None = None
-        """What was paid ahead for the turn that is to be charged next; None if nothing was."""
+        """Usage prepaid for the next turn; None if there is none."""
         self._began = 0.0
         self._lock = threading.Lock()
-        """Guards the figures. Whoever holds several took the innermost first."""
+        """Guards the figures. Code that takes the locks of several accounts takes the innermost first."""
         self.enter(within)
 
     def enter(self, within: Account | None) -> None:
-        """Draw from another account too, and no more from the one before it: a run may go on inside of another run.
+        """Replace the outer account: a resumed run may be inside of another run than before.
 
         Raises:
             ValueError: there is a limit of dollars, and the model has no price.
         """
         if within is not None and self in within.chain():
-            within = None  # it is resumed by what it began itself, and a chain has an end
+            within = None  # resumed by a run that it started itself: the chain must not become a cycle
         before, self._within = self._within, within
         try:
             self._price = self._find_price()
@@ -63,14 +63,14 @@ class Account:
             raise
 
     def chain(self) -> Iterator[Account]:
-        """Iterate over this account and those outside of it, innermost first."""
+        """Iterate over this account and the outer ones, innermost first."""
         account: Account | None = self
         while account is not None:
             yield account
             account = account._within
 
     def keep_in(self, spending: Spending) -> None:
-        """Keep the figures in `spending` from now on."""
+        """Count in `spending` from now on."""
         with self._lock:
             for name in Spending.__slots__:
                 setattr(spending, name, getattr(self._spending, name))
@@ -80,11 +80,11 @@ class Account:
 
     @property
     def spending(self) -> Spending:
-        """The figures, to read."""
+        """The figures, for reading only."""
         return self._spending
 
     def charge_turn(self, usage: Usage) -> None:
-        """Note a model call of the run's own, without what was paid ahead for it."""
+        """Charge a model call of the run's own, minus the usage that was prepaid for it."""
         if self._ahead is not None:
             rest, self._ahead = _beyond(usage, self._ahead), None
             self.charge(rest, self._cost_of(rest))
@@ -92,9 +92,9 @@ class Account:
             self.charge(usage, self._cost_of(usage), turns=1)
 
     def pay_ahead(self, usage: Usage) -> None:
-        """Note the tokens of a model call before its turn is charged, where a budget holds.
+        """Charge the tokens of a model call ahead of its turn, if there is a budget.
 
-        A client does so before it lets in a call that waits, which may have no right to begin any more.
+        A client does so before it admits the next waiting call, because the budget may refuse that one now.
         """
         if not self._is_limited():
             return
@@ -104,14 +104,14 @@ class Account:
         self.charge(known, 0 if known is NO_USAGE else self._cost_of(known), turns=turns)
 
     def forget_ahead(self) -> None:
-        """Take note that no turn will be charged for what was paid ahead: it stays paid."""
+        """Keep a prepaid usage as it is: its turn will not be charged."""
         self._ahead = None
 
     def _cost_of(self, usage: Usage) -> int | None:
         return None if self._price is None else self._price.cost_of(usage)
 
     def charge(self, usage: Usage = NO_USAGE, cost: int | None = 0, *, turns: int = 0, tool_calls: int = 0) -> None:
-        """Note what was spent, here and in every account outside."""
+        """Add spending to this account and to every outer one."""
         account: Account | None = self
         while account is not None:  # not chain(): every turn of every run comes here
             with account._lock:
@@ -124,10 +124,10 @@ class Account:
             account = account._within
 
     def take_calls(self, calls: int) -> None:
-        """Take what a round of so many tool calls needs from every account, or from none.
+        """Charge a round of tool calls to every account, or to none.
 
         Raises:
-            BudgetExceeded: one of them has not as much left.
+            BudgetExceeded: an account has not as much left.
         """
         if not self._is_limited():
             self.charge(tool_calls=calls)
@@ -142,29 +142,29 @@ class Account:
             for account in chain:
                 account._spending.tool_calls += calls
 
-    # --- time, which only the run's own clock counts: the runs inside take theirs at the same time
+    # --- time, counted by each run alone: inner runs are active at the same time
 
     def start(self, clock: Callable[[], float]) -> None:
-        """Begin to count time, if it is not counted already."""
+        """Start the clock, if it is not running."""
         with self._lock:
             if self._clock is None:
                 self._clock, self._began = clock, clock()
 
     def stop(self) -> None:
-        """Count no time from now on: the run ended, or waits for a person."""
+        """Stop the clock: the run ended, or waits for a person."""
         with self._lock:
             self._spending.seconds += self._since()
             self._clock = None
 
     def settle(self) -> None:
-        """Bring the seconds among the figures up to now."""
+        """Update the seconds of the figures."""
         with self._lock:
             since = self._since()
             self._spending.seconds += since
             self._began += since
 
     def add_seconds(self, seconds: float) -> None:
-        """Count time that no clock counts here."""
+        """Add seconds that this clock did not count."""
         with self._lock:
             self._spending.seconds += seconds
 
@@ -174,10 +174,10 @@ class Account:
     # --- limits
 
     def refusal(self, calls: int | None = None) -> BudgetExceeded | None:
-        """Return why nothing more may begin; None if it may.
+        """Return why no further call may begin; None if one may.
 
         Args:
-            calls: how many tool calls are to run; None for a model call.
+            calls: the number of tool calls; None for a model call.
         """
         account: Account | None = self
         while account is not None:  # not chain(): every turn of every run comes here
@@ -196,7 +196,7 @@ class Account:
         return None
 
     def _is_limited(self) -> bool:
-        """Whether there is any budget here or outside; most runs have none, and ask before each step."""
+        """Whether this or an outer account has a budget; most have none, and every step asks."""
         account: Account | None = self
         while account is not None:
             if account._spending.budget is not None:
@@ -205,7 +205,7 @@ class Account:
         return False
 
     def _figures(self, calls: int | None) -> Iterator[tuple[str, float, int]]:
-        """Yield what counts before a model call, or before so many tool calls: limit, what is spent, what would be more."""
+        """Yield the limits that hold before a model call, or before so many tool calls: name, spending, new spending."""
         spent, usage = self._spending, self._spending.usage
         yield "total_tokens", usage.total_tokens or 0, 0
         yield "input_tokens", usage.input_tokens or 0, 0
@@ -233,7 +233,7 @@ class Account:
         )
 
     def counts_tokens(self) -> bool:
-        """Whether a limit of tokens or dollars holds, so that calls must be counted that nobody counted."""
+        """Whether there is a limit of tokens or dollars, so that missing counts must be estimated."""
         account: Account | None = self
         while account is not None:  # as in `refusal`
             budget = account._spending.budget
@@ -246,7 +246,7 @@ class Account:
         """Raise the limits of the run's own budget.
 
         Raises:
-            ValueError: a limit would be lowered, or dollars are to be counted and cannot be.
+            ValueError: a limit would be lowered, or the budget limits dollars and a price is unknown.
         """
         spending, before = self._spending, self._spending.budget
         raised = budget if before is None else before.raised_to(budget)
@@ -275,7 +275,7 @@ class Account:
 
 
 def _beyond(usage: Usage, ahead: Usage) -> Usage:
-    """Return what of `usage` is more than `ahead`; counts that nobody reported stay unknown."""
+    """Return `usage` minus `ahead`; unknown counts stay unknown."""
     return Usage(
         _more(usage.input_tokens, ahead.input_tokens),
         _more(usage.output_tokens, ahead.output_tokens),
@@ -296,7 +296,7 @@ def _counts_tokens(budget: Budget) -> bool:
 
 
 def no_price(owner: str, model: str) -> ValueError:
-    """Make the error of a limit of dollars that cannot be kept."""
+    """Return the error for a limit of dollars when the price is unknown."""
     return ValueError(
         f"agent {owner!r}: its budget limits cost_usd, and there is no price for model {model!r}; "
         f"pass Budget(cost_usd=…, prices={{{model!r}: us.Price(input=…, output=…)}})"

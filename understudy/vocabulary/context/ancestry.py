@@ -1,7 +1,7 @@
-"""Ancestry: who waits for the code that runs now, so that nobody waits for itself; and hops: how many runs led to it.
+"""Ancestry: the chain of runs that wait for the present code, to prevent cycles; and hops, the number of runs before it.
 
-It travels in a context variable: whatever runs inside a run finds it, and a run that is begun and waited for there gets
-it with the new run at its end. A run that is only submitted begins with itself alone, for nobody waits for it yet.
+It is kept in a context variable, so all code inside of a run finds it. A run that is started and waited for there gets
+it with the new run at its end. A run that is only submitted starts a new chain, because nobody waits for it yet.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from understudy.errors import CircularAgentCall, DisallowedAgentCall, RunError
 from .permits import Permit
 
 MAX_DEPTH = (
-    32  # Each level holds a thread; people nest three or four deep, and what goes past 32 does not end by itself.
+    32  # Each level holds a thread. Programs nest three or four deep; a chain beyond 32 is an endless recursion.
 )
-DEFAULT_MAX_HOPS = (
-    1_000  # Runs that begin runs cost money and never wait for themselves; an honest chain has a few dozen.
-)
+DEFAULT_MAX_HOPS = 1_000  # Stops endless chains of submitted runs, which cost money; an intended chain has a few dozen.
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,14 +32,14 @@ class Runner(Protocol):
 
 
 class Link:
-    """One run in a chain of those that wait, told apart by object.
+    """One run of a chain; compared by identity.
 
     Attributes:
-        runner: the definition that runs. The object decides what is the same runner; its id is for people.
-        run_id: which run of it.
-        begun_in: ids of the runs that waited for the code that began this one, whether or not it then waited.
-        over: whether the run ended or paused; nobody waits for it any more.
-        permits: what holds for the runs that are begun inside of this one.
+        runner: the definition that runs, compared by identity; its id is for people.
+        run_id: the id of the run.
+        begun_in: ids of the runs that waited for the code that started this one, even if that code did not wait.
+        over: whether the run ended or paused, so that nobody waits for it any more.
+        permits: the permits for the runs that start inside of this one.
     """
 
     __slots__ = ("begun_in", "over", "permits", "run_id", "runner")
@@ -59,14 +57,14 @@ class Link:
 
 
 Ancestry: TypeAlias = tuple[Link, ...]
-"""Outermost first; each waits for the next, and the last one for the code at hand, which is part of it."""
+"""Outermost first. Each run waits for the next one; the present code is part of the last one."""
 
 _current: contextvars.ContextVar[tuple[Ancestry, int]] = contextvars.ContextVar("understudy_ancestry", default=((), 0))
-"""Who waits, and the hops of a run that would be begun here; together, for a message sets both."""
+"""The chain, and the hops of a run that would start here; in one variable, because a message sets both."""
 
 
 def current_ancestry() -> Ancestry:
-    """Return who waits for this code; empty outside of runs, and when the run it was part of is over."""
+    """Return the chain of this code; empty outside of runs, and after the end of its run."""
     chain = _current.get()[0]
     return () if chain and chain[-1].over else chain
 
@@ -75,14 +73,14 @@ def enter_ancestry(chain: Ancestry, hops: int | None = None) -> contextvars.Toke
     """Make `chain` the current one of this context; undo with `leave_ancestry`.
 
     Args:
-        chain: who waits.
-        hops: those of a run that would be begun here; None leaves them as they are.
+        chain: the runs that wait.
+        hops: the hops of a run that would start here; None leaves them unchanged.
     """
     return _current.set((chain, _current.get()[1] if hops is None else hops))
 
 
 enter_work = _current.set
-"""Make a chain and the hops of the runs that it begins the current ones of this context; for a context of a message's own."""
+"""Set the chain and the hops of this context, without a way back; for a context that one message has for itself."""
 
 
 def leave_ancestry(token: contextvars.Token[tuple[Ancestry, int]]) -> None:
@@ -91,7 +89,7 @@ def leave_ancestry(token: contextvars.Token[tuple[Ancestry, int]]) -> None:
 
 
 def next_hops() -> int:
-    """Return the hops of a run that this code would begin, which a message that it would send carries on.
+    """Return the hops of a run that this code would start; a message from here carries them.
 
     One more than those of the run that this code is part of, also by way of messages; 0 outside, and when the run is over.
     """
@@ -100,15 +98,15 @@ def next_hops() -> int:
 
 
 def enter_hops(hops: int) -> None:
-    """Have runs that are begun in this context have `hops`."""
+    """Set the hops of runs that start in this context."""
     _current.set((_current.get()[0], hops))
 
 
 def check_hops(runner: Runner, most: int) -> None:
-    """Refuse a run of `runner` that this code would begin, if more than `most` runs led to it.
+    """Raise if more than `most` runs would lead to a run of `runner` started here.
 
     Raises:
-        RunError: they did.
+        RunError: there would be more.
     """
     if next_hops() > most:
         sender = current_ancestry()[-1].runner.id
@@ -119,7 +117,7 @@ def check_hops(runner: Runner, most: int) -> None:
 
 
 def check_call(callers: Ancestry, runner: Runner) -> None:
-    """Refuse a run of `runner` that `callers` would wait for, if it is one of them or there are too many.
+    """Raise if `callers` may not wait for a run of `runner`: it is one of them, or they are too many.
 
     Raises:
         CircularAgentCall: `runner` would wait for itself.
@@ -132,19 +130,19 @@ def check_call(callers: Ancestry, runner: Runner) -> None:
 
 
 def permits_in_force() -> tuple[Permit, ...]:
-    """Return what holds for the runs that this code would begin, be they waited for or not.
+    """Return the permits for the runs that this code would start, with or without waiting.
 
-    Also when the run that the code is part of is over: a tool that was given up is bound by it still.
+    They hold even after the end of the run: an abandoned tool is bound by them still.
     """
     chain = _current.get()[0]
     return tuple(dict.fromkeys([permit for link in chain for permit in link.permits])) if chain else ()
 
 
 def check_permits(runner: Runner) -> None:
-    """Refuse a run of `runner` that this code would begin, if a sub-agent above does not allow it.
+    """Raise if a sub-agent above does not allow this code to start a run of `runner`.
 
     Raises:
-        DisallowedAgentCall: it does not.
+        DisallowedAgentCall: a sub-agent above forbids it.
     """
     for permit in permits_in_force():
         refusal = permit.refusal(runner.id)
@@ -155,7 +153,7 @@ def check_permits(runner: Runner) -> None:
 
 
 def check_depth(depth: int, first: str, last: str) -> None:
-    """Refuse a chain of more than `MAX_DEPTH` runs."""
+    """Raise for a chain of more than `MAX_DEPTH` runs."""
     if depth > MAX_DEPTH:
         raise RunError(
             f"runs may wait for one another {MAX_DEPTH} deep; from agent {first!r} to agent {last!r} it would be {depth}"
@@ -163,15 +161,15 @@ def check_depth(depth: int, first: str, last: str) -> None:
 
 
 def circular(*path: str) -> CircularAgentCall:
-    """Make the error of a call whose waiting would close a circle."""
+    """Return the error for a wait that would close a cycle."""
     return CircularAgentCall(f"to wait would close a circle: {' -> '.join(path)}", path=path)
 
 
 def carry(fn: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that runs `fn` as part of the run this is called in, on whatever thread it is called.
+    """Return a function that runs `fn` as part of the present run, on any thread.
 
-    A thread that a tool starts knows nothing of the run: a run it begins is one of its own. What is carried there keeps
-    the run's deadline and cancellation, its system, who waits for it, and the other context variables of this moment.
+    A thread that a tool starts is outside of the run: a run that it starts is independent. The returned function keeps
+    the run's deadline and cancellation, its system and ancestry, and the other context variables of this moment.
     The function may be called many times, by several threads at once; the variables that `fn` sets are its own. Outside
     of runs there is nothing to carry, and `fn` is returned.
     """

@@ -1,4 +1,4 @@
-"""What was too long for a model to read at once: kept whole beside the run, while the model gets its head and tail."""
+"""Artifacts: the full texts of tool results that were too long for the model, which gets their head and tail."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 MAX_KEPT = 32 * 2**20  # Characters of one run's artifacts together; the oldest go first.
-NAMED = "artifact-"  # What ids begin with; the number of the artifact in its run follows.
+NAMED = "artifact-"  # The first part of ids; the number of the artifact in its run follows.
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """The whole of a tool's text of which the model was given a part."""
+    """The full text of a tool result of which the model got a part."""
 
     id: str
-    """Unique in its run; the mark in the cut result names it."""
+    """Unique in its run; the cut result quotes it."""
     tool: str
     """The name of the tool that returned it."""
     call_id: str
@@ -29,26 +29,26 @@ class Artifacts(Mapping[str, Artifact]):
     It holds at most `MAX_KEPT` characters: when there are more, the oldest artifacts are forgotten.
 
     Args:
-        kept: those of the same run before its pause, in their order.
+        kept: the artifacts of the same run before its pause, in order.
     """
 
     __slots__ = ("_kept", "_lock", "_made", "_size")
 
     def __init__(self, kept: Iterable[Artifact] = ()) -> None:
         self._lock = threading.Lock()
-        """Guards what is kept, its size and the number made."""
+        """Guards the artifacts, their size and their number."""
         self._kept: dict[str, Artifact] = {}
         self._size = 0
         self._made = 0
         for artifact in kept:
             self._kept[artifact.id] = artifact
             self._size += len(artifact.text)
-            if artifact.id.startswith(NAMED):  # what was taken over has ids of its own
+            if artifact.id.startswith(NAMED):  # adopted artifacts have other ids
                 # The newest is never forgotten, so its number is how many were made.
                 self._made = int(artifact.id.removeprefix(NAMED))
 
     def add(self, tool: str, call_id: str, text: str) -> Artifact:
-        """Keep a text, and return the artifact that it is."""
+        """Keep a text, and return its artifact."""
         with self._lock:
             self._made += 1
             artifact = Artifact(f"{NAMED}{self._made}", tool, call_id, text)
@@ -56,7 +56,7 @@ class Artifacts(Mapping[str, Artifact]):
         return artifact
 
     def take(self, prefix: str, artifacts: Mapping[str, Artifact]) -> None:
-        """Keep those of a run inside of this one under ids that begin with `prefix`, in the place of what was there."""
+        """Adopt the artifacts of an inner run under ids that begin with `prefix`; replaces those with the prefix."""
         with self._lock:
             for id in [id for id in self._kept if id.startswith(prefix)]:
                 self._size -= len(self._kept.pop(id).text)
@@ -71,7 +71,7 @@ class Artifacts(Mapping[str, Artifact]):
             self._size -= len(oldest.text)
 
     def snapshot(self) -> dict[str, Artifact]:
-        """Return what is kept at this moment."""
+        """Return a copy of the artifacts."""
         if not self._kept:  # as in most runs
             return {}
         with self._lock:
@@ -88,14 +88,14 @@ class Artifacts(Mapping[str, Artifact]):
 
 
 def cut(text: str, limit: int, mark: str) -> str:
-    """Return the head and the tail of a text, `limit` characters together, with what is missing told between them.
+    """Return the head and the tail of a text, `limit` characters together, with a mark about the rest between them.
 
     Args:
         text: longer than `limit`.
         limit: at least 1.
-        mark: what is said of the rest; it comes on top of the limit.
+        mark: the text about the rest; not counted in the limit.
     """
-    tail = limit // 4  # What comes first is mostly what matters; the end tells how it ended.
+    tail = limit // 4  # The start usually matters most; the end has the conclusion.
     head = limit - tail
     told = f"[… {len(text) - limit:,} of {len(text):,} characters are left out here{mark} …]"
     return "\n".join([text[:head], told, text[len(text) - tail :]])

@@ -1,4 +1,4 @@
-"""`Budget`: how much a run may spend, with everything inside of it. `Spending`: how much it has spent."""
+"""`Budget`: the limits of a run's spending, inner runs included. `Spending`: the figures so far."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .prices import Price
 
 LIMITS = ("total_tokens", "input_tokens", "output_tokens", "cost_usd", "turns", "tool_calls", "seconds")
 _LEAST = {"total_tokens": 1, "input_tokens": 1, "output_tokens": 1, "turns": 1, "tool_calls": 0}
-"""The limits that are whole numbers, and the lowest that makes sense: no turn is no run, but no tool call is a run."""
+"""The limits that are whole numbers, and their minimum: a run needs a turn, but no tool call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """How much a run may spend, runs inside of it included. None is no limit; each limit holds on its own.
 
-    Checked before each model call and before each round of tool calls: what is reached lets nothing more begin, and what
-    is under way ends. So one call, or those that run at the same time, may go beyond a limit. `tool_calls` alone is exact.
+    Checked before each model call and before each round of tool calls: a reached limit refuses further calls, and calls
+    in flight end normally. So concurrent calls may exceed a limit. Only `tool_calls` is exact.
 
     Raises:
         TypeError: a limit is of the wrong type.
@@ -54,7 +54,7 @@ class Budget:
         object.__setattr__(self, "prices", dict(self.prices))  # the caller's may change
 
     def narrowed_by(self, other: Budget) -> Budget:
-        """Return the budget that keeps both: of each limit the lower one, and the other's prices first."""
+        """Return a budget with the lower of each limit, and the prices of both; those of the other come first."""
         return self._with(other, min)
 
     def raised_to(self, other: Budget) -> Budget:
@@ -78,7 +78,7 @@ class Budget:
 
 
 def _check(name: str, limit: object) -> None:
-    """Refuse what is no limit; `name` says which kind of number it must be."""
+    """Check one limit; `name` decides which kind of number it must be."""
     if limit is None:
         return
     if name in _LEAST:
@@ -95,22 +95,22 @@ def _check(name: str, limit: object) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Spending:
-    """What a run has spent, and runs inside of it, and what it may spend."""
+    """The spending of a run and its inner runs, and its budget."""
 
     usage: Usage = NO_USAGE
     """Tokens of all model calls."""
     all_turns: int = 0
     """Model calls that were answered."""
     tool_calls: int = 0
-    """Calls of the rounds that were let run; those that a person then rejects are among them."""
+    """Calls of all admitted rounds, including calls that a person rejects."""
     cost: int | None = 0
-    """In `PARTS_PER_DOLLAR`; None when something in it had no price or no count."""
+    """In `PARTS_PER_DOLLAR`; None if a price or a count was unknown."""
     seconds: float = 0.0
-    """How long the run itself was active, up to when its clock was last read."""
+    """Seconds that the run itself was active, at the last reading of its clock."""
     budget: Budget | None = None
-    """The run's own; runs inside of it may have others, and keep this one too."""
+    """The run's own budget; inner runs may have others, and are bound by this one too."""
 
 
 def narrowed(budget: Budget | None, other: Budget | None) -> Budget | None:
-    """Return the budget that keeps both, where there are any."""
+    """Return the budget that keeps both; None if both are None."""
     return other if budget is None else budget if other is None else budget.narrowed_by(other)

@@ -1,4 +1,4 @@
-"""Permits: which runners may run below a sub-agent, whoever begins them there."""
+"""Permits: the runners that may run below a sub-agent, at any depth."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """What one sub-agent's lists say about all that runs below it."""
+    """The lists of one sub-agent: they hold for all runs below it."""
 
     by: str
-    """Whose lists they are, in words."""
+    """The owner of the lists, in words."""
     allow: tuple[str, ...] | None = None
     """Ids of the runners that may run; None for all."""
     deny: tuple[str, ...] = ()
-    """Ids of those that may not, whatever `allow` says."""
+    """Ids of the runners that may not run, even if `allow` has them."""
 
     def refusal(self, runner_id: str) -> str:
-        """Say why a runner may not run, in words; empty if it may."""
+        """Return why a runner may not run, in words; empty if it may."""
         if runner_id in self.deny:
             return f"{self.by} denies it"
         if self.allow is not None and runner_id not in self.allow:

@@ -1,7 +1,7 @@
-"""What models cost: `Price`, and a small table of published ones that `Budget(prices=…)` adds to or replaces.
+"""Prices of models: `Price`, and a small table of published prices that `Budget(prices=…)` extends or overrides.
 
-Costs are counted in whole trillionths of a dollar, so that sums are exact: ten times ten cents are one dollar. What people
-see is a `float` in dollars, rounded once.
+Costs are counted in whole trillionths of a dollar, so that sums are exact: ten times ten cents are one dollar. Users
+see a `float` in dollars, rounded once.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Price:
     """What a model costs, in US dollars per million tokens.
 
     Raises:
-        TypeError: something is no number.
+        TypeError: a price is no number.
         ValueError: a number is negative, or not finite.
     """
 
     input: float
     """The prompt."""
     output: float
-    """What the model produced, reasoning included."""
+    """The model's output, reasoning included."""
     cached_input: float | None = None
     """The part of the prompt that was read from a cache; None for the price of `input`."""
     cache_write: float | None = None
@@ -45,11 +45,11 @@ class Price:
 
     @classmethod
     def of(cls, model: str) -> Price | None:
-        """Return the price that is known here of a model, by its string (`openai:gpt-4o`); None if there is none."""
+        """Return the published price of a model, by its string (`openai:gpt-4o`); None if it is unknown."""
         return _PUBLISHED.get(model)
 
     def cost_of(self, usage: Usage) -> int | None:
-        """Return what these tokens cost, in `PARTS_PER_DOLLAR`; None when their number is not known."""
+        """Return the cost of these tokens, in `PARTS_PER_DOLLAR`; None if their number is unknown."""
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
@@ -66,7 +66,7 @@ def _of_a_token(per_million: float) -> int:
 
 
 def in_dollars(cost: int | None) -> float | None:
-    """Return a cost in dollars, for people; None when it is not known."""
+    """Return a cost in dollars, for users; None if it is unknown."""
     return None if cost is None else cost / PARTS_PER_DOLLAR
 
 

@@ -1,7 +1,7 @@
-"""`Scope`: how long work may still take, how often it may try again, and whether anyone still wants it.
+"""`Scope`: the deadline, the remaining retries and the cancellation of a piece of work.
 
-A scope travels in a context variable, so whatever runs inside a run (a model client, a tool, a run started by a tool)
-finds it with `current_scope()`. Clocks and waiting are the driver's: the scope only reads the clock it was given.
+A scope is kept in a context variable, so all code inside of a run (a model client, a tool, a run started by a tool)
+finds it with `current_scope()`. The driver has the clock and waits; the scope only reads the clock it was given.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Clock = Callable[[], float]
 
 NO_RETRIES_LEFT = "not tried again: the run has used up its retries"
-"""The note on an error that would have been tried again."""
+"""The note on an error after which no retry was left."""
 
 
 class Scope:
@@ -46,16 +46,16 @@ class Scope:
         self._clock = clock
         self._parent = parent
         self._retries = retries
-        """How many are left; looked at and taken in the outermost scope that has a number."""
+        """Retries left; counted in the outermost scope that has a number."""
         self.account: Account | None = None if parent is None else parent.account
-        """What the work, and runs that begin inside of it, draw from: the parent's, until a run has its own."""
+        """The account of the work and of runs that start inside of it: the parent's, until a run sets its own."""
         self.is_turn = False
-        """Whether the work is a model call of a run's own, whose tokens its account is charged with."""
+        """Whether the work is a model call of a run, whose tokens are charged to the account."""
         self._cancelled = False
         self._callbacks: dict[object, Callable[[], object]] | None = None
         """By a key of each one's own, for a run may begin thousands; made for the first, and most scopes never get any."""
         self._lock: threading.Lock = threading.Lock() if parent is None else parent._lock
-        """Guards the callbacks, the change to cancelled and taking a retry, of a scope and of all inside of it."""
+        """Guards the callbacks, the cancellation and the retries of a scope and of all scopes inside of it."""
 
     def remaining(self) -> float | None:
         """Return the seconds left, never below 0, or None when there is no deadline."""
@@ -63,28 +63,28 @@ class Scope:
 
     @property
     def parent(self) -> Scope | None:
-        """The scope that this one is inside of."""
+        """The outer scope."""
         return self._parent
 
     @property
     def cancelled(self) -> bool:
-        """Whether the work is no longer wanted; a long loop in a tool should look now and then."""
+        """Whether the work is cancelled; a long loop in a tool should check this now and then."""
         scope: Scope | None = self
-        while scope is not None:  # no recursion: runs that begin runs make long chains
+        while scope is not None:  # no recursion, because chains of scopes can be long
             if scope._cancelled:
                 return True
             scope = scope._parent
         return False
 
     def cancel(self, aside: Callable[[list[Callable[[], object]]], object] | None = None) -> list[BaseException]:
-        """Say that the work is no longer wanted, and run all `on_cancel` functions. A second call does nothing.
+        """Cancel the work, and run all `on_cancel` functions. A second call does nothing.
 
         Args:
             aside: has the functions of users called, in their order, on a thread of its own, and takes what they raise;
                 None calls them here.
 
         Returns:
-            What the functions raised here: one that fails keeps nobody else from hearing of the cancellation.
+            The errors of the functions called here: after an error, the other functions are still called.
         """
         with self._lock:
             if self._cancelled:
@@ -94,7 +94,7 @@ class Scope:
         failures: list[BaseException] = []
         called = [] if callbacks is None else list(callbacks.values())
         hooks = list[Callable[[], object]]()
-        if aside is not None:  # taken first: those that are called here may cancel scopes inside
+        if aside is not None:  # removed first: the functions may cancel inner scopes
             hooks += [callback.callback for callback in called if isinstance(callback, _Hook) and callback.take()]
         for callback in called:
             try:
@@ -114,7 +114,7 @@ class Scope:
         counted as hung, and the functions after it are called on another one.
 
         Returns:
-            A function that takes the callback back.
+            A function that removes the callback.
         """
         return self._listen(_Hook(callback))
 
@@ -139,7 +139,7 @@ class Scope:
         return _TakeBack(self, key)
 
     def forget(self, key: object) -> None:
-        """Take a callback back by its key, here and in the scopes outside."""
+        """Remove a callback by its key, here and in the outer scopes."""
         scope: Scope | None = self
         while scope is not None:
             with scope._lock:
@@ -149,14 +149,14 @@ class Scope:
 
     @property
     def retries_left(self) -> int | None:
-        """How often anything in the run may still be tried again, or None when that has no limit."""
+        """How many retries are left for the whole run, or None for no limit."""
         return self._counting()._retries
 
     def take_retry(self, error: BaseException | None = None) -> bool:
-        """Take one of the retries that all of the run shares; whoever is refused must not try again.
+        """Take one of the run's shared retries; False means that the caller must not retry.
 
         Args:
-            error: what would be tried again after; gets a note if it is not.
+            error: the error to retry after; it gets a note if the retry is refused.
         """
         counting = self._counting()
         with counting._lock:
@@ -164,23 +164,23 @@ class Scope:
             if taken and counting._retries is not None:
                 counting._retries -= 1
         if not taken and error is not None and NO_RETRIES_LEFT not in getattr(error, "__notes__", ()):
-            with contextlib.suppress(Exception):  # an error of a user's may take no notes
+            with contextlib.suppress(Exception):  # an error class of a user may refuse notes
                 error.add_note(NO_RETRIES_LEFT)
         return taken
 
     def tell_retry(self, attempt: int, wait: float, error: BaseException) -> None:
-        """Say that a model call is tried again, after `take_retry`: the run's events have a `RetryScheduled` for it.
+        """Report a retry of a model call, after `take_retry`: the run publishes a `RetryScheduled` event.
 
-        Outside of a model call of a run's own it does nothing.
+        Does nothing outside of a run's model call.
 
         Args:
             attempt: which attempt failed, from 1.
             wait: seconds until the next one.
-            error: what the attempt failed of.
+            error: the error of the attempt.
         """
 
     def _counting(self) -> Scope:
-        """Return the scope whose number holds here; one that has none when nobody counts."""
+        """Return the scope that counts the retries; one without a number if there is no limit."""
         found, scope = self, self._parent
         while scope is not None:
             if scope._retries is not None:
@@ -216,7 +216,7 @@ class Scope:
 
 
 class _TakeBack:
-    """Takes a callback back; one object, for every run inside of another has it for as long as it runs."""
+    """Removes a callback when called; a small object, because each inner run holds one."""
 
     __slots__ = ("_key", "_scope")
 
@@ -235,10 +235,10 @@ class _Hook:
 
     def __init__(self, callback: Callable[[], object]) -> None:
         self.callback = callback
-        self._first = threading.Lock()  # never released: the caller that gets it calls the function
+        self._first = threading.Lock()  # never released: only the caller that acquires it calls the function
 
     def take(self) -> bool:
-        """Whether the caller is the one who calls the function."""
+        """Whether the caller is the first, who must call the function."""
         return self._first.acquire(blocking=False)
 
     def __call__(self) -> None:
@@ -248,7 +248,7 @@ class _Hook:
 
 def _once(callback: Callable[[], object]) -> Callable[[], object]:
     """Return a function that calls `callback` the first time only: a scope and its parent may both be cancelled."""
-    first = threading.Lock()  # never released: the caller that gets it calls the function
+    first = threading.Lock()  # never released: only the caller that acquires it calls the function
 
     def call() -> None:
         if first.acquire(blocking=False):
@@ -264,7 +264,7 @@ _current: contextvars.ContextVar[Scope | Unmade | None] = contextvars.ContextVar
 
 
 def current_scope() -> Scope | None:
-    """Return the scope of the run that this code is part of, or None outside of runs."""
+    """Return the scope of the present run, or None outside of runs."""
     found = _current.get()
     if isinstance(found, tuple):
         found = Scope(*found)
@@ -273,18 +273,18 @@ def current_scope() -> Scope | None:
 
 
 def account_of_turn() -> Account | None:
-    """Return the account that pays for the model call which this code is part of; None where it is part of none."""
+    """Return the account of the present model call, or None outside of one."""
     scope = current_scope()
     return scope.account if scope is not None and scope.is_turn else None
 
 
 def scope_in(context: contextvars.Context) -> Scope | None:
-    """Return the scope of a context, which another thread may be in."""
+    """Return the scope of a context; another thread may be using the context."""
     found = context.get(_current)
     return Scope(*found) if isinstance(found, tuple) else found
 
 
-# Not functions around them: every message, model call and tool call comes here.
+# No functions around these methods, because every message, model call and tool call uses them.
 enter_scope = _current.set
 """Make a scope the current one of this context; undo with `leave_scope`."""
 leave_scope = _current.reset

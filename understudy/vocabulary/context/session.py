@@ -1,4 +1,4 @@
-"""What the parts of a run share: the session's values, and the views that tools and prompts get of a run."""
+"""`SessionState`, the values that a run shares; and the views of a run for tools, callbacks and prompts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SessionState(MutableMapping[str, JsonValue]):
 
     Safe to use from many threads: each operation is atomic, several together are not. A run works on a copy; the caller's
     object gets the changed keys when the run pauses or ends. Keys that start with `temp:` last as long as the run, over its
-    pauses: what it sets there never comes out. Keys that start with `__` are the runtime's own and refused. `app:` and
+    pauses, and are never copied to the caller. Keys that start with `__` are the runtime's own and refused. `app:` and
     `user:` mean nothing yet; leave them to values that all sessions, or all of one user's, are to share once they are stored.
     """
 
@@ -64,13 +64,13 @@ class SessionState(MutableMapping[str, JsonValue]):
         return len(self._values)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.snapshot(),)  # a copy, shallow or deep, has a lock and values of its own
+        return type(self), (self.snapshot(),)  # each copy, shallow or deep, has its own lock and values
 
     def __repr__(self) -> str:
         return f"SessionState({sorted(self)})"
 
     def snapshot(self) -> dict[str, JsonValue]:
-        """Return a copy of the values; what the values hold is shared."""
+        """Return a shallow copy of the values."""
         with self._lock:
             return dict(self._values)
 
@@ -83,7 +83,7 @@ class SessionState(MutableMapping[str, JsonValue]):
 
 
 def lasting(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the values that leave a run: all but those under `temp:`."""
+    """Return the values that leave a run: all except `temp:` keys."""
     if isinstance(values, SessionOverlay) and values.is_empty:  # as in most runs
         return {}
     # By key: `items()` of a mapping that is no dict makes three objects.
@@ -98,7 +98,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 class SessionOverlay(MutableMapping[str, JsonValue]):
-    """A tool call's own view of a session: reads fall through, writes stay here until the call's result is accepted."""
+    """A tool call's view of a session: reads fall through, writes stay here until the call's result is accepted."""
 
     __slots__ = ("_base", "changes", "removed")
 
@@ -127,7 +127,7 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
         self.removed |= {key}
 
     def __iter__(self) -> Iterator[str]:
-        # Made at once, so that a tool may change the session while it goes through it.
+        # A list, so that a tool may change the session during an iteration.
         return iter([k for k in self._base if k not in self.removed and k not in self.changes] + list(self.changes))
 
     def __len__(self) -> int:
@@ -142,7 +142,7 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
         return not self.changes and self._base == {}
 
     def commit(self) -> None:
-        """Write the changes to the view below, if that can be written to."""
+        """Write the changes to the underlying view, if it can be written to."""
         if not self.changes and not self.removed:
             return
         base = self._base
@@ -152,17 +152,17 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
                 base.pop(key, None)
 
     def lasting_changes(self) -> tuple[dict[str, JsonValue], frozenset[str]]:
-        """Return what leaves the run: values that were set, and keys that were removed."""
+        """Return the changes that leave the run: values set, and keys removed."""
         return lasting(self.changes), frozenset([key for key in self.removed if not _is_temporary(key)])
 
     def take_temporary(self, earlier: SessionOverlay) -> None:
-        """Go on with the `temp:` values of the same run before its pause."""
+        """Restore the `temp:` values that the same run had before its pause."""
         self.changes.update({key: value for key, value in earlier.changes.items() if _is_temporary(key)})
         self.removed |= {key for key in earlier.removed if _is_temporary(key)}
 
 
 def check_key(key: str) -> None:
-    """Refuse a key that users may not set."""
+    """Raise for a key that users may not set."""
     if not isinstance(key, str):
         raise TypeError(f"session keys are strings, got {key!r}")
     if key.startswith(RESERVED):
@@ -170,7 +170,7 @@ def check_key(key: str) -> None:
 
 
 class RunContext:
-    """What code that decides about a run may see: its id, agent, input, session and dependencies, and how far it is.
+    """The view of a run for callbacks, criteria and prompts: its id, agent, input, session, dependencies and counts.
 
     Attributes:
         session: the run's values. What a callback writes is kept when it returns, and dropped when it raises.
@@ -229,7 +229,7 @@ class RunContext:
 
 
 class ToolContext(Generic[Deps]):
-    """What a tool may see of its run. A parameter annotated `ToolContext[Deps]` is filled in, and the model is not told of it.
+    """The view of a run for tools. A parameter annotated `ToolContext[Deps]` is filled in; the model does not see it.
 
     Attributes:
         deps: what the caller passed as `deps=`; never saved.
@@ -238,11 +238,11 @@ class ToolContext(Generic[Deps]):
         agent_id: the agent that runs.
         tool_name: the tool's name.
         call_id: this call's id.
-        arguments: what the model passed.
+        arguments: the model's arguments.
         scope: the deadline and the cancellation of the call.
-        user_id: whose run it is; None if the caller did not say.
-        conversation_id: which conversation the run belongs to, if the caller said.
-        artifacts: what tools of this run returned that was too long for the model, by id; empty in a worker process.
+        user_id: the user of the run; None if the caller gave none.
+        conversation_id: the conversation of the run; None if the caller gave none.
+        artifacts: full texts of results that were too long for the model, by id; empty in a worker process.
     """
 
     __slots__ = (
@@ -290,10 +290,10 @@ class ToolContext(Generic[Deps]):
         self.user_id = user_id
 
     def progress(self, text: str = "", done: float | None = None, total: float | None = None) -> None:
-        """Tell whoever watches the run how far this call is: a `ToolProgress` event. From any thread; does not wait.
+        """Report the progress of this call as a `ToolProgress` event. Works from any thread; does not wait.
 
-        It may be called as often as one likes: of more than a hundred reports fewer and fewer are told. After the call's end
-        nothing is.
+        It may be called any number of times: after a hundred reports, fewer and fewer are published. None is published
+        after the call's end.
 
         Args:
             text: what is being done; 200 characters of it are told.
