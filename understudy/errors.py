@@ -30,11 +30,11 @@
     │   ├── MailboxFull
     │   ├── AgentDown
     │   └── AgentCrashed
-    └── StoreError                      a store could not keep or return what it was asked for
+    └── StoreError                      a store could not keep or return a value
 
 Every argument but the message has a default, so each error survives `copy` and `pickle`.
 
-`Retry` stands outside of the tree: it is no error of understudy's but a word of a tool's to the model, and no run raises it.
+`Retry` is outside of the tree: a tool raises it as a message to the model, and no run raises it.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _NO_VALUES: Mapping[str, JsonValue] = MappingProxyType({})
 
 
 class UnderstudyError(Exception):
-    """The root: catch it to catch everything that understudy raises on its own account.
+    """The root of all errors that understudy raises.
 
     The last five attributes are filled in when the error ends a run; they tell of the run that was called.
 
     Attributes:
-        retries_used_up: whether what raised it has tried again as often as it may. A layer above tries it again only
+        retries_used_up: whether the layer that raised it has used up its retries. A layer above retries it only
             if it names the error.
         path: ids of the runners from the outermost one to the one that failed, both included.
         messages: what the run added to the history until then, as an outcome has it; calls that did not end have an error
@@ -76,7 +76,7 @@ class UnderstudyError(Exception):
     usage: Usage = NO_USAGE
     session: Mapping[str, JsonValue] = _NO_VALUES
     _children: tuple[AnyOutcome | BaseException | None, ...] = ()
-    """None stands for the error itself, which so does not hold itself."""
+    """None in place of the error itself, so that the error holds no reference to itself."""
 
     @property
     def children(self) -> tuple[AnyOutcome | BaseException, ...]:
@@ -95,7 +95,7 @@ class UnderstudyError(Exception):
 
 
 def _portable(state: dict[str, object]) -> dict[str, object]:
-    """Return the attributes without values of users that cannot go to another process."""
+    """Return the attributes without values of users that cannot be pickled."""
     state = state.copy()
     session = state.get("session")
     if session is not None:
@@ -161,12 +161,12 @@ class ProviderError(UnderstudyError):
     Attributes:
         provider: `openai`, `anthropic`, `gemini`, `vertex`, or what the model calls itself.
         status: the HTTP status, or None when no response came.
-        code: the provider's own word for the error, the narrowest that it gave, such as `context_length_exceeded`; empty
+        code: the provider's own word for the error, the most specific one, such as `context_length_exceeded`; empty
             if none.
         type: the provider's own word for the kind of error, such as `invalid_request_error`; empty if none.
         retry_after: seconds the provider asked to wait, or None.
         retryable: whether the same request may succeed later.
-        partial: what the model produced before the turn failed, with its `text` and `usage`; None if nothing came.
+        partial: the turn as far as it came before the failure, with its `text` and `usage`; None if nothing came.
     """
 
     def __init__(
@@ -208,13 +208,13 @@ class BadReply(ProviderError):
 
 
 class Retry(Exception):
-    """Raised by a tool to have the model try again: the model reads the reason, as the tool wrote it, as an error result.
+    """Raised by a tool to let the model try again: the model reads the reason unchanged, as an error result.
 
     It is no failure: `retries` of the tool are not used up by it, `restart_on` does not hear of it, and it ends no run. What
     the call changed in the session is dropped.
 
     Args:
-        reason: what the model should do otherwise, in words that it can use.
+        reason: what to do differently, in words for the model.
     """
 
     def __init__(self, reason: str) -> None:
@@ -231,7 +231,7 @@ class Retry(Exception):
 class ToolError(UnderstudyError):
     """A tool call failed and was not turned into a result for the model: the agent or tool says that this ends the run.
 
-    `__cause__` is what the tool raised, where it ran in this process.
+    `__cause__` is the tool's exception, if the tool ran in this process.
 
     Attributes:
         tool: the tool's name.
@@ -304,13 +304,13 @@ class CallbackAbort(RunError):
 
 
 class BudgetExceeded(RunError):
-    """A budget is used up, so that nothing more may begin. What was under way has ended, and its results are kept.
+    """A budget is used up, so no further call may begin. The calls in flight have ended, and their results are kept.
 
     Attributes:
         what: the limit that was reached, by its name in `Budget`.
         limit: its number.
         spent: how much of it was spent, runs inside included; infinite for a cost that is not known.
-        inherited: whether it is the budget of a run that this one is inside of: that one is at its limit too.
+        inherited: whether it is the budget of an outer run, which is at its limit too.
     """
 
     def __init__(
@@ -336,7 +336,7 @@ class InvalidOutput(RunError):
 
     Attributes:
         text: the last answer.
-        problems: what was wrong with each answer, in order.
+        problems: the problem of each answer, in order.
     """
 
     def __init__(
@@ -354,7 +354,7 @@ class InvalidOutput(RunError):
 
 
 class CircularAgentCall(RunError):
-    """A run would wait, directly or through others, for itself. Raised before it waits, to whoever would close the circle.
+    """A run would wait for itself, directly or through others. Raised before the wait, where it would close the cycle.
 
     Attributes:
         path: ids of agents, addresses of actors, and conversations and memories on the way, the first one again at the end.
@@ -366,11 +366,11 @@ class CircularAgentCall(RunError):
 
 
 class DisallowedAgentCall(RunError):
-    """A run was to begin below a sub-agent whose `allow` and `deny` do not let it. Raised to whoever would begin it.
+    """The `allow` or `deny` list of a sub-agent forbids a run below it. Raised to the code that would start the run.
 
     Attributes:
         path: ids of the runners on the way, outermost first; the last one is the one refused.
-        by: which sub-agent's lists refuse it, in words.
+        by: the sub-agent whose lists forbid it, in words.
     """
 
     def __init__(
@@ -394,7 +394,7 @@ class UnfinishedRun(RunError):
 
 
 class SeveralErrors(RunError, ExceptionGroup[Exception]):
-    """All that could have succeeded failed: the children of a parallel group, or the futures given to `first`.
+    """All alternatives failed: the children of a parallel group, or the futures given to `first`.
 
     It is an `ExceptionGroup` too, so that `except*` finds what it holds.
 
@@ -430,7 +430,7 @@ def joined(message: str, errors: Sequence[BaseException]) -> BaseException:
 
 
 class ProtocolViolation(RunError):
-    """A machine was given something it did not ask for. Its state is as it was before."""
+    """A machine was fed something it did not ask for. Its state has not changed."""
 
 
 class SpecChanged(RunError, ValueError):
@@ -441,7 +441,7 @@ class SpecChanged(RunError, ValueError):
 
 
 class UnknownToken(RunError, ValueError):
-    """No paused run here answers to this token."""
+    """No paused run here has this token."""
 
 
 class TokenUsed(RunError, ValueError):
@@ -463,7 +463,7 @@ class ActorError(UnderstudyError):
 
 
 class MailboxFull(ActorError):
-    """The actor has as many messages waiting as its mailbox holds."""
+    """The mailbox of the actor is full."""
 
     retryable: ClassVar[bool] = True
 
@@ -485,7 +485,7 @@ class AgentCrashed(ActorError):
 
 
 class StoreError(UnderstudyError):
-    """A store could not keep or return something. What was there before is as it was.
+    """A store could not keep or return a value. Its content has not changed.
 
     Attributes:
         store: which one, as its `repr` names it.

@@ -205,7 +205,7 @@ class Account:
         return False
 
     def _figures(self, calls: int | None) -> Iterator[tuple[str, float, int]]:
-        """Yield the limits that hold before a model call, or before so many tool calls: name, spending, new spending."""
+        """Yield the limits that hold before a model call, or before so many tool calls: name, spent, to be spent."""
         spent, usage = self._spending, self._spending.usage
         yield "total_tokens", usage.total_tokens or 0, 0
         yield "input_tokens", usage.input_tokens or 0, 0

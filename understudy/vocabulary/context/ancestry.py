@@ -1,4 +1,4 @@
-"""Ancestry: the chain of runs that wait for the present code, to prevent cycles; and hops, the number of runs before it.
+"""Ancestry: the chain of runs that wait for the present code, to prevent cycles; and hops, the number of runs before.
 
 It is kept in a context variable, so all code inside of a run finds it. A run that is started and waited for there gets
 it with the new run at its end. A run that is only submitted starts a new chain, because nobody waits for it yet.

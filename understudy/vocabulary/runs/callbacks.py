@@ -1,4 +1,4 @@
-"""Callbacks: what users may look at and decide while a run goes on, at six moments of it."""
+"""Callbacks: users' code that a run asks at six points, and the actions that it may return."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Moment: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """Nothing to say: the next callback is asked, and after the last one the run goes on."""
+    """No decision: the next callback is asked, and after the last one the run goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class RewriteArguments:
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:
-    """Have the model read this in place of the tool's result. Events tell what the tool gave."""
+    """Let the model read this text in place of the tool's result. Events have the tool's own result."""
 
     content: str
 
@@ -92,10 +92,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class RequireApproval:
-    """Have a person decide whether the tool call runs, as for a tool with `approval=True`."""
+    """Let a person decide whether the tool call runs, as for a tool with `approval=True`."""
 
     reason: str = ""
-    """Why, for the person: `NeedsApproval.reasons` has it by call id."""
+    """The reason, for the person: `NeedsApproval.reasons` has it by call id."""
 
     def __post_init__(self) -> None:
         checked_text("RequireApproval: reason", self.reason)
@@ -122,7 +122,7 @@ CallbackAction: TypeAlias = (
     | RequireApproval
     | Abort
 )
-"""What a callback answers, besides None, which is `Continue`. Each moment takes some of them."""
+"""The actions that a callback may return; None is `Continue`. Each point accepts some of them."""
 ACTIONS: Final = get_args(CallbackAction)
 
 ACCEPTED: Final[Mapping[Moment, tuple[type[CallbackAction], ...]]] = {
@@ -133,13 +133,13 @@ ACCEPTED: Final[Mapping[Moment, tuple[type[CallbackAction], ...]]] = {
     "on_error": (OverrideResponse,),
     "on_finish": (),
 }
-"""Moment -> what it takes besides `Continue`."""
+"""Point of a run -> the actions it accepts besides `Continue`."""
 
 _CONTINUE = Continue()
 
 
 class AgentCallback:
-    """Watches the runs of an agent and may steer them; override the moments you care about.
+    """Watches and steers the runs of an agent; override the methods you need.
 
     Callbacks are asked in the order of `callbacks=[…]`. The first that does not continue decides; those after it are
     not asked. None is `Continue`. An answer that the moment does not take never lets a call run and never loses an
@@ -165,7 +165,7 @@ class AgentCallback:
         return _CONTINUE
 
     def after_model_call(self, ctx: RunContext, turn: ModelTurn) -> CallbackAction | None:
-        """The model answered, and nothing came of it yet. May answer `OverrideResponse`, `RetryWithFeedback`, `Abort`."""
+        """The model answered; nothing is done yet. May answer `OverrideResponse`, `RetryWithFeedback`, `Abort`."""
         return _CONTINUE
 
     def before_tool_call(self, ctx: RunContext, call: ToolCall) -> CallbackAction | None:
@@ -178,7 +178,7 @@ class AgentCallback:
         return _CONTINUE
 
     def after_tool_call(self, ctx: RunContext, call: ToolCall, result: ToolResult) -> CallbackAction | None:
-        """A call has its result, before the model reads it; errors, blocked, rejected and invalid calls included.
+        """A call has its result, before the model reads it; also for failed, blocked, rejected and invalid calls.
 
         Comes in call order, once all calls that may run have run. May answer `RewriteResult`, `OverrideResponse` or
         `Abort`; after one of the last two nobody is asked about later results.
@@ -202,7 +202,7 @@ class AgentCallback:
 
 
 def action_of(callback: AgentCallback, moment: Moment, answer: object) -> tuple[CallbackAction, str]:
-    """Return what to do after a callback's answer, and what is wrong with the answer, empty if nothing is.
+    """Return the action for a callback's answer, and the problem of the answer, or an empty text.
 
     None is `Continue`. An answer that the moment does not take lets nothing through and loses nothing: before a tool call
     it blocks the call, before and after a model call and after a tool call it ends the run with `CallbackAbort`, and at

@@ -1,4 +1,4 @@
-"""Completion criteria: what a text must have to end a run."""
+"""Completion criteria: rules about the text that ends a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from understudy.vocabulary.json_text import fenced
 from understudy.vocabulary.messages import JsonObject, JsonValue
 
 Criterion: TypeAlias = Callable[[RunContext, str], "bool | str | None"]
-"""Whether a text ends the run: True, or the reason in words, if it does; False or None if it does not."""
+"""Whether a text ends the run: True, or the reason in words, if so; False or None if not."""
 
 
 class KeywordCriteria:
@@ -57,7 +57,7 @@ class StructuredOutputCriteria:
         schema: a JSON Schema, of the draft that its `$schema` names, else the newest. Nothing is fetched for a `$ref`.
 
     Raises:
-        ValueError: it is no valid JSON Schema, or refers to what is not in it.
+        ValueError: the schema is no valid JSON Schema, or a reference leads outside of it.
     """
 
     def __init__(self, schema: JsonObject | None = None) -> None:

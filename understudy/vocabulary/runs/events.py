@@ -1,4 +1,4 @@
-"""What happens in a run, for those who watch it.
+"""The events of a run.
 
 The last event of a handle is `RunFinished` or `RunFailed`, and there is exactly one of them. All are numbered without gaps, each
 run's on their own, and go on in number when a run goes on after a pause.
@@ -20,9 +20,9 @@ class _Event:
     seq: int = 0
     """Position among the events of the run that `run_id` names, from 0, without gaps; it goes on after a pause."""
     path: tuple[str, ...] = ()
-    """Ids of the runners from the one whose handle tells it to the one whose run it is of, both included."""
+    """Ids of the runners, from the one whose handle publishes the event to the one whose run it is about."""
     parent_run_id: str | None = None
-    """Id of the run that this one was begun in: the group's, the lead's, or that of a tool which began it; None outside."""
+    """Id of the outer run: the group's, or that of the agent or tool that started this one; None without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +39,18 @@ class TurnFinished(_Event):
     turn: int
     response: ModelTurn
     duration: float = field(default=0.0, compare=False)
-    """Seconds from the beginning of the call until its answer was taken, with what callbacks, criteria and validators did to it."""
+    """Seconds from the start of the call until the run took the turn, including callbacks, criteria and validators."""
     attempts: int = 1
-    """How many requests the model's client sent for it, so far as it told of them with `RetryScheduled`."""
+    """How many requests the model's client sent, as far as it reported them with `RetryScheduled`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDropped(_Event):
-    """A callback or guardrail rejected or replaced the turn that `TurnFinished` told before: take its text away again."""
+    """A callback or guardrail rejected or replaced the turn of the last `TurnFinished`: stop showing its text."""
 
     turn: int
     text: str
-    """What was told as `TextDelta`."""
+    """The text of the turn's `TextDelta` events."""
     by: str
     """The callback's name."""
 
@@ -71,12 +71,12 @@ class ToolStarted(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolProgress(_Event):
-    """A tool says how far a call is, with `ctx.progress(…)`. Between the call's `ToolStarted` and `ToolFinished`."""
+    """A tool reported progress with `ctx.progress(…)`. Between the call's `ToolStarted` and `ToolFinished`."""
 
     call: ToolCall
     text: str
     done: float | None = None
-    """How much is done, in the tool's own unit, if it said so."""
+    """How much is done, in the tool's own unit, if the tool reported it."""
     total: float | None = None
 
 
@@ -87,25 +87,25 @@ class ToolFinished(_Event):
     call: ToolCall
     result: ToolResult
     error: BaseException | None = field(default=None, compare=False, repr=False)
-    """What the tool raised, where the result says so; of a tool in a worker process, its words. Its frames are empty."""
+    """The tool's exception, if it raised one, without frames; only its words for a tool in a worker process."""
     duration: float = field(default=0.0, compare=False)
-    """Seconds from the beginning of its first attempt; 0 for a call that never ran."""
+    """Seconds since the start of the first attempt; 0 for a call that never ran."""
     attempts: int = 0
     """How often the tool was called; 0 for a call that never ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryScheduled(_Event):
-    """An attempt failed, and another one follows after `wait`, unless the run ends before."""
+    """An attempt failed, and the next one follows after `wait`, unless the run ends first."""
 
     what: Literal["model", "tool", "task"]
-    """What is tried again: a model call by its client, a tool call, or a run for a task of a workflow."""
+    """The kind of work that is retried: a model call by its client, a tool call, or a task of a workflow."""
     attempt: int
-    """Which attempt failed, from 1. Those of a task are counted anew for each item of its list and each repetition."""
+    """Number of the failed attempt, from 1. For a task, each item of its list and each repetition starts at 1 again."""
     wait: float
     """Seconds until the next attempt."""
     error: BaseException = field(compare=False, repr=False)
-    """What the attempt failed of; of a call that timed out, a `ToolTimeout`. Its frames are empty."""
+    """The error of the attempt, without frames; a `ToolTimeout` for a call that timed out."""
     turn: int | None = None
     """Of a model call: the turn."""
     call: ToolCall | None = None
@@ -113,25 +113,25 @@ class RetryScheduled(_Event):
     task: str = ""
     """Of a task: its name."""
     position: int | None = None
-    """Of a task: which of the children, as `ChildStarted` has it."""
+    """Of a task: the position of the child, as in `ChildStarted`."""
     runner_id: str = ""
-    """Of a task: whose run failed."""
+    """Of a task: the runner that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationDiverged(_Event):
-    """The run paused, and is complete now; meanwhile the conversation went on without it. Its turn stands at the end."""
+    """A run that had paused is complete, and the conversation went on meanwhile. Its turn is added at the end."""
 
     messages: int
-    """How many messages others stored between; the run has not seen them."""
+    """How many messages other runs stored meanwhile; this run has not seen them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildStarted(_Event):
-    """A run inside of the run of a sequence, a parallel group or a workflow begins, or goes on after a pause."""
+    """A child of a sequence, a parallel group or a workflow starts, or goes on after a pause."""
 
     position: int
-    """Which of the children, from 0; a workflow's are counted in the order in which they become due."""
+    """Position of the child, from 0; in a workflow, children are numbered in the order in which they become due."""
     runner_id: str
     child_run_id: str
     task: str = ""
@@ -140,7 +140,7 @@ class ChildStarted(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildFinished(_Event):
-    """A run inside of the run ended or paused; exactly one of `outcome` and `error` is there."""
+    """A child ended or paused; exactly one of `outcome` and `error` is set."""
 
     position: int
     runner_id: str
@@ -149,12 +149,12 @@ class ChildFinished(_Event):
     outcome: Outcome[object] | None = None
     error: BaseException | None = None
     duration: float = field(default=0.0, compare=False)
-    """Seconds it ran, since it began or went on."""
+    """Seconds since the child started or went on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConflict(_Event):
-    """Children of a parallel group left the same keys of the session in different ways; the last child's values hold."""
+    """Children of a parallel group changed the same session keys in different ways; the last child wins."""
 
     keys: tuple[str, ...]
 
@@ -165,7 +165,7 @@ class RunFinished(_Event):
 
     outcome: Outcome[object]
     duration: float = field(default=0.0, compare=False)
-    """Seconds the run took, since it began or went on, with its time in line."""
+    """Seconds since the run started or went on, including its time in the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

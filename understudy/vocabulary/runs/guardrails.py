@@ -1,4 +1,4 @@
-"""Guardrails: callbacks made of a name and a function that says what is wrong with a text."""
+"""Guardrails: callbacks made of a name and a function that checks a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from understudy.vocabulary.messages import ModelRequest, ModelTurn
 from .callbacks import Abort, AgentCallback, CallbackAction, Continue, RetryWithFeedback
 
 TextCheck: TypeAlias = Callable[[RunContext, str], "str | None"]
-"""Says why a text is not let through; None lets it through."""
+"""Returns why a text is rejected, or None to accept it."""
 
 
 class _Guardrail(AgentCallback):
@@ -32,14 +32,14 @@ class _Guardrail(AgentCallback):
         reason: object = self._check(ctx, text)
         if reason is None:
             return Continue()
-        if not isinstance(reason, str):  # lets nothing through, and the model cannot mend it
+        if not isinstance(reason, str):  # nothing passes, and the model cannot correct it
             said = found_instead(reason)
             return Abort(f"guardrail {self.name!r} must return why it rejects the text, or None; got {said}")
         return RetryWithFeedback(reason) if retry else Abort(reason)
 
 
 class InputGuardrail(_Guardrail):
-    """Looks at a run's input before the first model call; an input that is rejected never reaches the model.
+    """Checks a run's input before the first model call; a rejected input never reaches the model.
 
     The run ends with `CallbackAbort`, whose `.callback` is the guardrail's name. What a person answers to a question
     later in the run is not looked at.
@@ -56,7 +56,7 @@ class InputGuardrail(_Guardrail):
 
 
 def _text_in(turn: ModelTurn, answer_tool: str) -> str | None:
-    """Return what the turn says to people; None if it calls tools, and none of them is the one for the answer."""
+    """Return the turn's text for people, or the typed answer of its tool call; None if it only calls other tools."""
     calls = turn.tool_calls
     if not calls:
         return turn.text or turn.refusal
@@ -64,9 +64,9 @@ def _text_in(turn: ModelTurn, answer_tool: str) -> str | None:
 
 
 class OutputGuardrail(_Guardrail):
-    """Looks at each text with which the model would end the run, or ask a person; not at text beside tool calls.
+    """Checks each text with which the model would end the run or ask a person, but no text beside tool calls.
 
-    A typed answer that the model gives by calling a tool is looked at too: as the JSON of the call's arguments.
+    A typed answer that the model gives by a tool call is checked too, as the JSON of the call's arguments.
 
     Args:
         name: what the error calls it.

@@ -1,4 +1,4 @@
-"""What one holds of work in flight: futures, and the handles of runs."""
+"""Handles of work in flight: futures, and run handles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RunPhase: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """Where a run stands."""
+    """The present state of a run."""
 
     run_id: str
     agent_id: str
@@ -40,7 +40,7 @@ class RunStatus:
     iterations: int
     """Rounds of tool calls so far."""
     doing: str
-    """What it does at this moment, in words; empty when it is not running."""
+    """The present activity, in words; empty if the run is not running."""
 
 
 class Future(ABC, Generic[V_co]):
@@ -50,7 +50,7 @@ class Future(ABC, Generic[V_co]):
 
     @abstractmethod
     def result(self, timeout: float | None = None) -> V_co:
-        """Return the value, waiting up to `timeout` seconds; that the wait ends does not end the work.
+        """Return the value, waiting up to `timeout` seconds; the end of the wait does not end the work.
 
         Raises:
             TimeoutError: there is neither value nor error in that time; the work goes on.
@@ -59,7 +59,7 @@ class Future(ABC, Generic[V_co]):
 
     @abstractmethod
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the error that came instead of a value, or None; waits like `result`."""
+        """Return the error in place of a value, or None; waits like `result`."""
 
     @abstractmethod
     def done(self) -> bool:
@@ -75,7 +75,7 @@ class Future(ABC, Generic[V_co]):
 
     @abstractmethod
     def cancel(self) -> bool:
-        """Give up on the value, at once: whoever waits gets an error.
+        """Cancel the future at once: all waiters get an error.
 
         Returns:
             False if it was already done.
@@ -85,7 +85,7 @@ class Future(ABC, Generic[V_co]):
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         """Call `callback(self)` once when it is done, on the thread that completes it; at once if it is done.
 
-        What the callback raises is logged, and goes no further.
+        An error of the callback is logged and not raised.
         """
 
 
@@ -119,7 +119,7 @@ class RunHandle(Future[Outcome[T_co]]):
 
     @abstractmethod
     def status(self) -> RunStatus:
-        """Return where the run stands; never blocks on the run."""
+        """Return the present state of the run; never waits for the run."""
 
     @abstractmethod
     def future(self) -> StandardFuture[Outcome[T_co]]:

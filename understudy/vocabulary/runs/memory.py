@@ -1,6 +1,6 @@
-"""Memory: what an agent knows of a conversation from the runs before, and the memories of this process.
+"""Memory: the protocol for keeping conversations between runs, and the memories that live in this process.
 
-A memory keeps turns. A turn is all that one run added to the history, from the user's input to the final answer, with the
+A memory keeps turns. A turn is all messages of one run, from the user's input to the final answer, with the
 tool calls and their results between them: it is stored as a whole, forgotten as a whole, and never cut.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from understudy.vocabulary.messages import Message
 
-DEFAULT_TURNS = 20  # Of a window; what was said before that is mostly settled, and every turn is paid for again.
+DEFAULT_TURNS = 20  # Turns of a window: older ones are mostly settled, and each run pays for every kept turn.
 DEFAULT_CONVERSATIONS = 10_000  # Some tens of MB of text; without a bound a process that lives for months fills up.
 
 
@@ -22,7 +22,7 @@ class MemoryNotUsed(UserWarning):
 
 
 class ConversationKey(NamedTuple):
-    """Which conversation: the same three words mean the same one."""
+    """The key of a conversation: equal keys mean the same one."""
 
     app: str
     """The name of the system that the run is in."""
@@ -34,7 +34,7 @@ class ConversationKey(NamedTuple):
 
 @runtime_checkable
 class Memory(Protocol):
-    """What keeps conversations; `Agent(memory=…)` takes any object with these methods.
+    """Keeps conversations; `Agent(memory=…)` takes any object with these methods.
 
     In one system a memory is called by one thread at a time, a run's own, and may block: only runs that use the same
     memory wait for it. What a method raises is a failure of the agent, and the step is done again, a few times. A call
@@ -42,7 +42,7 @@ class Memory(Protocol):
     """
 
     def load(self, key: ConversationKey, /) -> Sequence[Message]:
-        """Return what a run is to know of a conversation: whole turns, oldest first; empty if there is none."""
+        """Return the turns of a conversation that a run starts with: whole turns, oldest first; maybe none."""
         ...
 
     def append(self, key: ConversationKey, messages: Sequence[Message], run_id: str, /) -> None:
@@ -61,11 +61,11 @@ class Memory(Protocol):
 _Turns: TypeAlias = "deque[tuple[Message, ...]]"
 
 _lock = threading.Lock()
-"""Guards the tables of all memories of this process. One for all: it is held for a microsecond, and renewed after a fork."""
+"""Guards the tables of all memories of this process. One lock is enough: it is held for a microsecond."""
 
 
 def begin_anew_in_child() -> None:
-    """Make a new lock in a forked child, where nobody may be left to release the old one."""
+    """Make a new lock in a forked child, because the thread that held the old one may not exist there."""
     global _lock
     _lock = threading.Lock()
 
@@ -76,7 +76,7 @@ class InMemoryMemory:
     Safe to share between agents, which then take part in the same conversations, and between threads. Nothing blocks.
 
     Args:
-        max_conversations: how many are kept; of more, those that were used least recently are forgotten. None for any
+        max_conversations: how many are kept; beyond that the least recently used ones are forgotten. None for any
             number, which is for programs that end or call `clear`.
 
     Raises:
@@ -112,7 +112,7 @@ class InMemoryMemory:
         """Forget a conversation.
 
         Raises:
-            TypeError: it is no key: who wants one forgotten must hear that none was.
+            TypeError: the argument is no key, so nothing was forgotten.
         """
         if not isinstance(key, tuple) or len(key) != len(ConversationKey._fields):
             raise TypeError(f"a conversation is named by ConversationKey(app, user, conversation), got {key!r}")
@@ -123,7 +123,7 @@ class InMemoryMemory:
         return len(self._conversations)
 
     def __bool__(self) -> bool:
-        return True  # also one that knows no conversation yet
+        return True  # also without any conversation yet
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} conversations)"

@@ -1,4 +1,4 @@
-"""The values in outcomes as plain data, for JSON: what `outcome.to_dict()` is made of."""
+"""Converts the values of outcomes to plain data for JSON, for `outcome.to_dict()`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall, Usag
 Plain: TypeAlias = "dict[str, JsonValue]"
 
 DETAILS = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
-"""Counts that not every provider reports; they are left out where there is none."""
+"""Counts that not every provider reports; missing ones are left out."""
 
 
 class Told(Protocol):
-    """An outcome, as far as this file needs to know of it."""
+    """The part of an outcome that this module uses."""
 
     def to_dict(self) -> Plain:
         """Return it as plain data."""
@@ -22,14 +22,14 @@ class Told(Protocol):
 
 
 def plain_ending(ending: Told | BaseException) -> Plain:
-    """Return what an outcome or an error says."""
+    """Return an outcome or an error as plain data."""
     if isinstance(ending, BaseException):
         return {"status": "failed", "error": {"type": type(ending).__name__, "message": str(ending)}}
     return ending.to_dict()
 
 
 def plain_usage(usage: Usage) -> Plain:
-    """Return the counts of tokens that are known."""
+    """Return the known counts of tokens."""
     told: Plain = {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,

@@ -1,4 +1,4 @@
-"""How a run ended or what it waits for, and the decisions that people make."""
+"""Outcomes of runs, pauses, and the decisions of people."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TaskStatus: TypeAlias = Literal["pending", "running", "paused", "done", "failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """What became of one task of a workflow."""
+    """The result of one task of a workflow."""
 
     name: str
     status: TaskStatus
@@ -37,14 +37,14 @@ class TaskResult:
     reason: str = ""
     """Why it failed or was skipped."""
     attempts: int = 0
-    """How many runs of it began, retries and repetitions included."""
+    """How many runs of the task started, retries and repetitions included."""
     error: BaseException | None = field(default=None, compare=False)
-    """What a failed task failed of; made of `reason`, without its attributes, if the run was kept in a store since."""
+    """The error of a failed task; rebuilt from `reason`, without attributes, if the run was kept in a store since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What every outcome tells of its run."""
+    """The attributes of every outcome."""
 
     run_id: str = ""
     agent_id: str = ""
@@ -55,19 +55,19 @@ class Ending:
     turns: int = 0
     """Model calls so far, transport retries not counted."""
     usage: Usage = field(default_factory=Usage)
-    """Tokens of all model calls so far, those of runs inside of this one included."""
+    """Tokens of all model calls so far, inner runs included."""
     cost_usd: float | None = None
-    """What those calls cost; None when a model has no known price or reported no tokens."""
+    """The cost of those calls; None if a model has no known price or reported no tokens."""
     messages: tuple[Message, ...] = ()
-    """What this run added to the history: the input, the model's turns, the tools' results."""
+    """The messages that this run added to the history: the input, the model's turns, the tools' results."""
     session: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])
-    """The session's values as the run left them."""
+    """The session's values at the end of the run."""
     tasks: Mapping[str, TaskResult] = field(default_factory=dict[str, "TaskResult"])
-    """Of a workflow: what became of each task, by name."""
+    """Of a workflow: the result of each task, by name."""
     artifacts: Mapping[str, Artifact] = field(default_factory=dict[str, "Artifact"])
-    """What tools returned that was too long for the model, whole, by id; the oldest are missing if it is very much."""
+    """Full texts of results that were too long for the model, by id; the oldest are dropped if they are too many."""
     children: tuple[Outcome[object] | BaseException, ...] = field(default=(), repr=False, compare=False)
-    """Of a group or a workflow: how the runs inside of it ended, in the order of its children or tasks.
+    """Of a group or a workflow: the outcomes and errors of its children, in the order of its children or tasks.
 
     A run that was cancelled, or never began because another one decided, stands there as a `RunCancelled`. Of one that
     ended before the run was kept in a store, there is only text, usage, counts and an error's class and words.
@@ -83,7 +83,7 @@ class Ending:
         from .outcome_data import plain_ending, plain_usage
 
         told: dict[str, JsonValue] = {
-            "status": "",  # filled in below, as `text` is: here for their places
+            "status": "",  # filled in below, like `text`; named here for their order
             "agent_id": self.agent_id,
             "run_id": self.run_id,
             "text": None,
@@ -100,7 +100,7 @@ class Ending:
         return told | self._own_data()
 
     def _own_data(self) -> dict[str, JsonValue]:
-        """Return what this kind of outcome alone has."""
+        """Return the data that only this kind of outcome has."""
         return {}
 
 
@@ -133,25 +133,25 @@ class Complete(Ending, Generic[T_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """One thing that a paused run waits for: the answer to a question, or decisions about tool calls."""
+    """One reason why a run waits for a person: an open question, or tool calls that need decisions."""
 
     id: str
     """Unique among the pauses of an outcome; `resume(token, {pause.id: answer})` answers this one."""
     path: tuple[str, ...] = ()
-    """Ids of the runners from the one that was called to the one that waits, both included."""
+    """Ids of the runners, from the one that was called to the one that waits."""
     question: str | None = None
     calls: tuple[ToolCall, ...] = ()
     """In call order; empty for a question."""
     reasons: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Call id -> why a callback wants it decided, where one does."""
+    """Call id -> a callback's reason for asking a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unfinished(Ending):
     token: str = ""
-    """Resumes the run, once. Empty where nothing can resume it, as in a machine driven by hand."""
+    """Resumes the run, once. Empty if nothing can resume it, as in a machine driven by hand."""
     pauses: tuple[Pause, ...] = ()
-    """All that the run waits for a person for, its own first, then those of runners inside of it, in order."""
+    """All open pauses: the run's own first, then those of inner runs, in order."""
 
     @property
     def text(self) -> NoReturn:
@@ -166,10 +166,10 @@ class _Unfinished(Ending):
         raise UnfinishedRun(self._why(), run_id=self.run_id, token=self.token)
 
     def unwrap(self) -> NoReturn:
-        """Raise why there is no answer.
+        """Raise the error that tells why there is no answer.
 
         Raises:
-            Exception: what the first failed task of a workflow failed of.
+            Exception: the error of the first failed task of a workflow.
             UnfinishedRun: no task failed: the run waits, or its model stopped before its answer. It has the token.
         """
         for task in self.tasks.values():
@@ -194,7 +194,7 @@ class NeedsInput(_Unfinished):
     """The model asked a person something; `resume(token, answer)` goes on."""
 
     question: str
-    """The first one, where several are open; `pauses` has all."""
+    """The first open question; `pauses` has all."""
     status: Literal["needs_input"] = "needs_input"
 
     def _own_data(self) -> dict[str, JsonValue]:
@@ -206,7 +206,7 @@ class NeedsApproval(_Unfinished):
     """Tool calls wait for a person; `resume(token, Approve())` goes on."""
 
     calls: tuple[ToolCall, ...]
-    """All that wait, also in runners inside of this one; `pauses` says where."""
+    """All waiting calls, also those of inner runs; `pauses` has their places."""
     status: Literal["needs_approval"] = "needs_approval"
 
     def _own_data(self) -> dict[str, JsonValue]:
@@ -220,7 +220,7 @@ class Incomplete(_Unfinished):
     """The model stopped before its answer met any criterion.
 
     Attributes:
-        last_text: what it said last.
+        last_text: the model's last text.
     """
 
     last_text: str = ""
@@ -253,9 +253,9 @@ def stamp(
     session: Mapping[str, JsonValue],
     artifacts: Mapping[str, Artifact],
 ) -> None:
-    """Fill in what only the runtime knows, in an outcome that a machine has just made and nobody else has seen.
+    """Fill in the fields that only the runtime knows, in a new outcome that no other code has.
 
-    A frozen value is copied otherwise, which costs as much as a tenth of a short run.
+    The alternative is a copy, which costs up to a tenth of a short run.
     """
     object.__setattr__(outcome, "run_id", run_id)
     object.__setattr__(outcome, "session", session)
@@ -311,4 +311,4 @@ class Reject:
 Decision: TypeAlias = Approve | Reject
 
 PauseAnswer: TypeAlias = "str | Decision | Mapping[str, Decision]"
-"""What answers one pause: text for a question; a decision for all of its calls, or decisions by call id for some."""
+"""The answer to one pause: text for a question; a decision for all of its calls, or decisions by call id for some."""

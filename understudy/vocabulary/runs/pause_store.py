@@ -1,4 +1,4 @@
-"""What a store of paused runs must do, for those who bring one of their own."""
+"""The protocol of stores of paused runs, for users who write their own."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 PauseState: TypeAlias = Literal["waiting", "taken", "over"]
-"""A run waits until its token is used; then it is taken, until the run ends or waits again."""
+"""A run is waiting until its token is used; then it is taken, until the run ends or pauses again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PausedRun:
-    """A run as a store keeps it: its last pause."""
+    """The entry of a run in a store: its last pause."""
 
     run_id: str
     revision: int
-    """Which pause of the run this is, from 1."""
+    """Number of the pause in the run, from 1."""
     nonce: str
     """The secret part of the token. Whoever can read the store can go on with its runs."""
     payload: str

@@ -151,7 +151,7 @@ class Tool(Generic[P, R_co]):
 
     @property
     def is_bound(self) -> bool:
-        """Whether this is the tool of an instance."""
+        """Whether this is a method's tool, bound to an instance."""
         return inspect.ismethod(self._function)
 
     @property
@@ -182,7 +182,7 @@ class Tool(Generic[P, R_co]):
 
     @property
     def spec(self) -> ToolSpec:
-        """What a model is told of the tool: name, description and JSON Schema; built on first use.
+        """The tool as the model sees it: name, description and JSON Schema; built at the first use.
 
         Raises:
             TypeError: a parameter's type has no JSON Schema.
@@ -335,5 +335,5 @@ def as_tool(given: ToolLike) -> Tool[..., object]:
     if made.signature.receiver is not None and not made.is_bound and made.toolset is None:
         raise TypeError(f"tool {made.name!r} is a method; list it as one of an instance: tools=[thing.{made.name}]")
     if made.isolation == "process":
-        _ = made.place  # what no worker could find is refused here
+        _ = made.place  # raises for a function that no worker can find
     return made

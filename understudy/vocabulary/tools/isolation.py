@@ -1,4 +1,4 @@
-"""Where a tool's calls run, and what a function must be to run in another process."""
+"""Isolation of tools: where their calls run, and the requirements on functions that run in another process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_DEPS = re.compile(r"ToolContext\[\s*(object|None|Any|typing\.Any)\s*\]")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where another process finds a function or tool.
+    """The address of a function or tool for another process.
 
     Attributes:
         module: what to import.
@@ -35,7 +35,7 @@ class Place:
     qualname: str
 
     def find(self) -> object:
-        """Return what stands there in this process, importing the module if need be.
+        """Return the object at this address in this process; imports the module if necessary.
 
         Raises:
             ImportError: there is no such module.
@@ -85,7 +85,7 @@ def check_isolation(isolation: object, memory_limit: object, where: str) -> None
 
 
 def check_can_travel(function: Callable[..., object], where: str) -> None:
-    """Refuse what another process could never find by module and name; the rest is seen when an agent is made.
+    """Raise for a function that no other process can find by module and name; an agent checks the rest when it is made.
 
     Raises:
         TypeError: it is a lambda, nested, no function, or part of the script that runs.

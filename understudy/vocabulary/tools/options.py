@@ -1,4 +1,4 @@
-"""Options of tools that more than tools take, and how they are checked. `where` begins the messages."""
+"""Options that tools and agents share, and their checks. `where` begins the messages."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ DEFAULT_MAX_RESULT = 50_000
 DEFAULT_MAX_PARALLEL_CALLS = 64
 """Calls of one turn that run at once: enough for tools that wait for a network, and few enough for threads to be cheap."""
 MAX_RESULT = 8 * 2**20
-"""Characters, at most 32 MiB in UTF-8: what goes from process to process; more is a file, no result."""
+"""Characters, at most 32 MiB in UTF-8: the most that is sent between processes; larger data belongs in a file."""
 
 
 def checked_on_error(where: str, given: OnToolError) -> OnToolError:
-    """Return what becomes of errors.
+    """Return an `on_error` option.
 
     Raises:
         ValueError: it is neither word.

@@ -1,4 +1,4 @@
-"""`Origin`: where the object comes from that a tool is a method of."""
+"""`Origin`: the source of a toolset's object."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 
 class Key:
-    """Stands for one toolset object, whose class may forbid that it is hashed or referred to weakly."""
+    """Identifies one toolset object, because its class may forbid hashing and weak references."""
 
     __slots__ = ("__weakref__",)
 
 
 class Origin:
-    """Where the toolset of an agent's tools comes from; told apart by object.
+    """The source of a toolset's object; compared by identity.
 
     Args:
         cls: its class.
@@ -34,7 +34,7 @@ class Origin:
 
     @property
     def key(self) -> Key | None:
-        """What stands for the object that is there; None if one is made."""
+        """The identity of a given object; None if the object is made."""
         if self.given is None:
             return None
         key: Key = vars(self.given).setdefault("_toolset_key", Key())  # one step, also of a frozen dataclass

@@ -1,4 +1,4 @@
-"""What the parameters of a tool's function are read from: its docstring, and the module that its annotations stand in."""
+"""Reads the parameters of a tool's function: from its docstring, and from the module of its annotations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BadArguments(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """What a function's docstring says."""
+    """The content of a function's docstring."""
 
     description: str
     """The paragraphs before its sections."""
@@ -27,7 +27,7 @@ class Documentation:
 
 
 class Described(Protocol):
-    """A function, as far as the schema of its arguments needs to know of it."""
+    """The data about a function from which the schema of its arguments is built."""
 
     @property
     def function(self) -> Callable[..., object]:
@@ -36,12 +36,12 @@ class Described(Protocol):
 
     @property
     def parameters(self) -> Sequence[inspect.Parameter]:
-        """Those that a model fills in."""
+        """The parameters that a model fills in."""
         ...
 
     @property
     def documentation(self) -> Documentation:
-        """What its docstring says."""
+        """The content of its docstring."""
         ...
 
     def arguments_model(self, name: str) -> type[BaseModel]:

@@ -1,4 +1,4 @@
-"""JSON Schemas and validators of tools, built with pydantic and docstring-parser. Imported when a tool is first used."""
+"""Builds the JSON Schemas and validators of tools with pydantic and docstring-parser: import it when needed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def arguments_model(signature: Described, name: str) -> tuple[type[BaseModel], J
 
 
 def _blame(signature: Described, name: str, hints: Mapping[str, Any], error: Exception) -> str:
-    """Say which parameter has no JSON Schema."""
+    """Name the parameter that has no JSON Schema."""
     for parameter in signature.parameters:
         try:
             TypeAdapter(hints[parameter.name]).json_schema()

@@ -1,4 +1,4 @@
-"""What a tool's function takes: read from its signature at once, checked by pydantic from first use on."""
+"""Signatures of tools' functions: read and checked at once; pydantic builds the validator at the first use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Signature:
-    """What is known of a tool's function without pydantic, and the validator built with it on first use."""
+    """The signature of a tool's function, and the validator that pydantic builds at the first use."""
 
     __slots__ = (
         "_documentation",
@@ -67,11 +67,11 @@ class Signature:
             self.parameters.append(parameter)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
-        """Stay behind when what it is kept on is copied or pickled, which makes its own."""
+        """Not copied or pickled with its function: the copy makes its own signature."""
         return (_nothing, ())
 
     def spec(self, name: str, description: str | None) -> ToolSpec:
-        """Return what a model is told of a tool made of the function; without a description of its own, the docstring's.
+        """Return the function as a tool for a model; the docstring is the default description.
 
         Raises:
             TypeError: a parameter's type has no JSON Schema.
@@ -84,7 +84,7 @@ class Signature:
 
     @property
     def documentation(self) -> Documentation:
-        """What the docstring says; parsed on first use, once for all tools made of the function."""
+        """The content of the docstring; parsed at the first use, once for all tools made of the function."""
         if self._documentation is None:
             from .schemas import documentation_of
 
@@ -104,7 +104,7 @@ class Signature:
         return self._build(name)[1]
 
     def _build(self, name: str) -> tuple[type[BaseModel], JsonObject]:
-        # Without a lock, which a fork could leave held for ever: two threads that build at once build the same.
+        # No lock, because a fork could leave it held for ever. Two threads that build at once build the same.
         if self._made is None:
             from .schemas import arguments_model
 
@@ -113,7 +113,7 @@ class Signature:
 
 
 def _nothing() -> None:
-    """Return what stands for a signature in a pickle."""
+    """Return the replacement for a signature in a pickle."""
 
 
 def _parameters_of(function: Callable[..., object], name: str) -> list[inspect.Parameter]:
@@ -146,7 +146,7 @@ def _is_context(annotation: object, names: Mapping[str, object]) -> bool:
 def _names_context(word: str, names: Mapping[str, object]) -> bool:
     first, *rest = word.split(".")
     if (rest or [first])[-1] == "ToolContext":
-        return True  # also where it is imported for type checkers only
+        return True  # also if it is imported for type checkers only
     found = names.get(first)
     for name in rest:
         found = getattr(found, name, None)

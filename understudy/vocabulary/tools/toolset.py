@@ -39,7 +39,7 @@ class Toolset:
 
 
 ToolSource: TypeAlias = "ToolLike | Toolset"
-"""What stands in an agent's `tools`: a tool, a function, or a toolset, whose class or partial is a callable too."""
+"""An entry of an agent's `tools`: a tool, a function, or a toolset (its object, class or partial)."""
 
 
 def is_toolset(given: object) -> bool:
@@ -100,7 +100,7 @@ def _origin(given: object) -> Origin | None:
 
 
 def _check_call(cls: type[Toolset], *args: object, **options: object) -> None:
-    """Refuse arguments that no object can be made with."""
+    """Raise for arguments that the class does not take."""
     try:
         inspect.signature(cls).bind(*args, **options)
     except TypeError as error:
@@ -109,7 +109,7 @@ def _check_call(cls: type[Toolset], *args: object, **options: object) -> None:
             "it takes"
         ) from None
     except ValueError:
-        pass  # it does not say what it takes
+        pass  # its signature is unknown
 
 
 def _tools_in(cls: type[Toolset]) -> dict[str, Tool[..., object]]:
