@@ -10,6 +10,7 @@ from understudy.errors import ProtocolViolation
 from understudy.orchestration.agent.feed_checks import check_texts
 from understudy.orchestration.group.children import ChildFailure, ChildOrder, ChildResult, ChildState
 from understudy.orchestration.group.group_run import GroupRun
+from understudy.vocabulary.backoff import backoff_wait
 from understudy.vocabulary.messages import JsonValue, Part, join_text
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, TaskResult
 
@@ -132,7 +133,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         """Return the seconds to wait before the next attempt of a child: they double with each failed attempt."""
         first, most = self._spec.tasks[self.task_at(position)].backoff
         failed = self._state.children[position].attempts
-        return min(most, first * 2 ** min(failed - 1, 60)) if failed else 0.0
+        return backoff_wait(first, most, failed - 1) if failed else 0.0
 
     # --- reports about a child
 

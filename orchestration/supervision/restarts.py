@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar, cast, get_args
 
+from understudy.vocabulary.backoff import backoff_wait
 from understudy.vocabulary.checks import checked_number, checked_plain, checked_whole
 
 DEFAULT_MAX_RESTARTS = 3
@@ -126,8 +127,7 @@ class RestartBudget:
         if self._strategy.backoff is None:
             return 0.0
         first, most = self._strategy.backoff
-        longest: float = min(most, first * 2.0 ** (len(self._spent or ()) - 1))
-        return longest * (1 - JITTER * chance)
+        return backoff_wait(first, most, len(self._spent or ()) - 1) * (1 - JITTER * chance)
 
     def renew(self) -> None:
         """Reset the count, for a supervisor that was itself restarted."""

@@ -130,3 +130,11 @@ def test_a_backoff_doubles_up_to_the_most_and_chance_takes_off_a_fifth(chance: f
         found.append(budget.delay(chance))
 
     assert found == pytest.approx(delays)
+
+
+def test_a_backoff_stays_at_the_most_after_thousands_of_restarts_in_one_period() -> None:
+    budget = RestartBudget(OneForOne(max_restarts=5_000, within=3600.0, backoff=(0.001, 0.01)))
+
+    assert all(budget.spend(0.0) for _ in range(5_000))
+
+    assert budget.delay(0.0) == 0.01
