@@ -17,9 +17,9 @@ class Batch:
     wall: tuple[float, ...]
     """Seconds each took by the clock on the wall; bytes, where the measure's unit is bytes."""
     cpu: float
-    """Seconds of processor time one took on average, over all threads of the process; 0 where nobody looked."""
+    """Mean processor seconds of a sample, over all threads of the process; 0 if not measured."""
     threads: int = 0
-    """Threads that were added while it ran; 0 where nobody looked."""
+    """Threads started during the batch; 0 if not measured."""
 
 
 Round: TypeAlias = Callable[[int], Mapping[str, Batch]]

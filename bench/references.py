@@ -56,7 +56,7 @@ class Announcing(pykka.ThreadingActor):
 
 
 class SelfAsking(pykka.ThreadingActor):
-    """Asks itself inside its turn, which nobody refuses, and replies with the seconds until its patience ended."""
+    """Asks itself inside its turn, which Pykka allows, and replies with the seconds until its timeout."""
 
     def on_receive(self, message: object) -> float:
         if not isinstance(message, float):  # else it is its own message, handled after the timeout

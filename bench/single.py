@@ -20,7 +20,7 @@ ROUNDS = 10
 
 
 def _fresh(function: Callable[..., object]) -> Callable[..., object]:
-    """Return a copy that nobody has seen: a function remembers what its first tool learned of it."""
+    """Return a new copy of a function: a function caches the schema of its first tool."""
     assert isinstance(function, FunctionType)
     copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     copy.__annotations__ = dict(function.__annotations__)

@@ -97,7 +97,7 @@ class Behind(Gated):
     """A run that waits in a line for what another one has that does not end."""
 
     waits: ClassVar[str]
-    """What the runs in line are doing, in words."""
+    """The status text of the queued runs."""
 
     def __init__(self, max_runs: int | None = None) -> None:
         self._inside: us.RunHandle[str] | None = None
@@ -115,7 +115,7 @@ class Behind(Gated):
         return comes_true(lambda: [run.doing for run in self.system.health().runs].count(self.waits) >= runs, within)
 
     def release(self) -> None:
-        """Let the one go that is ahead; the first in line comes next, and is held in its turn."""
+        """Release the run that is ahead; the first queued run starts, and blocks in its turn."""
         super().release()
         if self._inside is not None:
             self._inside.exception(PATIENCE)

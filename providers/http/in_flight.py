@@ -70,7 +70,7 @@ class _Slots:
 
     def __init__(self, free: int) -> None:
         self.free = free
-        """Above 0 only while nobody waits."""
+        """Free slots; above 0 only while the queue is empty."""
         self.queue: deque[_Waiter] = deque()
         self._most = free
         self._lock = threading.Lock()

@@ -91,7 +91,7 @@ class Peer:
         told(self.address, "POST", "reset/journal")
 
     def teach(self, fixtures: Sequence[JsonObject]) -> None:
-        """Add fixtures; those of the file come first."""
+        """Add fixtures, after the fixtures of the file."""
         told(self.address, "POST", "fixtures", {"fixtures": fixtures})
 
     def arrivals(self) -> list[Arrival]:

@@ -150,7 +150,7 @@ class State:
         run.calls = [NOT_BEGUN] * len(script[turn]) if turn < len(script) else []
 
     def settle(self) -> None:
-        """Do everything that keeps nobody from anything, as often as there is something to do."""
+        """Carry out every action that blocks no other, until none is left."""
         while any(self._advance(key, run) for key, run in list(self.runs.items())):
             pass
 

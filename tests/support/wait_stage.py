@@ -179,7 +179,7 @@ def _watching(log: Log) -> Generator[None]:
 
 
 def perform(program: Program, seed: int) -> Report:
-    """Carry out a program; it must end in time, and what is refused first must be refused in a state that may deadlock."""
+    """Carry out a program; it must end in time, and its first refusal must happen in a state that may deadlock."""
     log = Log(State(program))
     with us.ActorSystem("stage", max_runs=program.max_runs) as system, _watching(log):
         company = Company(program, log, seed)

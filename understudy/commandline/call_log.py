@@ -42,7 +42,7 @@ class CallLog:
     def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._children: dict[str, Report] = {}
-        """Run id -> what is to be said of it."""
+        """Run id -> report of the inner run."""
 
     @property
     def calls(self) -> int:

@@ -62,7 +62,7 @@ class Scenario:
     returns: Mapping[str, str | Exception] = field(default_factory=dict[str, "str | Exception"])
     """Call id -> what the tool returns or raises; `result of ID` otherwise."""
     misfits: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Call id -> what is wrong with the call's arguments, as the tool's signature has it."""
+    """Call id -> the problem of the call's arguments, in the words of the tool's signature."""
     resolutions: Mapping[str, us.Resolution] = field(default_factory=dict[str, "us.Resolution"])
     """Call id -> what `on_invalid_call` says."""
     verdicts: Mapping[str, bool] = field(default_factory=dict[str, bool])
