@@ -17,7 +17,7 @@ MERGE_RULES = "actors/waiting/combine.py"
 TEST_CELL = "tests/actors/test_cell.py"
 TEST_GROUPS = "tests/actors/test_supervision.py"
 TEST_RESTARTS = "tests/orchestration/test_supervision.py"
-TEST_CYCLES = "tests/actors/test_circles.py"
+TEST_CYCLES = "tests/actors/test_cycles.py"
 TEST_MERGES = "tests/actors/test_merging.py"
 
 MUTANTS = (

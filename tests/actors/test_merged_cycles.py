@@ -1,4 +1,4 @@
-"""Runs and actors that wait for several at once: who would wait for ever is told so, and nobody else."""
+"""Runs and actors that wait for several others at once: one that would wait for ever gets an error, and no other does."""
 
 from __future__ import annotations
 

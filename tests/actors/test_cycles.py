@@ -1,4 +1,4 @@
-"""Runs that wait for one another: a circle is refused by whoever would close it, and nothing else is."""
+"""Runs that wait for one another: the run that would close a cycle is refused, and no other run."""
 
 from __future__ import annotations
 
