@@ -62,7 +62,8 @@ def test_a_checked_turn_leads_where_any_turn_leads() -> None:
 
 
 def test_every_phase_can_be_reached_from_the_first_and_only_done_leads_nowhere() -> None:
-    reached, found = set[Phase](), {next(iter(PHASES))}
+    reached: set[Phase] = set()
+    found: set[Phase] = {"model"}
     while found - reached:
         reached |= found
         found = {after for phase in reached for phases in PHASES[phase].moves.values() for after in phases}
