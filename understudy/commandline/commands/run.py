@@ -19,6 +19,7 @@ from understudy.orchestration.definitions.workflow import Workflow
 from understudy.orchestration.graph.parameters import check_parameters
 from understudy.orchestration.graph.spec import uses_input
 from understudy.providers.wire.json_values import parse
+from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.events import Event, RunFailed, RunFinished
 from understudy.vocabulary.runs.memory import MemoryNotUsed
@@ -197,6 +198,8 @@ def _parameter(setting: str) -> tuple[str, JsonValue]:
         value = parse(text)
     except ValueError as error:
         raise UsageMistake(f"--set {one_line(setting)}: what follows ':=' is no JSON: {error}") from error
+    if fault := not_json(value, "the value"):  # how deep a text may go for `parse` depends on the Python
+        raise UsageMistake(f"--set {one_line(setting)}: what follows ':=' is not taken: {fault}")
     return name[:-1], value
 
 
