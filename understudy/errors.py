@@ -523,6 +523,8 @@ class PlaceNote(str):
 def place_note(error: BaseException) -> PlaceNote | None:
     """Return the note that says where an error comes from; None if its message does, or nobody has noted it."""
     found = getattr(error, "__notes__", None)
+    if found is None:
+        return None
     notes = cast("list[object]", found) if isinstance(found, list) else []  # a user's error may have anything there
     return next((note for note in notes if isinstance(note, PlaceNote)), None)
 

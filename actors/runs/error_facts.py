@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Protocol
 
 from understudy.actors.actor.actor_cell import ActorCell
@@ -39,7 +38,7 @@ def describe(run: EndedRun, error: BaseException) -> None:
 
     An error of a run inside of this one keeps its place. One object may end several runs, so nothing is added twice.
     """
-    own = tuple([link.runner.id for link in run.ancestry if not isinstance(link.runner, ActorCell)])
+    own = _path_of(run.ancestry)
     note = place_note(error)
     from_inside = note is not None and len(note.path) > len(own) and note.path[: len(own)] == own
     if isinstance(error, UnderstudyError):
@@ -51,20 +50,24 @@ def describe(run: EndedRun, error: BaseException) -> None:
         _note_place(run, error, own, note)
 
 
+def _path_of(ancestry: Ancestry) -> tuple[str, ...]:
+    if len(ancestry) == 1:  # as of most runs
+        return (ancestry[0].runner.id,)
+    return tuple([link.runner.id for link in ancestry if not isinstance(link.runner, ActorCell)])
+
+
 def _note_place(run: EndedRun, error: BaseException, path: tuple[str, ...], before: PlaceNote | None) -> None:
     if before is not None:
         error.__notes__.remove(before)
-    who = run.runner_named
-    if len(path) > 1:
-        who = f"{who}, path {' > '.join(path)}"
-    elif repr(run.ancestry[-1].runner.id) in _message_of(error):
+    if len(path) == 1 and repr(path[0]) in _message_of(error):
         return
-    note = PlaceNote(who)
+    note = PlaceNote(f"{run.runner_named}, path {' > '.join(path)}" if len(path) > 1 else run.runner_named)
     note.path = path
     error.add_note(note)
 
 
 def _message_of(error: BaseException) -> str:
-    with contextlib.suppress(BaseException):  # it is made by code of a user's
+    try:
         return str(error)
-    return ""
+    except BaseException:  # noqa: BLE001 (it is made by code of a user's)
+        return ""

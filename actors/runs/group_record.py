@@ -177,7 +177,9 @@ class GroupRunRecord(RunRecord):
 
     def _wake(self) -> None:
         driver = self.driver
-        if isinstance(driver, Woken):  # else there is none now, and the next one looks at all children
+        if driver is None:  # the run is over, or its next driver looks at all children
+            return
+        if isinstance(driver, Woken):
             failure = safely(self, driver.wake)
             if failure is not None:  # it would never hear of the child, and the run would never end
                 self.host.cannot_go_on(self, failure, self.epoch)

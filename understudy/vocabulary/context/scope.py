@@ -91,12 +91,13 @@ class Scope:
                 return []
             self._cancelled = True
             callbacks, self._callbacks = self._callbacks, None
+        if not callbacks:
+            return []
         failures: list[BaseException] = []
-        called = [] if callbacks is None else list(callbacks.values())
-        hooks = list[Callable[[], object]]()
+        hooks: list[Callable[[], object]] = []
         if aside is not None:  # removed first: the functions may cancel inner scopes
-            hooks += [callback.callback for callback in called if isinstance(callback, _Hook) and callback.take()]
-        for callback in called:
+            hooks = [each.callback for each in callbacks.values() if isinstance(each, _Hook) and each.take()]
+        for callback in callbacks.values():
             try:
                 callback()
             except (Exception, SystemExit) as error:  # noqa: BLE001 (it is handed to the caller)
