@@ -69,5 +69,5 @@ def _note_place(run: EndedRun, error: BaseException, path: tuple[str, ...], befo
 def _message_of(error: BaseException) -> str:
     try:
         return str(error)
-    except BaseException:  # noqa: BLE001 (it is made by code of a user's)
+    except BaseException:  # it is made by code of a user's
         return ""

@@ -73,7 +73,7 @@ class Handle(RunHandle[object], Traceable):
         return self._record.phase == "cancelled"
 
     def cancel(self) -> bool:
-        with cancel_hooks.settling(cancel_hooks.AT_HAND):
+        with cancel_hooks.Settling(cancel_hooks.AT_HAND):
             return not self.done() and self._record.host.cancel(self._record)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:

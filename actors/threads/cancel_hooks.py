@@ -42,8 +42,8 @@ def _call(give_up: Callable[[Work], object], hooks: list[Callable[[], object]]) 
     submit(calls)
 
 
-class settling:  # noqa: N801 (read as a function; a class, because a generator costs each cancel 2 us more)
-    """Wait after the block for the hooks of the cancellations in it; at most `seconds` for all of them.
+class Settling:
+    """A block that waits at its end for the hooks of the cancellations in it; at most `seconds` for all of them.
 
     Of nested blocks only the outermost waits. After an error in the block nobody waits.
     """
@@ -72,7 +72,7 @@ class settling:  # noqa: N801 (read as a function; a class, because a generator 
 
 class _Here(threading.local):
     started: list[_Hooks] | None = None
-    """The calls that this thread has begun inside of `settling`, which waits for them; None outside."""
+    """The calls that this thread has begun inside of `Settling`, which waits for them; None outside."""
 
 
 _here = _Here()

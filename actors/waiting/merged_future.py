@@ -132,7 +132,7 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         begins, and it need not wait until the other thread has called all callbacks.
         """
         self._link.target = None
-        with cancel_hooks.settling(0.0):  # nobody waits for a loser, nor for its cancel hooks
+        with cancel_hooks.Settling(0.0):  # nobody waits for a loser, nor for its cancel hooks
             for member in self._members:
                 if not member.done():
                     try:
