@@ -41,19 +41,19 @@ class TurnScope(Scope):
     """The scope of a model call of the run's own; what the model's client tries again in it is told.
 
     Attributes:
-        story: of the run.
+        log: of the run.
         turn: which call it is.
     """
 
-    __slots__ = ("story", "turn")  # filled by the driver: an `__init__` would cost every turn a call more
+    __slots__ = ("log", "turn")  # filled by the driver: an `__init__` would cost every turn a call more
 
-    story: RunLog
+    log: RunLog
     turn: int
 
     def tell_retry(self, attempt: int, wait: float, error: BaseException) -> None:
         if not self.cancelled:  # else the call was given up, and another one may be under way
             let_go(error)
-            self.story.note(Retried(what="model", attempt=attempt, wait=wait, error=error, turn=self.turn))
+            self.log.note(Retried(what="model", attempt=attempt, wait=wait, error=error, turn=self.turn))
 
 
 class AgentDriver:
@@ -181,10 +181,10 @@ class AgentDriver:
             self._timed_model, self._model_time = model, model_time(record.agent)
         limit = self._model_time
         scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
-        scope.is_turn, scope.story, scope.turn = True, record.story, request.turn
+        scope.is_turn, scope.log, scope.turn = True, record.log, request.turn
         deadline = inf if scope.deadline is None else scope.deadline + GRACE
         record.begin_step(epoch, f"waiting for the model, turn {request.turn}", deadline)
-        record.story.note(request.turn)
+        record.log.note(request.turn)
         turn = record.unfed
         if turn is None:
             try:
@@ -252,11 +252,11 @@ class AgentDriver:
         except Stale:
             order.came_back()  # with its slot: from here on, whoever takes the step away finds that it has one
             raise
-        record.story.note(call)
+        record.log.note(call)
         executed = execute(order)
         record.take_results(epoch, [executed])
         if isinstance(executed[0], ToolResult):
-            record.story.note(order.finished(executed[0]))
+            record.log.note(order.finished(executed[0]))
         return None
 
     def _run_together(self, calls: tuple[ToolCall, ...]) -> None:

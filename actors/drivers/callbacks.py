@@ -61,9 +61,9 @@ class CallbackDispatcher:
     def _feed_ruling(self, machine: AgentRun, turn: ModelTurn, ruling: Ruling) -> None:
         machine.turn_ruled(turn, ruling)
         self._record.unfed = None
-        self._record.story.note((machine.state.turns, turn))
+        self._record.log.note((machine.state.turns, turn))
         if turn.text:
-            self._record.story.note(Dropped(machine.state.turns, turn.text, ruling.by))
+            self._record.log.note(Dropped(machine.state.turns, turn.text, ruling.by))
 
     # --- tool calls
 
@@ -119,8 +119,8 @@ class CallbackDispatcher:
         for call in calls:
             result = round_.results.get(call.id)
             if result is not None:  # blocked or skipped: nobody else tells of it
-                self._record.story.note(call)
-                self._record.story.note(Finished(call, result))
+                self._record.log.note(call)
+                self._record.log.note(Finished(call, result))
 
     # --- the end
 

@@ -87,7 +87,7 @@ def loaded_record(
             saved.run_id, group, options, scope, host, cell, loaded(group, saved.machine, adopt=adopt)
         )
     record.artifacts = Artifacts(saved.artifacts)
-    record.story.first_seq = saved.events
+    record.log.first_seq = saved.events
     return record
 
 

@@ -141,7 +141,7 @@ class GroupDriver(Woken):
         record, spending = self._record, self._record.account.spending
         conflicts = record.lay_changes(self._epoch)
         if conflicts:
-            record.story.note(Conflict(conflicts))
+            record.log.note(Conflict(conflicts))
         told = replace(
             outcome,
             turns=record.turns,
@@ -184,12 +184,12 @@ class GroupDriver(Woken):
             return True
         try:
             inside = record.join(self._epoch, position, self._prepared(order))
-            inside.record.reply.when_done(inside.ended)
+            inside.record.promise.when_done(inside.ended)
             record.host.launch(inside.record)
         except Exception as error:
             self._tell_retry(position, self._failed(position, error))
             return True
-        record.story.note(inside.fact)
+        record.log.note(inside.fact)
         record.launched(self._epoch, inside)
         return False
 
@@ -222,14 +222,14 @@ class GroupDriver(Woken):
     def _report(self, position: int) -> bool:
         """Tell the machine what came of a child; False if nothing did yet."""
         inside = self._record.children.get(position)
-        if inside is None or not inside.record.reply.done:
+        if inside is None or not inside.record.promise.done:
             return False
-        error, again = inside.record.reply.error(), None
+        error, again = inside.record.promise.error(), None
         if error is None:
-            again = self._ended(position, inside, inside.record.reply.get())
+            again = self._ended(position, inside, inside.record.promise.get())
         elif not self._stopped(position, inside.record, error):
             again = self._failed(position, error)
-        self._record.story.note(ChildEnded(inside.fact, inside.record.reply.get() if error is None else error))
+        self._record.log.note(ChildEnded(inside.fact, inside.record.promise.get() if error is None else error))
         self._tell_retry(position, again)
         return True
 
@@ -292,7 +292,7 @@ class GroupDriver(Woken):
         fact = Retried(
             what="task", attempt=failed, wait=wait, error=error, task=task.name, position=position, runner_id=runner
         )
-        self._record.story.note(fact)
+        self._record.log.note(fact)
 
     def _may_pass(self, position: int, error: BaseException) -> bool:
         """Whether another run of the child's task may succeed after this error, as the task says."""

@@ -85,7 +85,7 @@ def _feed_timeout(record: AgentRunRecord, order: ToolCallTask) -> None:
     assert record.machine is not None
     result = timeout_result(order.call, order.tool.timeout)
     record.machine.tool_results([result])
-    record.story.note(order.finished(result))
+    record.log.note(order.finished(result))
 
 
 def _action_due(record: AgentRunRecord, order: ToolCallTask, now: float) -> CallAction:

@@ -82,6 +82,6 @@ def remember(record: RememberedRun, messages: Sequence[Message], epoch: int) -> 
             append()
         lease.note_stored(len(messages))
         if lease.came_between:
-            record.story.note(Diverged(lease.came_between))
+            record.log.note(Diverged(lease.came_between))
 
     return at_the_end

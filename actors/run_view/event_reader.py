@@ -35,15 +35,15 @@ TURN = ""
 ENDINGS = (BaseException, Complete, Incomplete, NeedsApproval, NeedsInput)
 
 
-def events_of(story: RunLog, *, inner: bool) -> Iterator[Event]:
+def events_of(log: RunLog, *, inner: bool) -> Iterator[Event]:
     """Iterate over the events of a run from the first one on; waits for those to come, and ends after the terminal one.
 
     Args:
-        story: the run's.
+        log: the run's.
         inner: whether to tell what happens in runs inside of it too.
     """
     news: _News = queue.SimpleQueue()
-    outermost = _Reader(story, (story.runner_id,), news, inner=inner)
+    outermost = _Reader(log, (log.runner_id,), news, inner=inner)
     try:
         yield from outermost.read()
         while not outermost.over:
@@ -52,28 +52,28 @@ def events_of(story: RunLog, *, inner: bool) -> Iterator[Event]:
         outermost.close()
 
 
-def next_seq(story: RunLog, *, is_inner: bool) -> int:
+def next_seq(log: RunLog, *, is_inner: bool) -> int:
     """Return the number of the event that comes after those that a run has told.
 
     Args:
-        story: of the run, so far.
+        log: of the run, so far.
         is_inner: whether it is part of another run, which tells how this one ends or pauses.
     """
     under_way: set[str] = set()
-    told = [fact for fact in tuple(story.facts) if not _is_late(fact, under_way)]
-    about: _About = {"run_id": story.run_id, "path": (), "parent_run_id": None}
+    told = [fact for fact in tuple(log.facts) if not _is_late(fact, under_way)]
+    about: _About = {"run_id": log.run_id, "path": (), "parent_run_id": None}
     heard = [fact for fact in told if not (is_inner and isinstance(fact, ENDINGS))]
-    return story.first_seq + sum(1 for fact in heard for _ in _tell(fact, 0, about))
+    return log.first_seq + sum(1 for fact in heard for _ in _tell(fact, 0, about))
 
 
 class _Reader:
-    """One story as one listener reads it, and the stories inside of that which are not over for it.
+    """One log as one listener reads it, and the logs of runs inside that are not over for it.
 
     Args:
-        story: what is read.
+        log: what is read.
         path: ids of the runners from the outermost one to this one.
         news: where the listener waits for readers that have something to read.
-        inner: whether stories inside of this one are read too.
+        inner: whether logs of runs inside are read too.
     """
 
     __slots__ = (
@@ -83,23 +83,23 @@ class _Reader:
         "_by_key",
         "_inner",
         "_inside",
+        "_log",
         "_news",
         "_path",
         "_position",
         "_seq",
-        "_story",
         "_under_way",
         "over",
     )
 
-    def __init__(self, story: RunLog, path: tuple[str, ...], news: _News, *, inner: bool) -> None:
-        self._story = story
+    def __init__(self, log: RunLog, path: tuple[str, ...], news: _News, *, inner: bool) -> None:
+        self._log = log
         self._path = path
         self._news = news
         self._inner = inner
         self._position = 0
-        self._seq = story.first_seq
-        self._about: _About = {"run_id": story.run_id, "path": path, "parent_run_id": story.parent}
+        self._seq = log.first_seq
+        self._about: _About = {"run_id": log.run_id, "path": path, "parent_run_id": log.parent}
         self._began: dict[str, float] = {}
         """Run id, or `TURN` -> when a run inside, or the model's turn, began."""
         self._attempts = 1
@@ -112,7 +112,7 @@ class _Reader:
         """The same by the call or the run that they are; a call that is made again has several."""
         self.over = False
         """Whether there is nothing more to read here."""
-        story.listen(self)
+        log.listen(self)
 
     def wake(self) -> None:
         self._news.put(self)
@@ -120,7 +120,7 @@ class _Reader:
     def close(self) -> None:
         """Read no more, here and inside."""
         self.over = True
-        self._story.leave(self)
+        self._log.leave(self)
         for reader in self._inside:
             reader.close()
         self._inside.clear()
@@ -128,9 +128,9 @@ class _Reader:
 
     def read(self) -> Iterator[Event]:
         """Tell what is there and was not told yet."""
-        facts = self._story.facts
+        facts = self._log.facts
         while not self.over and self._position < len(facts):
-            fact, at = facts[self._position], self._story.times[self._position]
+            fact, at = facts[self._position], self._log.times[self._position]
             self._position += 1
             if _is_late(fact, self._under_way):
                 continue
@@ -156,7 +156,7 @@ class _Reader:
             case Retried(what="model", attempt=failed):
                 self._attempts = failed + 1
             case _ if isinstance(fact, ENDINGS):
-                return at - self._story.began
+                return at - self._log.began
             case _:
                 pass
         return 0.0
@@ -173,8 +173,8 @@ class _Reader:
 
     def _after(self, fact: RunLogEntry) -> Iterator[Event]:
         match fact:
-            case ChildBegan(run_id=key, story=story) | Delegated(key, story) if self._inner:
-                reader = _Reader(story, (*self._path, story.runner_id), self._news, inner=True)
+            case ChildBegan(run_id=key, log=log) | Delegated(key, log) if self._inner:
+                reader = _Reader(log, (*self._path, log.runner_id), self._news, inner=True)
                 self._inside[reader] = None
                 self._by_key.setdefault(key, []).append(reader)
                 yield from reader.read()
@@ -184,7 +184,7 @@ class _Reader:
                 pass
 
     def _rest(self, key: str | None = None) -> Iterator[Event]:
-        """Tell what is left of one story inside, or of all, and close it."""
+        """Tell what is left of one inner log, or of all, and close it."""
         if key is None:
             ending = list(self._inside)
             self._by_key.clear()

@@ -40,7 +40,7 @@ class ChildBegan:
     runner_id: str
     run_id: str
     task: str
-    story: RunLog
+    log: RunLog
 
 
 @fast_init
@@ -64,7 +64,7 @@ class Delegated:
     """The run that a call of a sub-agent is, told only to who asks for what happens inside."""
 
     call_id: str
-    story: RunLog
+    log: RunLog
 
 
 @fast_init
@@ -102,10 +102,10 @@ RunLogEntry: TypeAlias = "TurnBegan | Diverged | Dropped | tuple[int, ModelTurn]
 
 
 class Listener(Protocol):
-    """Who reads a story."""
+    """Who reads a log."""
 
     def wake(self) -> None:
-        """Take note that there is a new fact; called under the story's lock."""
+        """Take note that there is a new fact; called under the log's lock."""
         ...
 
 

@@ -63,7 +63,7 @@ class RunView(Protocol):
         ...
 
     @property
-    def story(self) -> RunLog:
+    def log(self) -> RunLog:
         """Its log, which listeners read as events."""
         ...
 

@@ -53,7 +53,7 @@ class AgentRunRecord(RunRecord):
         input: what the user said.
         options: what the caller said besides; a `SessionState` gets the changed keys at the end.
         scope: the run's deadline and cancellation; gets the run's account, which draws from the one it had.
-        host: what the run needs of its system; told once of its end, on the thread that ends it, before the reply completes.
+        host: what the run needs of its system; told once of its end, on the thread that ends it, before the promise completes.
         cell: the agent's actor.
         machine: the machine of a run that goes on; a new run's is made by its first driver.
     """
@@ -277,13 +277,13 @@ class AgentRunRecord(RunRecord):
                 machine.checked_response(turn)
             self.unfed = None
             self.answered.clear()
-            self.story.note((machine.state.turns, turn))
+            self.log.note((machine.state.turns, turn))
             round_ = machine.state.round
             if round_ is not None and round_.results:
                 for call in round_.calls:
                     if call.id in round_.results:
-                        self.story.note(call)
-                        self.story.note(Finished(call, round_.results[call.id]))
+                        self.log.note(call)
+                        self.log.note(Finished(call, round_.results[call.id]))
 
     def take_results(self, epoch: int, results: Sequence[Executed]) -> None:
         """Commit what the calls changed in the session, in call order, and feed their results and pauses."""

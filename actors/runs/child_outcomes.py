@@ -56,9 +56,9 @@ class ChildOutcomes:
         if self.machine.state.children[position].phase != "pending":
             return self._told(position)
         inside = self.children.get(position)
-        if inside is not None and inside.record.reply.done:  # its driver has not heard of it yet
-            error = inside.record.reply.error()
-            return inside.record.reply.get() if error is None else error
+        if inside is not None and inside.record.promise.done:  # its driver has not heard of it yet
+            error = inside.record.promise.error()
+            return inside.record.promise.get() if error is None else error
         what = "did not begin" if inside is None else "was cancelled"
         return RunCancelled(f"{self._named(position)} {what}: the run of {self.group.id!r} is over")
 

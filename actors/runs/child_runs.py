@@ -80,13 +80,13 @@ def continued(outer: RunRecord, runner: Runner[object], paused: PausedChild, sco
     child.session.changes.update(saved.session)
     child.session.removed = frozenset(saved.removed)
     if paused.answers:  # else it stood at a limit
-        child.story.note_settled(child.respond(paused.answers))
+        child.log.note_settled(child.respond(paused.answers))
     return _part_of(outer, child)
 
 
 def _part_of(outer: RunRecord, child: RunRecord) -> RunRecord:
     child.is_inner = True
-    child.errands = outer.errands
+    child.caller_calls = outer.caller_calls
     child.ancestry = (*outer.ancestry, child.link)
     return child
 

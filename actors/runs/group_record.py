@@ -210,7 +210,7 @@ class GroupRunRecord(RunRecord):
     def join(self, epoch: int, position: int, child: RunRecord) -> Inside:
         """Note a child that is about to begin."""
         task = self.task_at(position)
-        fact = ChildBegan(position, child.runner.id, child.run_id, "" if task is None else task.name, child.story)
+        fact = ChildBegan(position, child.runner.id, child.run_id, "" if task is None else task.name, child.log)
         inside = Inside(child, fact, self.child_ended)
         self.waits.join(child.link)
         with self.lock:

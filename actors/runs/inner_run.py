@@ -14,7 +14,7 @@ class Inside:
 
     Args:
         record: the run.
-        fact: what the story tells of it.
+        fact: what the log tells of it.
         tell: tells the driver around it which position is over.
 
     Attributes:

@@ -51,7 +51,7 @@ class RunRecord(Ownership, ABC):
         input: what the user said.
         options: what the caller said besides; a `SessionState` gets the changed keys at the end.
         scope: the run's deadline and cancellation; gets the run's account.
-        host: what the run needs of its system; told once of its end, on the thread that ends it, before the reply completes.
+        host: what the run needs of its system; told once of its end, on the thread that ends it, before the promise completes.
         cell: the runner's actor.
         account: what the run draws from.
     """
@@ -60,17 +60,18 @@ class RunRecord(Ownership, ABC):
         "account",
         "ancestry",
         "artifacts",
+        "caller_calls",
         "cell",
         "crashes",
         "detach",
-        "errands",
         "host",
         "input",
         "is_inner",
         "lease",
         "link",
+        "log",
         "options",
-        "reply",
+        "promise",
         "revision",
         "root",
         "run_id",
@@ -78,7 +79,6 @@ class RunRecord(Ownership, ABC):
         "scope",
         "session",
         "started_in",
-        "story",
     )
 
     phase: RunPhase  # said again: pyright takes what `end` assigns for any string
@@ -112,7 +112,7 @@ class RunRecord(Ownership, ABC):
         """Its claim to the conversation that its agent's memory knows."""
         self.started_in: contextvars.Context = _NO_CONTEXT
         """The context variables of whoever began the run, and the run's own; each driver gets a copy."""
-        self.errands: CallerThreadCalls | None = None
+        self.caller_calls: CallerThreadCalls | None = None
         """What the thread that waits for the run is to do for it; None if nobody waits, or no tool needs it."""
         self.is_inner = False
         """Whether the run is a part of another one, which alone goes on with it when it pauses."""
@@ -126,8 +126,8 @@ class RunRecord(Ownership, ABC):
         self.session = SessionOverlay({} if given is None else _copied(given))
         self.artifacts = Artifacts()
         """What tools returned that was too long for the model."""
-        self.reply: Promise[Outcome[object]] = Promise()
-        self.story = RunLog(run_id, runner.id, self.parent_run_id)
+        self.promise: Promise[Outcome[object]] = Promise()
+        self.log = RunLog(run_id, runner.id, self.parent_run_id)
 
     @property
     def parent_run_id(self) -> str | None:
@@ -188,7 +188,7 @@ class RunRecord(Ownership, ABC):
         """Take what a run keeps over a pause from its record before that."""
         self.revision = before.revision
         self.artifacts = before.artifacts
-        self.story.first_seq = next_seq(before.story, is_inner=before.is_inner)
+        self.log.first_seq = next_seq(before.log, is_inner=before.is_inner)
         self.lease = None if before.lease is None else before.lease.renewed()
         self.session.take_temporary(before.session)
 
@@ -256,7 +256,7 @@ class RunRecord(Ownership, ABC):
         overdue: float | None = None,
         commit: Callable[[], object] | None = None,
     ) -> bool:
-        """End the run, or its stay here, and complete the reply; whatever drives it becomes stale.
+        """End the run, or its stay here, and complete the promise; whatever drives it becomes stale.
 
         A driver that did not end the run itself is counted as given up until it comes back.
 
@@ -284,14 +284,14 @@ class RunRecord(Ownership, ABC):
             self.link.over = True  # first of all, for whoever hears of the end is no longer inside of the run
             # It refers to us: a run that is over should go at once, not at a garbage collection.
             driver, self.driver = self.driver, None
-        # From here on nothing may keep the reply from completing: nobody else would ever complete it.
+        # From here on nothing may keep the promise from completing: nobody else would ever complete it.
         try:
             safely(self, self._wind_up, ending, doing, driver if epoch is None else None)
         finally:  # also at a Ctrl-C, which comes where a call ends
             if isinstance(ending, BaseException):
-                self.reply.fail(ending)
+                self.promise.fail(ending)
             else:
-                self.reply.set(ending)
+                self.promise.set(ending)
         return True
 
     def _wind_up(self, ending: Outcome[object] | BaseException, doing: str, driver: RunDriver | None) -> None:
@@ -308,7 +308,7 @@ class RunRecord(Ownership, ABC):
             safely(self, describe, self, ending)
         # First: whoever reads the token in the last event may go on with the run, under the same id.
         safely(self, self.host.ended, self)
-        safely(self, self.story.end, ending)
+        safely(self, self.log.end, ending)
 
     def _hand_back(self, session: SessionState) -> None:
         session.apply(*self.session.lasting_changes())

@@ -43,7 +43,7 @@ class Handle(RunHandle[object], Traceable):
         return self._wait(timeout).error()
 
     def _wait(self, timeout: float | None) -> Promise[Outcome[object]]:
-        reply = self._record.reply
+        reply = self._record.promise
         if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool)):
             raise TypeError(f"result: timeout must be a number of seconds or None, got {timeout!r}")
         if not reply.done and not self._wait_in_line(reply, timeout):
@@ -64,10 +64,10 @@ class Handle(RunHandle[object], Traceable):
             raise
 
     def done(self) -> bool:
-        return self._record.reply.done
+        return self._record.promise.done
 
     def running(self) -> bool:
-        return not self._record.reply.done
+        return not self._record.promise.done
 
     def cancelled(self) -> bool:
         return self._record.phase == "cancelled"
@@ -78,10 +78,10 @@ class Handle(RunHandle[object], Traceable):
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         checked_plain("a done callback", callback)
-        self._record.reply.when_done(lambda: callback(self))
+        self._record.promise.when_done(lambda: callback(self))
 
     def events(self, *, inner: bool = False) -> Iterator[Event]:
-        return events_of(self._record.story, inner=inner)
+        return events_of(self._record.log, inner=inner)
 
     def status(self) -> RunStatus:
         return self._record.status()
@@ -93,9 +93,9 @@ class Handle(RunHandle[object], Traceable):
         future.set_running_or_notify_cancel()
 
         def copy(_: object) -> None:
-            error = self._record.reply.error()
+            error = self._record.promise.error()
             if error is None:
-                future.set_result(self._record.reply.get())
+                future.set_result(self._record.promise.get())
             else:
                 future.set_exception(error)
 

@@ -37,5 +37,5 @@ def saved_run(record: RunRecord) -> SavedRun:
         own_history=record.options.history is not None,
         artifacts=tuple(record.artifacts.snapshot().values()),
         # A run that others wait for is saved before it pauses, which is one event more; one inside of a run, after that.
-        events=next_seq(record.story, is_inner=record.is_inner) + (0 if record.is_inner else 1),
+        events=next_seq(record.log, is_inner=record.is_inner) + (0 if record.is_inner else 1),
     )

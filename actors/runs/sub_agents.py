@@ -45,15 +45,15 @@ def delegate(
         child = continued(record, runner, paused, order.scope)
     if sub_agent.permit is not None:
         child.link.permits += (sub_agent.permit,)
-    record.story.note(Delegated(order.call.id, child.story))
+    record.log.note(Delegated(order.call.id, child.log))
     return _executed(record, order, child, _outcome_of(record, child))
 
 
 def _outcome_of(record: RunRecord, child: RunRecord) -> Outcome[object]:
     with graph.waiting(record.ancestry, child.link):
         child.host.launch(child)  # its scope is inside of the call's: it ends at the latest with that
-        child.reply.wait()
-    return child.reply.get()
+        child.promise.wait()
+    return child.promise.get()
 
 
 def _executed(record: RunRecord, order: ToolCallTask, child: RunRecord, outcome: Outcome[object]) -> Executed:

@@ -331,7 +331,7 @@ class ActorSystem:
 
     def _end(self, deadline: float) -> tuple[str, ...]:
         for record in self._runs.in_flight():
-            record.reply.wait(max(0.0, deadline - time.monotonic()))
+            record.promise.wait(max(0.0, deadline - time.monotonic()))
         with cancel_hooks.Settling(max(cancel_hooks.AT_HAND, deadline - time.monotonic())):
             cancelled = self._runs.cancel_all(f"system {self.name!r} stopped")
         self._runs.rest()

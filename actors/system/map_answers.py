@@ -200,7 +200,7 @@ class Answers(Generator[Answered, None, None]):
             self._machine.answered(MapFailure(index, error))
             return
         record.ancestry = (*self._callers, record.link)
-        record.reply.when_done(partial(self._news.put, index))
+        record.promise.when_done(partial(self._news.put, index))
         if self._waits is not None:
             self._waits.join(record.link)
         self._under_way[index] = record
@@ -244,8 +244,8 @@ class Answers(Generator[Answered, None, None]):
             return
         if self._waits is not None:
             self._waits.leave(record.link)
-        error = record.reply.error()
-        self._machine.answered(MapAnswer(index, record.reply.get()) if error is None else MapFailure(index, error))
+        error = record.promise.error()
+        self._machine.answered(MapAnswer(index, record.promise.get()) if error is None else MapFailure(index, error))
         if self._machine.failure is not None:
             self._cancel_all()
 

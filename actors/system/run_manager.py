@@ -155,7 +155,7 @@ class RunManager(RunHost[RunRecord]):
             paused.account.enter(scope.account)  # the limits that it is held to are those of whoever resumes it
             settled = feed_answer(paused, runner, answer, options)
             record = paused.continued(scope, options.deps)
-            record.story.note_settled(settled)
+            record.log.note_settled(settled)
             return record
 
     def load(

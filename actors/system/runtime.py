@@ -120,13 +120,13 @@ def _carry_out(system: ActorSystem, record: RunRecord) -> Outcome[object]:
 def _launch_and_wait(system: ActorSystem, record: RunRecord) -> Outcome[object]:
     if needs_caller(record.runner) is None:
         system.launch(record)
-        record.reply.wait()
+        record.promise.wait()
     else:
-        with CallerThreadCalls() as errands, inside(system):
-            record.errands = errands
+        with CallerThreadCalls() as caller_calls, inside(system):
+            record.caller_calls = caller_calls
             system.launch(record)
-            errands.run_until_over(record.reply)
-    return record.reply.get()
+            caller_calls.run_until_over(record.promise)
+    return record.promise.get()
 
 
 def _refuse_caller_tools(runner: Runner[object]) -> None:

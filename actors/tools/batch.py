@@ -32,7 +32,7 @@ class ToolBatch:
         tools = [record.agent.tools_by_name[call.name] for call in calls]
         limit = record.agent.max_parallel_calls
         self._record = record
-        self._tell = _Teller(record.story)
+        self._tell = _Teller(record.log)
         self._calls = [
             Call(ToolCallTask(record, tool, call, None, slots.of(tool, record)))
             for call, tool in zip(calls, tools, strict=True)
@@ -94,7 +94,7 @@ class ToolBatch:
             return call
 
     def _start(self, call: Call) -> None:
-        self._record.story.note(call.order.call)
+        self._record.log.note(call.order.call)
         call.reply.when_done(lambda: self._over(call))
         call.reply.when_done(lambda: self._left(call))
         if call.reply.done:  # it was given up in this very moment

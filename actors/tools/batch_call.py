@@ -121,7 +121,7 @@ class Call:
         order = self.order
         reply = Attempt(order, self.reply) if order.tool.idempotent else self.reply
         if order.tool.isolation == "caller":
-            put = refuse if order.record.errands is None else order.record.errands.put
+            put = refuse if order.record.caller_calls is None else order.record.caller_calls.put
             put(order, reply)
         else:
             ToolExecutor(order, reply, self._context).begin()

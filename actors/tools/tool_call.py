@@ -89,7 +89,7 @@ class ToolRun(AgentRunView, Protocol):
         ...
 
     @property
-    def errands(self) -> CallerThread | None:
+    def caller_calls(self) -> CallerThread | None:
         """The thread that waits for the run; None if nobody waits, or no tool needs it."""
         ...
 
@@ -192,12 +192,12 @@ class ToolCallTask:
 
     def report(self, text: str, done: float | None, total: float | None) -> None:
         """Tell those who watch the run how far the call is."""
-        self.record.story.note(Report(self.call, text, done, total))
+        self.record.log.note(Report(self.call, text, done, total))
 
     def tell_retry(self, wait: float, error: BaseException) -> None:
         """Tell those who watch the run that another attempt follows after so many seconds."""
         let_go(error)
-        self.record.story.note(Retried(what="tool", attempt=self.attempts, wait=wait, error=error, call=self.call))
+        self.record.log.note(Retried(what="tool", attempt=self.attempts, wait=wait, error=error, call=self.call))
 
     def cancel(self) -> None:
         """Tell the tool that it should stop: its scope is cancelled, and an async tool's task with it."""

@@ -88,11 +88,11 @@ def parsed(condition: str) -> Condition:
     Raises:
         ValueError: the text is no condition; the message names the character that does not fit.
     """
-    return _kept(condition) if len(condition) <= LONGEST_KEPT else _Parser(condition).whole()
+    return _cached(condition) if len(condition) <= LONGEST_KEPT else _Parser(condition).whole()
 
 
 @lru_cache(maxsize=512)
-def _kept(condition: str) -> Condition:
+def _cached(condition: str) -> Condition:
     return _Parser(condition).whole()
 
 

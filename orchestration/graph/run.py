@@ -73,7 +73,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
 
     # --- which tasks begin
 
-    def _able(self) -> Iterable[int]:
+    def _eligible(self) -> Iterable[int]:
         tasks, children = self._state.tasks, self._state.children
         return [p for number in self._index.open for p in tasks[number].children if children[p].phase == "pending"]
 
@@ -107,7 +107,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         self._state.children += [ChildState() for _ in task.prompts]
         self._index.begin(number, task.children)
         for position in task.children:
-            self._line.join(position)
+            self._queue.join(position)
         if not task.children:
             self._end(task)
 
@@ -183,7 +183,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         """Queue the child that just ended for another run."""
         self._state.children[position] = child
         self._state.order.pop()
-        self._line.join(position)
+        self._queue.join(position)
 
     def _end(self, task: TaskState) -> None:
         results = [self._state.children[position].result for position in task.children]
@@ -232,7 +232,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         task = self._state.tasks[number]
         task.status, task.reason = status, reason
         for each in task.children:
-            self._line.leave(each)
+            self._queue.leave(each)
         self._index.note(number)
 
     # --- going on, and starting again
@@ -287,6 +287,6 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         """The present result of each task, by name."""
         return task_results(self._spec, self._state, self._errors)
 
-    def _kept(self) -> Iterable[ChildResult]:
+    def _results_to_merge(self) -> Iterable[ChildResult]:
         # In the order in which the children ended, because a task may change values that an earlier one set.
         return [r for position in self._state.order if (r := self._state.children[position].result) is not None]

@@ -25,13 +25,13 @@ State = TypeVar("State", bound=GroupState)
 class ChildRuns(ABC, Generic[Spec, State]):
     """Takes the reports about children and keeps their states; subclasses decide what follows from them."""
 
-    __slots__ = ("_errors", "_failed", "_limited", "_line", "_spec", "_state")
+    __slots__ = ("_errors", "_failed", "_limited", "_queue", "_spec", "_state")
 
     _spec: Spec
     _state: State
     _errors: dict[int, Exception]
     """Position -> the exception that the child failed with. It is not saved; the saved text has only its words."""
-    _line: ChildQueue
+    _queue: ChildQueue
     """The children that run, and those that wait in the queue."""
     _failed: list[int]
     """Positions of the failed children, in the order of their failures."""
@@ -46,17 +46,17 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
     def _make_index(self) -> None:
         """Build the indexes that each step reads. They are not saved, because they follow from the state."""
-        children, able = self._state.children, list(self._able())
+        children, able = self._state.children, list(self._eligible())
         running = [position for position in able if children[position].begun]
         waiting = [position for position in able if not children[position].begun]
-        self._line = ChildQueue(self._spec.max_parallel, running, waiting)
+        self._queue = ChildQueue(self._spec.max_parallel, running, waiting)
         self._failed = [position for position in self._state.order if children[position].failure is not None]
         self._limited = [position for position, child in enumerate(children) if child.phase == "limit"]
 
     # --- what each kind decides
 
     @abstractmethod
-    def _able(self) -> Iterable[int]:
+    def _eligible(self) -> Iterable[int]:
         """Return the positions of the children that may run as soon as a place is free."""
 
     def _may_run(self, position: int) -> bool:
@@ -65,7 +65,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
     def _due(self) -> list[int]:
         """Return the positions of the children that must run now."""
-        return self._line.due()
+        return self._queue.due()
 
     # --- reports about a child
 
@@ -140,7 +140,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
     def expects(self, position: int) -> bool:
         """Whether a report about the child still counts; it does not once other children have decided the run."""
-        return position in self._line.running or position in self._due()
+        return position in self._queue.running or position in self._due()
 
     def _running(self, position: int, what: str) -> ChildState:
         if not self.expects(position):
@@ -150,7 +150,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
             )
         child = self._state.children[position]
         child.begun = False
-        self._line.leave(position)
+        self._queue.leave(position)
         return child
 
     # --- failures
@@ -193,7 +193,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
             if answer_child(position, paused, answers):
                 child.phase = "pending"
                 if self._may_run(position):
-                    self._line.join(position)
+                    self._queue.join(position)
 
     @property
     def limited(self) -> dict[int, str]:
@@ -216,7 +216,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
             self._state.children[position].release(saved)
             self._errors.pop(position, None)
             self._limited.remove(position)
-            self._line.join(position)
+            self._queue.join(position)
 
     def _check_limited(self, raised: Mapping[int, str]) -> None:
         if not raised.keys() <= set(self._limited):

@@ -96,7 +96,7 @@ class GroupRun(ChildRuns[Spec, State]):
         if outcome is not None:
             return GroupDone(outcome)
         new = self._admit()
-        if not self._line.running:
+        if not self._queue.running:
             pauses = self.pauses
             if self._limited and not pauses:
                 raise self._error_of(min(self._limited))  # the lowest: a saved text has no order of limits
@@ -105,7 +105,7 @@ class GroupRun(ChildRuns[Spec, State]):
 
     def _admit(self) -> list[int]:
         """Let children run while places are free, and return the new ones."""
-        new = self._line.admit()
+        new = self._queue.admit()
         for position in new:
             self._state.children[position].begun = True
         return new
@@ -116,16 +116,16 @@ class GroupRun(ChildRuns[Spec, State]):
 
     def at_limit(self) -> bool:
         """Whether a child is at a limit and nothing else is left to do: only `go_on` continues the run."""
-        return bool(self._limited) and not self._line.running and not self.pauses and self._failure() is None
+        return bool(self._limited) and not self._queue.running and not self.pauses and self._failure() is None
 
     # --- reports
 
     @property
     def changes(self) -> tuple[dict[str, JsonValue], frozenset[str], frozenset[str]]:
         """The children's changes to the session so far: keys set, keys deleted, and keys in conflict."""
-        return merged(self._kept())
+        return merged(self._results_to_merge())
 
-    def _kept(self) -> Iterable[ChildResult]:
+    def _results_to_merge(self) -> Iterable[ChildResult]:
         """Return the results that count, in the order in which they are merged."""
         return results_of(self._state)
 

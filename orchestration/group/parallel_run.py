@@ -23,7 +23,7 @@ class ParallelRun(PlainRun):
 
     __slots__ = ()
 
-    def _able(self) -> Iterable[int]:
+    def _eligible(self) -> Iterable[int]:
         return [position for position, child in enumerate(self._state.children) if child.phase == "pending"]
 
     def _due(self) -> list[int]:
@@ -76,8 +76,8 @@ class ParallelRun(PlainRun):
             return None
         return next(r for p in self._state.order if (r := self._state.children[p].result) is not None)
 
-    def _kept(self) -> Iterable[ChildResult]:
+    def _results_to_merge(self) -> Iterable[ChildResult]:
         if self._spec.merge != "first":
-            return super()._kept()
+            return super()._results_to_merge()
         winner = self._winner()
         return [] if winner is None else [winner]

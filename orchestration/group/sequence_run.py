@@ -17,7 +17,7 @@ class SequenceRun(PlainRun):
 
     __slots__ = ()
 
-    def _able(self) -> Iterable[int]:
+    def _eligible(self) -> Iterable[int]:
         position = len(self._state.order)
         children = self._state.children
         return [position] if position < len(children) and children[position].phase == "pending" else []
@@ -25,7 +25,7 @@ class SequenceRun(PlainRun):
     def child_done(self, position: int, result: ChildResult) -> None:
         super().child_done(position, result)
         if position + 1 < len(self._state.children):
-            self._line.join(position + 1)
+            self._queue.join(position + 1)
 
     def _input_of(self, position: int) -> str | tuple[Part, ...]:
         before = self._state.children[position - 1].result if position else None

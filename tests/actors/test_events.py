@@ -100,7 +100,7 @@ def test_each_call_of_a_turn_is_told_once_also_when_it_times_out() -> None:
 def test_each_call_of_a_turn_is_told_before_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     gone_on, note = threading.Event(), RunLog.note
 
-    def note_late(story: RunLog, fact: RunLogEntry) -> None:
+    def note_late(log: RunLog, fact: RunLogEntry) -> None:
         match fact:
             case 2 | BaseException():
                 gone_on.set()
@@ -108,7 +108,7 @@ def test_each_call_of_a_turn_is_told_before_the_run_goes_on(monkeypatch: pytest.
                 gone_on.wait(0.2)  # an executor's thread that is slow to tell
             case _:
                 pass
-        note(story, fact)
+        note(log, fact)
 
     monkeypatch.setattr(RunLog, "note", note_late)
     handle = scripted(calls("look", word="x") + calls("look", word="y"), says("ok"), tools=[look]).submit("go")
@@ -126,13 +126,13 @@ def test_a_pause_ends_the_events_with_its_outcome() -> None:
 
 
 def test_an_iterator_that_a_garbage_collection_closes_while_a_fact_is_noted_holds_nothing_up() -> None:
-    story = RunLog("run-1", "a")
-    dropped = event_reader.events_of(story, inner=True)
-    story.note(1)
+    log = RunLog("run-1", "a")
+    dropped = event_reader.events_of(log, inner=True)
+    log.note(1)
     next(dropped)
 
     class Collector:
-        """Has a collection come at the worst moment: under the story's lock."""
+        """Has a collection come at the worst moment: under the log's lock."""
 
         def wake(self) -> None:
             gc.collect()
@@ -140,9 +140,9 @@ def test_an_iterator_that_a_garbage_collection_closes_while_a_fact_is_noted_hold
     circle: list[object] = [dropped]
     circle.append(circle)  # so that only a collection finds it
     left = weakref.ref(dropped)
-    story.listen(Collector())
+    log.listen(Collector())
     del dropped, circle
-    noting = threading.Thread(target=story.note, args=(2,), daemon=True)
+    noting = threading.Thread(target=log.note, args=(2,), daemon=True)
     noting.start()
     noting.join(WAIT)
 

@@ -207,21 +207,21 @@ class Key(str):
 
 
 def wide(width: int, *, ended: bool) -> RunLog:
-    """Return the story of a group whose children all began, and then ended one by one or were left when it did."""
-    story = RunLog("group-1", "group")
+    """Return the log of a group whose children all began, and then ended one by one or were left when it did."""
+    log = RunLog("group-1", "group")
     began = [ChildBegan(n, "child", Key(n), "", RunLog(f"run-{n}", "child")) for n in range(width)]
     for child in began:
-        story.note(child)
+        log.note(child)
     for child in began:
-        child.story.note(1)
+        child.log.note(1)
         if ended:
-            story.note(ChildEnded(child, us.RunCancelled("over")))
-    story.end(us.RunCancelled("over"))
-    return story
+            log.note(ChildEnded(child, us.RunCancelled("over")))
+    log.end(us.RunCancelled("over"))
+    return log
 
 
 def compared(width: int, *, ended: bool) -> int:
-    """Return how often ids are compared while such a story is told, and check that it is told as it happened."""
+    """Return how often ids are compared while such a log is told, and check that it is told as it happened."""
     Key.compared = 0
 
     events = list(events_of(wide(width, ended=ended), inner=True))
@@ -239,17 +239,17 @@ def test_a_child_of_a_wide_group_is_not_looked_for_among_all_others(ended: bool)
 
 def test_what_is_left_of_runs_inside_is_told_in_the_order_in_which_they_began() -> None:
     first, other, again = [RunLog(f"run-{n}", "child") for n in range(3)]
-    story = RunLog("outer-1", "outer")
+    log = RunLog("outer-1", "outer")
     for id in ("call-1", "call-2"):
-        story.note(us.ToolCall(id=id, name="child", arguments={}))
+        log.note(us.ToolCall(id=id, name="child", arguments={}))
     for fact in (Delegated("call-1", first), Delegated("call-2", other), Delegated("call-1", again), 1):
-        story.note(fact)
-    events = iter(events_of(story, inner=True))
-    before = [next(events) for _ in range(3)]  # to the turn: the stories inside are read from here on
+        log.note(fact)
+    events = iter(events_of(log, inner=True))
+    before = [next(events) for _ in range(3)]  # to the turn: the inner logs are read from here on
 
     for inner in (again, other, first):
         inner.note(1)
-    story.end(us.RunCancelled("over"))
+    log.end(us.RunCancelled("over"))
 
     assert [type(event) for event in before] == [us.ToolStarted, us.ToolStarted, us.TurnStarted]
     assert [event.run_id for event in events] == ["run-0", "run-1", "run-2", "outer-1"]

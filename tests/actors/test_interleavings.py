@@ -116,8 +116,8 @@ def test_a_run_resumed_as_soon_as_its_last_event_is_told_stays_in_flight(monkeyp
 
     agent, end = us.Agent("clerk", model=FunctionModel(answer)), RunLog.end
 
-    def end_and_resume(story: RunLog, ending: us.Outcome[object] | BaseException) -> None:
-        end(story, ending)
+    def end_and_resume(log: RunLog, ending: us.Outcome[object] | BaseException) -> None:
+        end(log, ending)
         if isinstance(ending, us.NeedsInput):
             system.launch(system.prepare_again(agent, ending.token, "Ada", ResumeOptions()))
 
@@ -161,7 +161,7 @@ def test_a_run_that_is_over_cannot_be_ended_again() -> None:
     with us.ActorSystem("shop") as system:
         record = system.prepare(scripted(says("ok")), "go", RunOptions())
         system.launch(record)
-        assert record.reply.wait(WAIT)
+        assert record.promise.wait(WAIT)
 
         assert record.host.cancel(record) is False  # as a thread may that looked before the end
         assert record.phase == "complete"

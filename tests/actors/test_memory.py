@@ -354,7 +354,7 @@ def test_a_driver_whose_run_somebody_else_ended_stores_nothing(kind: type[us.Mem
         with contextlib.suppress(Stale):
             record.host.complete(record, answer, epoch)
 
-    assert isinstance(record.reply.error(), us.RunCancelled)
+    assert isinstance(record.promise.error(), us.RunCancelled)
     assert texts(memory) == []
 
 

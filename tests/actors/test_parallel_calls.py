@@ -320,11 +320,11 @@ def test_the_limit_is_no_part_of_the_fingerprint() -> None:
 def test_calls_under_way_are_given_up_when_the_next_one_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     note, inside, left = RunLog.note, threading.Event(), threading.Event()
 
-    def interrupted(story: RunLog, fact: RunLogEntry) -> None:
+    def interrupted(log: RunLog, fact: RunLogEntry) -> None:
         if isinstance(fact, us.ToolCall) and fact.name == "work":
             assert inside.wait(WAIT)
             raise KeyboardInterrupt  # as it comes between two calls, on a caller's thread
-        note(story, fact)
+        note(log, fact)
 
     @us.tool(timeout=None)
     def hold(ctx: us.ToolContext[object]) -> str:

@@ -261,8 +261,8 @@ def test_a_run_that_no_thread_can_be_had_for_ends_and_says_so(monkeypatch: pytes
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     AgentDriver(record, record.epoch).begin(last=False)
 
-    assert isinstance(record.reply.error(), us.AgentDown)
-    assert "can't start new thread" in str(record.reply.error())
+    assert isinstance(record.promise.error(), us.AgentDown)
+    assert "can't start new thread" in str(record.promise.error())
 
 
 def test_a_run_ends_also_when_what_failed_it_cannot_be_told() -> None:
@@ -686,7 +686,7 @@ def test_a_run_that_is_launched_while_others_are_cancelled_does_not_outlive_its_
 
     assert (phase, in_flight) == ("cancelled", 0)
     with pytest.raises(us.RunCancelled, match="'shop' stopped"):
-        late.reply.get()
+        late.promise.get()
 
 
 @pytest.fixture

@@ -443,8 +443,8 @@ def test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store(
         gate.open()
 
         assert (kept.state, kept.payload != "") == ("taken", True)
-        assert record.reply.wait(WAIT)
-        assert record.reply.get().text == "Done."
+        assert record.promise.wait(WAIT)
+        assert record.promise.get().text == "Done."
     assert store.runs[waiting.run_id].state == "over"
 
 

@@ -194,7 +194,7 @@ def result_against_takeover() -> None:
     record = system.prepare(us.Agent("clerk", model=model, tools=[slow]), "go", RunOptions())
     assert isinstance(record, AgentRunRecord)
     completed = list[None]()
-    record.reply.when_done(lambda: completed.append(None))
+    record.promise.when_done(lambda: completed.append(None))
 
     def look() -> None:
         overdue.wait()
@@ -203,12 +203,10 @@ def result_against_takeover() -> None:
     together(lambda: system.launch(record), look)
     come_to_rest()
 
-    outcome = record.reply.get()
+    outcome = record.promise.get()
     assert isinstance(outcome, us.Complete)
     results = [result.content for message in outcome.messages for result in message.tool_results]
-    told = [
-        event.result.content for event in events_of(record.story, inner=False) if isinstance(event, us.ToolFinished)
-    ]
+    told = [event.result.content for event in events_of(record.log, inner=False) if isinstance(event, us.ToolFinished)]
     assert len(results) == 1
     assert told == results
     assert len(model.requests) == 2
@@ -237,7 +235,7 @@ def cancel_against_finish() -> None:
 
     record = system.prepare(us.Agent("clerk", model=FunctionModel(answer)), "go", RunOptions())
     completed = list[None]()
-    record.reply.when_done(lambda: completed.append(None))
+    record.promise.when_done(lambda: completed.append(None))
     system.launch(record)
 
     def cancel() -> None:
@@ -249,8 +247,8 @@ def cancel_against_finish() -> None:
 
     assert completed == [None]
     assert ended.count(True) == (record.phase == "cancelled")
-    assert isinstance(record.reply.error(), us.RunCancelled) == (record.phase == "cancelled")
-    assert isinstance(list(events_of(record.story, inner=False))[-1], us.RunFailed) == (record.phase == "cancelled")
+    assert isinstance(record.promise.error(), us.RunCancelled) == (record.phase == "cancelled")
+    assert isinstance(list(events_of(record.log, inner=False))[-1], us.RunFailed) == (record.phase == "cancelled")
     assert (system.in_flight, system.hung) == (0, 0)
 
 
