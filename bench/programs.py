@@ -12,7 +12,7 @@ import pykka
 
 import understudy as us
 
-from . import savina
+from . import savina, savina_streams
 from .batch import Round, taking_turns, timing_itself
 from .measure import Measure, Side
 from .savina import Program, Ref, Role, Start
@@ -20,6 +20,8 @@ from .sizes import Sizes
 
 Make = Callable[[Start, Sizes], Program]
 
+
+ROOM = us.Mailbox(1_000_000)  # A Pykka inbox has no limit, and some programs send thousands of messages in one go.
 
 _own: dict[type[Role], type[us.Actor[object]]] = {}
 _bare: dict[type[Role], type[pykka.ThreadingActor]] = {}
@@ -45,7 +47,7 @@ def own_actors() -> Generator[Start]:
     with us.ActorSystem("savina") as system:
 
         def start(role: type[Role], *arguments: object) -> Ref:
-            return system.spawn(partial(own(role), *arguments))
+            return system.spawn(partial(own(role), *arguments), mailbox=ROOM)
 
         yield start
 
@@ -118,5 +120,25 @@ PROGRAMS = (
         "philosophers",
         lambda sizes: f"Savina's philosophers: {sizes.crowd} of them, {sizes.pings // sizes.crowd} meals of each",
         lambda start, sizes: savina.philosophers(start, sizes.crowd, sizes.pings // sizes.crowd),
+    ),
+    _measure(
+        "counting",
+        lambda sizes: f"Savina's counting: {2 * sizes.pings:,} messages of one actor to another",
+        lambda start, sizes: savina_streams.counting(start, 2 * sizes.pings),
+    ),
+    _measure(
+        "bank",
+        lambda sizes: f"Savina's bank transaction: {sizes.pings // 2:,} transfers among {sizes.crowd} accounts",
+        lambda start, sizes: savina_streams.bank(start, sizes.crowd, sizes.pings // 2),
+    ),
+    _measure(
+        "fork-join",
+        lambda sizes: f"Savina's fork-join: {2 * sizes.pings // sizes.crowd} messages to each of {sizes.crowd} workers",
+        lambda start, sizes: savina_streams.fork_join(start, sizes.crowd, 2 * sizes.pings // sizes.crowd),
+    ),
+    _measure(
+        "creation",
+        lambda sizes: f"Savina's actor creation: {5 * sizes.crowd} actors made for one message each",
+        lambda start, sizes: savina_streams.creation(start, 5 * sizes.crowd),
     ),
 )

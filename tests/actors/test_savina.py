@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench import savina
+from bench import savina, savina_streams
 from bench.programs import bare_actors, own_actors
 from bench.savina import Start
 
@@ -31,3 +31,25 @@ def test_actors_that_write_to_any_others_have_all_their_answers(start: Start) ->
 
 def test_philosophers_eat_as_often_as_they_are_to(start: Start) -> None:
     assert savina.philosophers(start, 5, 400).play() == [(5 * 400, True)]
+
+
+def test_a_counter_counts_what_another_actor_sends(start: Start) -> None:
+    assert savina_streams.counting(start, 3_000).play() == [3_000]
+
+
+def test_transfers_between_accounts_lose_no_money(start: Start) -> None:
+    balances = savina_streams.bank(start, 8, 1_000).play()
+
+    assert all(isinstance(balance, int) for balance in balances)
+    assert sum(balance for balance in balances if isinstance(balance, int)) == 0
+    assert any(balances)
+
+
+def test_workers_have_all_their_messages(start: Start) -> None:
+    assert savina_streams.fork_join(start, 8, 300).play() == [299] * 8
+
+
+def test_actors_made_for_one_message_have_it(start: Start) -> None:
+    ends = savina_streams.creation(start, 60).play()
+
+    assert sorted(str(end) for end in ends) == sorted(str(number) for number in range(60))
