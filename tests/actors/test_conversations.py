@@ -97,6 +97,7 @@ def test_runs_of_one_conversation_come_one_after_another_in_their_order(
     assert texts(agent) == ["a", "a", "b", "b", "c", "c"]
 
 
+@pytest.mark.filterwarnings("ignore::understudy.MemoryNotUsed")
 def test_nobody_else_waits(doors: Doors, agent: us.Agent, system: us.ActorSystem) -> None:
     forgetful = agent.replace(memory=None)
     agent.submit("in", conversation_id="c-42", system=system)

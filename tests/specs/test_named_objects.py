@@ -85,7 +85,7 @@ def test_functions_of_a_spec_decide_as_those_of_python_do() -> None:
     given = objects("mail", then=("NO", "[1]", "[1, 2]"))
     desk = us.load_spec_text(SPEC, objects=given).workflow("desk")
 
-    outcome = desk.run("a letter")
+    outcome = desk.run("a letter", conversation_id="c-1")
 
     first = given["first"]
     assert isinstance(first, ScriptedModel)
@@ -96,7 +96,7 @@ def test_functions_of_a_spec_decide_as_those_of_python_do() -> None:
 def test_a_task_whose_function_says_no_is_skipped() -> None:
     desk = us.load_spec_text(SPEC, objects=objects("spam")).workflow("desk")
 
-    outcome = desk.run("a letter")
+    outcome = desk.run("a letter", conversation_id="c-1")
 
     assert outcome.tasks["write"].status == "skipped"
 
@@ -105,7 +105,7 @@ def test_a_guardrail_of_a_spec_ends_a_run_by_the_name_of_its_check() -> None:
     sorter = us.load_spec_text(SPEC, objects=objects("mail")).agent("sorter")
 
     with pytest.raises(us.CallbackAbort, match="do not shout") as caught:
-        sorter.run("A LETTER")
+        sorter.run("A LETTER", conversation_id="c-1")
 
     assert caught.value.callback == "no_shouting"
 
