@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,8 @@ OnDone = Callable[[], object]
 """Called once when something has happened."""
 IsCurrent = Callable[[], bool]
 """Whether something that was decided earlier still holds, or was superseded."""
+
+log = logging.getLogger("understudy")
 
 SHUTDOWN = 5.0  # Seconds. OTP's supervisors give a child as many to end in, unless told otherwise.
 
@@ -104,8 +107,8 @@ def _in_time(on_done: OnDone) -> OnDone:
 
     try:
         alarm = ring_at(time.monotonic() + SHUTDOWN, once)
-    except RuntimeError:  # no thread can be had: it is waited for
-        pass
+    except RuntimeError as error:
+        log.warning("no thread can be had to limit the wait for an actor that is given up: %s", error)
     return once
 
 

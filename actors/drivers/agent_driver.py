@@ -111,7 +111,7 @@ class AgentDriver:
             record.open(epoch)
             self._drive()
         except Stale:
-            pass  # the run is in other hands
+            pass  # the run has ended, or another driver has it: what this one had to say no longer counts
         except UnderstudyError as error:
             if fails_agent(record.agent, error):
                 record.host.crashed(record, error, epoch)

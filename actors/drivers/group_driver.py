@@ -71,7 +71,7 @@ class GroupDriver(Woken):
         try:
             self._look(all_of_them=message == ALL)
         except Stale:
-            pass  # the run is in other hands
+            pass  # the run has ended, or another driver has it: what this one had to say no longer counts
         except UnderstudyError as error:
             record.host.fail(record, error, epoch)
         except BaseException as cause:

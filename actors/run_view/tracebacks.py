@@ -32,7 +32,7 @@ def let_go(error: BaseException) -> None:
                 try:
                     step.tb_frame.clear()
                 except RuntimeError:
-                    pass  # it runs still, as ours do
+                    pass  # the frame still runs, and nobody may clear it: it frees its values when it returns
             step = step.tb_next
 
 

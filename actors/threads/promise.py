@@ -125,7 +125,7 @@ def taken(news: queue.SimpleQueue[T]) -> T:
         try:
             return news.get(timeout=longest)
         except queue.Empty:
-            pass
+            pass  # the slice is over: the interpreter has looked for a Ctrl-C, and the wait goes on
 
 
 def _acquire(gate: threading.Lock, longest: float) -> bool:

@@ -98,7 +98,7 @@ class Channel:
         try:
             self._end.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # the other side was faster
+            pass  # the other side has closed the connection already, so nobody waits in `receive`
 
     def close(self) -> None:
         """Give the descriptor back; says nothing to the other side while another process holds a copy."""

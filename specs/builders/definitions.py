@@ -67,7 +67,7 @@ class Builder:
             try:
                 self._make(described, located)
             except _Stopped:
-                pass  # `problems` has the reason
+                pass  # `_try` has put the reason into `problems`, and the other definitions are still checked
 
     def _make(self, described: object, located: LocatedValue) -> None:
         match described:

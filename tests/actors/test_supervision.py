@@ -897,6 +897,26 @@ def test_an_escalation_does_not_wait_for_ever_for_an_actor_that_hangs(
     eventually(lambda: given_up(system, "c"), "c is given up when it comes back")
 
 
+def test_an_escalation_without_a_thread_for_its_alarm_waits_for_each_actor_and_logs_it(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_thread(at: float, ring: Callable[[], object]) -> Alarm:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(members, "ring_at", no_thread)
+    stage = Stage()
+    group(system, stage, us.OneForOne(max_restarts=0))
+    held, gate = blocked(system, "c")
+    with pytest.raises(us.AgentCrashed):
+        system.find("b").ask(ValueError("no"))
+    assert system.find("a").ask("x") == 1  # its turn has not come
+    gate.set()
+
+    assert held.result(WAIT) == "done"
+    eventually(lambda: given_up(system, "a") and given_up(system, "c"), "all are given up")
+    assert any("no thread can be had" in text and "can't start new thread" in text for text in caplog.messages)
+
+
 # --- stopped in the middle of a restart
 
 

@@ -109,7 +109,7 @@ def _check_call(cls: type[Toolset], *args: object, **options: object) -> None:
             "it takes"
         ) from None
     except ValueError:
-        pass  # its signature is unknown
+        pass  # a class written in C may tell no signature: a wrong argument is raised when the toolset is made
 
 
 def _tools_in(cls: type[Toolset]) -> dict[str, Tool[..., object]]:
