@@ -28,6 +28,7 @@ from understudy.errors import (
     in_words,
 )
 from understudy.orchestration.definitions.sub_agent import SubAgent
+from understudy.vocabulary.backoff import backoff_wait
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.context.session import SessionOverlay, ToolContext, lasting
 from understudy.vocabulary.messages import ToolErrorKind, ToolResult
@@ -204,7 +205,7 @@ def _attempts(order: ToolCallTask, attempt: Callable[[], Executed]) -> Executed:
         except Exception as error:
             if made == tool.retries or scope.cancelled or _is_final(error):
                 raise
-            pause = RETRY_PAUSE * 2**made
+            pause = backoff_wait(RETRY_PAUSE, inf, made)
             if pause > (inf if (left := scope.remaining()) is None else left):
                 raise  # no time for another: the model should read of this failure, not of the time
             if not scope.take_retry(error):

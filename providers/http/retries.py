@@ -13,6 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from understudy.errors import ProviderError, had_its_retries
+from understudy.vocabulary.backoff import backoff_wait
 from understudy.vocabulary.context.scope import current_scope
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def wait_before(attempt: int, error: BaseException | None, chance: Callable[[], 
     asked = error.retry_after if isinstance(error, ProviderError) else None
     if asked is not None and attempt == 2:
         return asked
-    longest: float = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 2))
+    longest = backoff_wait(FIRST_WAIT, LONGEST_WAIT, attempt - 2)
     return max(asked or 0.0, longest * (1 - JITTER * chance()))
 
 
