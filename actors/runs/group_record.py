@@ -83,8 +83,7 @@ class GroupRunRecord(RunRecord):
         """Position -> what wakes the driver when a retry is due."""
         self.ready: set[int] = set()
         """Positions whose alarm has rung."""
-        first = isinstance(group, ParallelAgent) and group.merge == "first"
-        self.waits: ChildWaits = (FirstChild if first else EachChild)(self.link, scope)
+        self.waits: ChildWaits = (FirstChild if machine.any_will_do else EachChild)(self.link, scope)
 
     @property
     def turns(self) -> int:

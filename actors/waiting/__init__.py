@@ -7,7 +7,7 @@ may also come to close a cycle later, when other ways out are lost: then the gra
 outside of runs and actors are not entered, for no run waits for them. The waits of an orchestrator for its `children` block
 no thread: each child enters when it begins, and leaves when it is over.
 
-`combine` makes one future of several: `collect` of all values, `first` of the first success. Its rule (`endings`) notes how
-each member ended and says when the result is certain. The `merged_future` is told by callbacks, so no thread waits for its
-members; once it is done, it cancels those that are not.
+`combine` makes one future of several: `collect` of all values, `first` of the first success. The `endings` note how each
+member ended, and a merge rule of `orchestration` says when the result is certain. The `merged_future` is told by callbacks,
+so no thread waits for its members; once it is done, it cancels those that are not.
 """

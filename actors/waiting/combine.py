@@ -7,16 +7,13 @@ from concurrent.futures import Future as StandardFuture
 from typing import Literal, TypeVar, overload
 
 from understudy.errors import joined
+from understudy.orchestration.group.merge_rule import AllValues, FirstSuccess, OneDecides, ValuesAndErrors, Verdict
 from understudy.vocabulary.runs.handles import Future
-from understudy.vocabulary.runs.outcomes import Incomplete, NeedsApproval, NeedsInput
 
-from .endings import Ending, Failure, Member, Rule, Value
+from .endings import Ending, Endings, Failure, Member, Value
 from .merged_future import MergedFuture
 
 V = TypeVar("V")
-R = TypeVar("R")
-
-_PAUSES = (NeedsInput, NeedsApproval, Incomplete)
 
 
 @overload
@@ -95,94 +92,52 @@ def _members(name: str, futures: Iterable[Member[V]], timeout: float | None) -> 
     return members
 
 
-class _Endings(Rule[V, R]):
-    """Keeps how each future ended, in order."""
-
-    __slots__ = ("_endings", "_missing")
-
-    def __init__(self, total: int) -> None:
-        self._endings: list[Ending[V] | None] = [None] * total
-        self._missing = total
-
-    def note(self, place: int, ending: Ending[V]) -> None:
-        self._endings[place] = ending
-        self._missing -= 1
-
-    def expects(self, place: int) -> bool:
-        return self._endings[place] is None
-
-    def _values(self) -> list[V]:
-        return [ending.value for ending in self._endings if isinstance(ending, Value)]
-
-    def _errors(self) -> list[BaseException]:
-        return [ending.error for ending in self._endings if isinstance(ending, Failure)]
-
-
-class _AllValues(_Endings[V, list[V]]):
+class _AllValues(Endings[V, list[V]]):
     """All values, unless there is an error."""
 
-    __slots__ = ("_failure",)
+    __slots__ = ()
+    rule = AllValues()
 
-    def __init__(self, total: int) -> None:
-        super().__init__(total)
-        self._failure: Failure | None = None
-
-    def note(self, place: int, ending: Ending[V]) -> None:
-        super().note(place, ending)
-        if isinstance(ending, Failure):
-            self._failure = ending
-
-    def verdict(self) -> Ending[list[V]] | None:
-        if self._failure is not None or self._missing:
-            return self._failure
-        return Value(self._values())
+    def _result(self, verdict: Verdict) -> Ending[list[V]]:
+        if isinstance(verdict, OneDecides) and isinstance(failure := self.ending(verdict.place), Failure):
+            return failure
+        return Value([ending.value for ending in self._kept if isinstance(ending, Value)])
 
     def lapse(self, error: TimeoutError) -> Ending[list[V]]:
         return Failure(error)
 
 
-class _ValuesAndErrors(_Endings[V, list[V | BaseException]]):
-    """All values and errors."""
+class _ValuesAndErrors(Endings[V, list[V | BaseException]]):
+    """All values and errors, even if all are errors."""
 
     __slots__ = ()
+    rule = ValuesAndErrors()
 
-    def verdict(self) -> Ending[list[V | BaseException]] | None:
-        return None if self._missing else self._with(None)
+    def _result(self, verdict: Verdict) -> Ending[list[V | BaseException]]:
+        return self._with(None)
 
     def lapse(self, error: TimeoutError) -> Ending[list[V | BaseException]]:
         return self._with(Failure(error))
 
     def _with(self, missing: Failure | None) -> Value[list[V | BaseException]]:
-        endings = (missing if ending is None else ending for ending in self._endings)
+        endings = (missing if ending is None else ending for ending in self._kept)
         return Value([ending.value if isinstance(ending, Value) else ending.error for ending in endings if ending])
 
 
-class _FirstSuccess(_Endings[V, V]):
-    """The first value that is no pause; when all are done, a pause; at last, the errors."""
+class _FirstSuccess(Endings[V, V]):
+    """The value that decides, or the errors of all."""
 
-    __slots__ = ("_winner",)
-    any_will_do = True
+    __slots__ = ()
+    rule = FirstSuccess()
 
-    def __init__(self, total: int) -> None:
-        super().__init__(total)
-        self._winner: Value[V] | None = None
-
-    def note(self, place: int, ending: Ending[V]) -> None:
-        super().note(place, ending)
-        if isinstance(ending, Value) and not issubclass(type(ending.value), _PAUSES):
-            self._winner = ending
-
-    def verdict(self) -> Ending[V] | None:
-        if self._winner is not None or self._missing:
-            return self._winner
-        paused = self._values()
-        if paused:
-            return Value(paused[0])
-        errors = self._errors()
+    def _result(self, verdict: Verdict) -> Ending[V]:
+        if isinstance(verdict, OneDecides):
+            return self.ending(verdict.place)
+        errors = self.errors()
         return Failure(joined(f"none of {_futures(len(errors))} succeeded", errors))
 
     def lapse(self, error: TimeoutError) -> Ending[V]:
-        errors = self._errors()
+        errors = self.errors()
         if errors:
             error.__cause__ = joined(f"{_futures(len(errors))} failed before", errors)
         return Failure(error)

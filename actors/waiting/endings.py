@@ -1,4 +1,4 @@
-"""How futures end, and the rule that makes one ending of several."""
+"""How futures end, and how one ending is made of several."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar, Union
 
+from understudy.orchestration.group.merge_rule import MemberEnds, MergeRule, Verdict
+from understudy.vocabulary.runs.outcomes import Incomplete, NeedsApproval, NeedsInput
+
 T = TypeVar("T")
 V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)
 R = TypeVar("R")
+
+PAUSES = (NeedsInput, NeedsApproval, Incomplete)
 
 
 class Member(Protocol[V_co]):
@@ -41,25 +46,52 @@ class Failure:
 Ending: TypeAlias = Union[Value[T], Failure]  # noqa: UP007
 
 
-class Rule(ABC, Generic[V, R]):
-    """Makes one ending of several. Called under the lock of its future unless a method says otherwise, so it calls nobody."""
+class Endings(ABC, Generic[V, R]):
+    """How each of several futures ended, and the result that a rule makes of it.
 
-    __slots__ = ()
-    any_will_do: ClassVar[bool] = False
-    """Whether one ending can decide alone, in the best case; else the rule needs all of them."""
+    Called under the lock of the merged future unless a method says otherwise, so it calls nobody.
+    """
 
-    @abstractmethod
+    __slots__ = ("_ends", "_kept")
+    rule: ClassVar[MergeRule]
+
+    def __init__(self, total: int) -> None:
+        self._kept: list[Ending[V] | None] = [None] * total
+        self._ends = MemberEnds(total)
+
     def expects(self, place: int) -> bool:
         """Whether the future at `place` has not been noted. Any thread may ask, with or without the lock."""
+        return self._kept[place] is None
 
-    @abstractmethod
     def note(self, place: int, ending: Ending[V]) -> None:
         """Note how the future at `place` ended."""
+        self._kept[place] = ending
+        if isinstance(ending, Failure):
+            self._ends.failed.append(place)
+        elif issubclass(type(ending.value), PAUSES):
+            self._ends.paused.append(place)
+        else:
+            self._ends.succeeded.append(place)
 
-    @abstractmethod
     def verdict(self) -> Ending[R] | None:
         """Return the result once it is certain, else None; called after each note."""
+        verdict = self.rule.verdict(self._ends)
+        return None if verdict is None else self._result(verdict)
+
+    @abstractmethod
+    def _result(self, verdict: Verdict) -> Ending[R]:
+        """Return the result that the rule has decided for."""
 
     @abstractmethod
     def lapse(self, error: TimeoutError) -> Ending[R]:
         """Return the result when the time is over before it is certain."""
+
+    def ending(self, place: int) -> Ending[V]:
+        """Return how the future at `place` ended, which was noted."""
+        ending = self._kept[place]
+        assert ending is not None
+        return ending
+
+    def errors(self) -> list[BaseException]:
+        """Return the errors so far, in the order of the futures."""
+        return [ending.error for ending in self._kept if isinstance(ending, Failure)]

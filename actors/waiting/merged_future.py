@@ -19,7 +19,7 @@ from understudy.vocabulary.context.ancestry import Ancestry
 from understudy.vocabulary.runs.handles import Future
 
 from .awaited import Merged, Traceable, awaited_by
-from .endings import Ending, Failure, Member, Rule, Value
+from .endings import Ending, Endings, Failure, Member, Value
 from .graph import callers_here, graph
 
 V = TypeVar("V")
@@ -29,32 +29,32 @@ log = logging.getLogger("understudy")
 
 
 class MergedFuture(Future[R], Traceable, Generic[V, R]):
-    """The future of the ending that a rule makes of `members`. Once it is certain, members that are not done are cancelled.
+    """The future of the ending that is made of the `endings` of `members`. Once it is certain, members that are not done are cancelled.
 
     Neither members nor callbacks are called under the lock.
 
     Args:
         name: names it in its `repr`.
         members: each gets a callback; once this future is done, it refers to none of them.
-        rule: belongs to this future from now on.
-        timeout: seconds from now after which the rule decides by the endings there are; None for no limit.
+        endings: belong to this future from now on.
+        timeout: seconds from now after which the endings so far decide; None for no limit.
     """
 
     __slots__ = (
         "_alarm",
         "_any_will_do",
         "_cancelled",
+        "_endings",
         "_heard",
         "_link",
         "_lock",
         "_members",
         "_name",
         "_promise",
-        "_rule",
         "_total",
     )
 
-    def __init__(self, name: str, members: Sequence[Member[V]], rule: Rule[V, R], timeout: float | None) -> None:
+    def __init__(self, name: str, members: Sequence[Member[V]], endings: Endings[V, R], timeout: float | None) -> None:
         began = time.monotonic()
         self._name = name
         self._total = len(members)
@@ -62,14 +62,14 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         self._link: _Link[V, R] = _Link(self)
         self._alarm: Alarm | None = None
         self._lock = threading.Lock()
-        """Guards rule, count and cancelled. The thread that takes the rule away decides how this future ends."""
-        self._rule: Rule[V, R] | None = rule
-        self._any_will_do = rule.any_will_do
+        """Guards endings, count and cancelled. The thread that takes the endings away decides how this future ends."""
+        self._endings: Endings[V, R] | None = endings
+        self._any_will_do = endings.rule.any_will_do
         self._heard = 0
         self._cancelled = False
         self._promise: Promise[R] = Promise()
         self._promise.when_done(self._dismiss)  # before any callback of the user
-        self._end(lambda rule: rule.verdict())  # there may be no members
+        self._end(lambda endings: endings.verdict())  # there may be no members
         for place, member in enumerate(members):
             if self._promise.done:
                 return
@@ -95,28 +95,28 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         """Note the ending of the member at `place`, which is done."""
         ending = _ending_of(member)
 
-        def decide(rule: Rule[V, R]) -> Ending[R] | None:
+        def decide(endings: Endings[V, R]) -> Ending[R] | None:
             self._heard += 1
-            rule.note(place, ending)
-            return rule.verdict()
+            endings.note(place, ending)
+            return endings.verdict()
 
         if not self._end(decide) and self._any_will_do:
             graph.tightened(self)
 
     def lapse(self, timeout: float) -> None:
         """End because the time is over."""
-        self._end(lambda rule: rule.lapse(TimeoutError(f"{self._progress()} after {timeout:g} s")))
+        self._end(lambda endings: endings.lapse(TimeoutError(f"{self._progress()} after {timeout:g} s")))
 
-    def _end(self, decide: Callable[[Rule[V, R]], Ending[R] | None], *, cancelled: bool = False) -> bool:
+    def _end(self, decide: Callable[[Endings[V, R]], Ending[R] | None], *, cancelled: bool = False) -> bool:
         """End if `decide` returns an ending and nothing else has ended this future; return whether this call did."""
         with self._lock:
-            rule = self._rule  # this reference outlives the lock: to free a rule may run code of the user
-            if rule is None:
+            endings = self._endings  # this reference outlives the lock: to free values may run code of the user
+            if endings is None:
                 return False
-            ending = decide(rule)
+            ending = decide(endings)
             if ending is None:
                 return False
-            self._rule = None
+            self._endings = None
             self._cancelled = cancelled
         match ending:
             case Value(value=value):
@@ -183,8 +183,8 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         return Merged(self, [awaited_by(member) for member in self._members], any_will_do=self._any_will_do)
 
     def expects(self, place: int) -> bool:
-        rule = self._rule
-        return rule is not None and rule.expects(place)
+        endings = self._endings
+        return endings is not None and endings.expects(place)
 
     def done(self) -> bool:
         return self._promise.done

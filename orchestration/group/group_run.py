@@ -64,6 +64,11 @@ class GroupRun(ChildRuns[Spec, State]):
 
     # --- what each kind decides
 
+    @property
+    def any_will_do(self) -> bool:
+        """Whether the success of one child is enough; otherwise the run waits for each."""
+        return False
+
     @abstractmethod
     def _input_of(self, position: int) -> str | tuple[Part, ...]:
         """Return the input of a child."""

@@ -1,4 +1,4 @@
-"""`ParallelRun`: children that run at the same time; all results count, or the first success."""
+"""`ParallelRun`: children that run at the same time; a merge rule decides which results count."""
 
 from __future__ import annotations
 
@@ -11,58 +11,77 @@ from understudy.vocabulary.runs.outcomes import Complete
 
 from .children import ChildFailure, ChildResult
 from .group_run import PlainRun
+from .merge_rule import AllDecide, MemberEnds, MergeRule, NoneSucceeded, OneDecides, rule_of
 from .outcome import complete, results_of
 
 
 class ParallelRun(PlainRun):
     """The run of a parallel group.
 
-    When a child pauses, the others finish; the group pauses when no child runs. With `first`, a pause is no success:
-    the group goes on while a child runs that may succeed.
+    When a child pauses, the others finish; the group pauses when no child runs. If one success is enough, a pause is
+    none: the group goes on while a child runs that may succeed.
     """
 
-    __slots__ = ()
+    __slots__ = ("_ends", "_rule")
+
+    _ends: MemberEnds
+    """The children that are done or failed. It is not saved, because it follows from the state."""
+    _rule: MergeRule
+
+    def _make_index(self) -> None:
+        super()._make_index()
+        children = self._state.children
+        done = [position for position in self._state.order if children[position].result is not None]
+        self._ends = MemberEnds(len(children), done, self._failed)
+        self._rule = rule_of(self._spec)
+
+    @property
+    def any_will_do(self) -> bool:
+        return self._rule.any_will_do
 
     def _eligible(self) -> Iterable[int]:
         return [position for position, child in enumerate(self._state.children) if child.phase == "pending"]
 
     def _due(self) -> list[int]:
-        return [] if self._is_won() else super()._due()
+        return [] if self._rule.is_won(self._ends) else super()._due()
 
     def expects(self, position: int) -> bool:
-        return not self._is_won() and super().expects(position)
+        return not self._rule.is_won(self._ends) and super().expects(position)
+
+    def child_done(self, position: int, result: ChildResult) -> None:
+        super().child_done(position, result)
+        self._ends.succeeded.append(position)
 
     def child_at_limit(self, position: int, saved: str, failure: ChildFailure, error: Exception | None = None) -> None:
-        if self._spec.merge != "first" and self._spec.on_error == "collect":  # as any other failure
+        if self._rule.keeps_errors:  # as any other failure
             self.child_failed(position, failure, error)
         else:
             super().child_at_limit(position, saved, failure, error)
-
-    def _is_won(self) -> bool:
-        """Whether the outcome is decided, so that children still running do not count."""
-        return self._spec.merge == "first" and len(self._state.order) > len(self._failed)
 
     def _input_of(self, position: int) -> str | tuple[Part, ...]:
         return self._state.input
 
     def _failure(self) -> Exception | None:
-        if not self._failed:
-            return None
-        if self._spec.merge != "first" and self._spec.on_error == "fail":
-            return self._failures()[0]
-        if len(self._failed) < len(self._state.children):
-            return None
-        what = "no child of {!r} succeeded" if self._spec.merge == "first" else "every child of {!r} failed"
-        return SeveralErrors(what.format(self._spec.runner_id), self._failures())
+        match self._rule.verdict(self._ends):
+            case None | AllDecide():
+                return None
+            case OneDecides(place=position):
+                failed = self._state.children[position].failure is not None
+                return self._error_of(position) if failed else None
+            case NoneSucceeded():
+                what = "no child of {!r} succeeded" if self.any_will_do else "every child of {!r} failed"
+                return SeveralErrors(what.format(self._spec.runner_id), self._failures())
 
     def _outcome(self) -> Complete[str] | None:
-        if self._spec.merge == "first":
-            winner = self._winner()
-            if winner is None:
+        match self._rule.verdict(self._ends):
+            case OneDecides(place=position) if (winner := self._state.children[position].result) is not None:
+                return complete(self._spec.runner_id, self._state, winner.text, "the first child to succeed completed")
+            case AllDecide():
+                return self._outcome_of_all()
+            case _:
                 return None
-            return complete(self._spec.runner_id, self._state, winner.text, "the first child to succeed completed")
-        if len(self._state.order) < len(self._state.children):
-            return None
+
+    def _outcome_of_all(self) -> Complete[str]:
         texts = [None if child.result is None else child.result.text for child in self._state.children]
         reason = "all children completed"
         if None in texts:
@@ -71,13 +90,6 @@ class ParallelRun(PlainRun):
         combined = json.dumps(texts, ensure_ascii=False)
         return complete(self._spec.runner_id, self._state, last, reason, combined_text=combined)
 
-    def _winner(self) -> ChildResult | None:
-        if not self._is_won():
-            return None
-        return next(r for p in self._state.order if (r := self._state.children[p].result) is not None)
-
     def _results_to_merge(self) -> Iterable[ChildResult]:
-        if self._spec.merge != "first":
-            return super()._results_to_merge()
-        winner = self._winner()
-        return [] if winner is None else [winner]
+        results = [self._state.children[position].result for position in self._rule.counted(self._ends)]
+        return [result for result in results if result is not None]

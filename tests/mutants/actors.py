@@ -12,7 +12,7 @@ SUPERVISOR = "actors/actor/supervisor.py"
 RESTARTS = "orchestration/supervision/restarts.py"
 WAIT_GRAPH = "actors/waiting/graph.py"
 MERGED_FUTURE = "actors/waiting/merged_future.py"
-MERGE_RULES = "actors/waiting/combine.py"
+ENDINGS = "actors/waiting/endings.py"
 
 TEST_CELL = "tests/actors/test_cell.py"
 TEST_GROUPS = "tests/actors/test_supervision.py"
@@ -118,16 +118,16 @@ MUTANTS = (
     # --- merges
     Mutant(
         "the first to fail wins the race",
-        MERGE_RULES,
-        "if isinstance(ending, Value) and not issubclass(type(ending.value), _PAUSES):",
-        "if not isinstance(ending, Value) or not issubclass(type(ending.value), _PAUSES):",
+        ENDINGS,
+        "self._ends.failed.append(place)",
+        "self._ends.succeeded.append(place)",
         (f"{TEST_MERGES}::test_an_error_does_not_end_the_race",),
     ),
     Mutant(
         "a pause wins the race",
-        MERGE_RULES,
-        " and not issubclass(type(ending.value), _PAUSES)",
-        "",
+        ENDINGS,
+        "self._ends.paused.append(place)",
+        "self._ends.succeeded.append(place)",
         (f"{TEST_MERGES}::test_a_paused_run_has_not_won_while_another_one_may",),
     ),
     Mutant(
