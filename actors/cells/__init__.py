@@ -10,4 +10,7 @@ the mailbox was full or closed. Its promise is set there, so each ask gets one a
 handled are `dead_letters`, counted and logged. The `event_stream` of a system passes events to those who subscribed: each
 of the `subscriptions` has a bounded buffer of its own, a function in a cell, an actor in its mailbox, so a slow subscriber
 delays nobody.
+
+A `SeatedCell` handles several messages at once, as many as it has `seats`, and keeps the others in line. It has no
+behaviour and no thread: a sender that gets a seat takes the turn itself or lends it a thread. The law of fates is the same.
 """

@@ -17,11 +17,12 @@ from understudy.actors.threads.promise import Promise, log
 from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull, in_words
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
 
+from .counted import Counted
 from .envelope import HANDLED, Behaviour, Envelope, Fate
 from .mailbox import FULL, QUEUED, WAKE, MailboxQueue, Put
 
 
-class Cell:
+class Cell(Counted):
     """One actor. `tell` and `ask` from any thread; its messages are handled one after another.
 
     Args:
@@ -187,19 +188,6 @@ class Cell:
 
     def _note_unhandled(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
         """Note a message that was not handled, before its sender hears of it; actors of users post a dead letter."""
-
-    def _count(self, fate: Fate) -> None:
-        with self._counting:  # an addition reads and writes: of two at once, one would be lost
-            self._counts[fate] += 1
-
-    def count_failure(self) -> None:
-        """Count a failure in a part of this actor that runs elsewhere, such as the driver of a run."""
-        self._count(Fate.FAILED)
-
-    @property
-    def counts(self) -> dict[Fate, int]:
-        """How many messages ended in which way."""
-        return {fate: self._counts[fate] for fate in Fate}
 
     @property
     def depth(self) -> int:

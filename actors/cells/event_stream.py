@@ -78,10 +78,25 @@ class EventStream:
 
     def dead_letter(self, address: str, reason: LostBecause, envelope: Envelope, message: object) -> None:
         """Note a message that no actor handled."""
-        name, at = type_name(message), time.time()
-        self.letters.note(address, reason, name, at, answered=envelope.promise is not None)
         # A subscriber that passes events on to an actor that is down would hear of that message, and pass it on, for ever.
-        if self.wants(DeadLetter) and not sent_on_hearing(envelope):
+        answered, told = envelope.promise is not None, not sent_on_hearing(envelope)
+        self.note_dead_letter(address, reason, message, answered=answered, told=told)
+
+    def note_dead_letter(
+        self, address: str, reason: LostBecause, message: object, *, answered: bool, told: bool = True
+    ) -> None:
+        """Note a message that no actor handled.
+
+        Args:
+            address: whose message it was.
+            reason: why it was not handled.
+            message: the message, of which only the name of its class is kept.
+            answered: whether its sender hears of it, so that the log need not.
+            told: whether subscribers hear of it.
+        """
+        name, at = type_name(message), time.time()
+        self.letters.note(address, reason, name, at, answered=answered)
+        if told and self.wants(DeadLetter):
             self.publish(DeadLetter(address=address, reason=reason, message_type=name, at=at))
 
     def refused(self, address: str, error: CircularAgentCall) -> None:

@@ -1,0 +1,211 @@
+"""A cell with seats: an actor that handles several messages at once, as many as it has seats.
+
+A message takes a seat for its turn, on the thread of its sender or on a lent one. While all seats are taken, messages
+wait in line, without a thread, and each free seat goes to the first of them. A cell without a number of seats has no
+line, and a message enters it and leaves it without a lock.
+
+The law is the one of `Cell`: every message ends in exactly one `Fate`. A turn that is given up ends as failed at that
+moment, and keeps its seat until its thread comes back. While such turns hold all seats, no message is accepted.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from enum import Enum, auto
+from itertools import count
+from math import inf
+from typing import Generic
+
+from understudy.actors.threads.alarms import ring_at
+from understudy.vocabulary.actors.system_events import LostBecause
+
+from .counted import Counted
+from .envelope import HANDLED, Fate
+from .event_stream import EventStream
+from .seats import E, Lose, Seats, Waiting
+
+FATES: dict[LostBecause, Fate] = {"expired": Fate.EXPIRED, "cancelled": Fate.CANCELLED}
+"""How a message ends that has no turn; as dead for every other reason."""
+
+log = logging.getLogger("understudy")
+
+
+class Entered(Enum):
+    """What became of a message that came to a cell."""
+
+    NOW = auto()
+    """It has a seat: its turn may begin, on any thread."""
+    LATER = auto()
+    """It waits in line."""
+    LOST = auto()
+    """It was refused, and its sender was told."""
+
+
+class SeatedCell(Seats[E], Counted, Generic[E]):
+    """One actor with seats. Safe to use from any thread; no callback runs under its lock.
+
+    Args:
+        address: its name, for errors, logs and `tree()`.
+        seats: how many messages may be in hand at once; None for any number.
+        events: where its dead letters go.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_counting",
+        "_counts",
+        "_events",
+        "_handing_on",
+        "_handled",
+        "_look_at",
+        "_reads",
+        "address",
+    )
+
+    def __init__(self, address: str, seats: int | None, events: EventStream) -> None:
+        super().__init__(seats)
+        self.address = address
+        self._events = events
+        self._handing_on: set[int] = set()
+        """Threads that begin turns of messages in line, in a loop, for each turn may be over at once."""
+        self._look_at = inf
+        """When an alarm rings for messages in line that are late by then; infinite if none is set."""
+        self._counting = threading.Lock()
+        self._counts = [0] * len(Fate)
+        self._handled = count()
+        """Counts the handled messages: `next` is one step, also for several threads at once."""
+        self._reads = 0
+        """How often that counter was read, for a read counts too."""
+
+    def enter(self, message: E, start: Callable[[], object], lose: Lose, due: float | None = None) -> Entered:
+        """Give a message a seat, now or when its turn comes.
+
+        Args:
+            message: compared by identity; `leave` ends its turn.
+            start: called once, if the result is `LATER`, when it has a seat; on the thread that gave the seat back.
+            lose: called instead, with the reason, if it never has a turn. Never for a message that `withdraw` takes out.
+            due: until when it may wait in line, on the monotonic clock; None for any time.
+        """
+        has_seat, refused = self._seat_or_queue(message, Waiting(start, lose, due))
+        if has_seat:
+            return Entered.NOW
+        if refused is not None:
+            self._lose(message, lose, refused)
+            return Entered.LOST
+        if due is not None:
+            self._look_before(due)
+        return Entered.LATER
+
+    def leave(self, message: E, fate: Fate = HANDLED) -> None:
+        """End the turn of a message, and give its seat to the first in line. One that was given up has ended before."""
+        in_time, others_wait = self._stand_up(message)
+        if in_time:
+            self._end(message, fate)
+        if others_wait:
+            self._hand_on()
+
+    def withdraw(self, message: E) -> bool:
+        """Take a message out of the line, because its sender has given it up; False if it is not there."""
+        found = self._leave_line(message)
+        if found:
+            self._end(message, Fate.CANCELLED)
+        return found
+
+    def give_up(self, message: E) -> None:
+        """Wait for the turn of a message no longer: it has failed, and keeps its seat until its thread comes back."""
+        lost = self._hang(message)
+        if lost is not None:
+            self._end(message, Fate.FAILED)
+            self._lose_all(lost, "given_up")
+
+    def stop(self) -> None:
+        """Accept nothing more, and lose the messages in line; turns go on. A second call does nothing."""
+        self._lose_all(self._close(), "stopped")
+
+    # --- handing seats on
+
+    def _hand_on(self) -> None:
+        """Begin the turns of messages in line for as long as there are seats, unless this thread is at it further out."""
+        me = threading.get_ident()
+        with self._lock:
+            if me in self._handing_on:
+                return
+            self._handing_on.add(me)
+        while (following := self._next_for(me)) is not None:
+            message, waiting = following
+            try:
+                waiting.start()
+            except BaseException:  # the next one begins all the same
+                log.exception("%s: a message that waited could not begin", self.address)
+                if self._stand_up(message)[0]:
+                    self._lose(message, waiting.lose, "no_thread")
+
+    def _next_for(self, me: int) -> tuple[E, Waiting] | None:
+        with self._lock:
+            following = self._next()
+            if following is None:
+                self._handing_on.discard(me)
+            return following
+
+    # --- messages whose time is over in line
+
+    def _look_before(self, due: float) -> None:
+        """Have an alarm ring no later than `due`; without a thread for it, no message waits that has an end to its time."""
+        with self._lock:
+            if due >= self._look_at:
+                return
+            self._look_at = due
+        try:
+            ring_at(due, self.expire)
+        except RuntimeError:
+            self._look_at = inf
+            self._lose_all(self._take_out(sys.float_info.max), "no_thread")
+
+    def expire(self) -> None:
+        """Lose the messages in line whose time is over, and look again when the next one is due."""
+        self._look_at = inf
+        self._lose_all(self._take_out(time.monotonic()), "expired")
+        with self._lock:
+            following = min([waiting.due for waiting in self._line.values()], default=inf)
+        if following < inf:
+            self._look_before(following)
+
+    # --- how a message ends
+
+    def _lose_all(self, lost: dict[E, Waiting], reason: LostBecause) -> None:
+        for message, waiting in lost.items():
+            self._lose(message, waiting.lose, reason)
+
+    def _lose(self, message: E, lose: Lose, reason: LostBecause) -> None:
+        self._end(message, FATES.get(reason, Fate.DEAD), reason)
+        try:
+            lose(reason)
+        except BaseException:  # others are told all the same
+            log.exception("%s: what was to be done about a lost message failed", self.address)
+
+    def _end(self, message: E, fate: Fate, reason: LostBecause | None = None) -> None:
+        """Count the end of a message. The caller has taken it out of line or seats, so nobody else ends it."""
+        if fate is HANDLED:
+            next(self._handled)
+            return
+        self._count(fate)
+        if fate is not Fate.FAILED:
+            because = reason or ("cancelled" if fate is Fate.CANCELLED else "no_thread")
+            self._events.note_dead_letter(self.address, because, self._content(message), answered=True)
+
+    def _content(self, message: E) -> object:
+        """Return the message of a user that a dead letter is named after."""
+        return message
+
+    @property
+    def counts(self) -> dict[Fate, int]:
+        """How many messages ended in which way."""
+        counts = super().counts
+        with self._counting:
+            counts[HANDLED] = next(self._handled) - self._reads
+            self._reads += 1
+        return counts
