@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         UnfinishedRun,
         UnknownToken,
     )
+    from understudy.log_output import configure_logging
     from understudy.orchestration import (
         Agent,
         AgentRun,
@@ -324,6 +325,7 @@ else:
             "RunHandle",
             "RunStatus",
         ),
+        "understudy.log_output": ("configure_logging",),
         "understudy.run_logging": ("LoggingCallback",),
         "understudy.vocabulary.runs.memory": (
             "ConversationKey",
@@ -695,6 +697,7 @@ __all__ = [
     "carry",
     "collect",
     "configure",
+    "configure_logging",
     "current_scope",
     "draw",
     "first",

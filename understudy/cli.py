@@ -77,8 +77,7 @@ def _done(given: Sequence[str], out: TextIO) -> int:
         if unknown:
             of_command.error(f"unrecognized arguments: {' '.join(unknown)}.{_nearest_option(unknown, of_command)}")
         assert command is not None, "without a command, the parser has given up"
-        if getattr(arguments, "debug", False):
-            _show_warnings()
+        _show_log(arguments)
         # Prints of tools must not mix with the answer, which may be JSON for a program.
         with contextlib.redirect_stdout(sys.stderr):
             return command.do(arguments, out)
@@ -103,8 +102,19 @@ def _command(given: Sequence[str]) -> Command | None:
     return cast(Command, import_module(f"understudy.commandline.commands.{given[0]}"))
 
 
+def _show_log(arguments: argparse.Namespace) -> None:
+    """Print the runtime's log to standard error: all of it with `--log`, warnings alone with `--debug`."""
+    format, debug = getattr(arguments, "log", None), getattr(arguments, "debug", False)
+    if format is not None:
+        from understudy.log_output import configure_logging
+
+        configure_logging(format, "debug" if debug else "info")
+    elif debug:
+        _show_warnings()
+
+
 def _show_warnings() -> None:
-    """Print the runtime's log, such as tracebacks of tools, to standard error."""
+    """Print the warnings of the runtime's log, such as tracebacks of tools, to standard error."""
     import logging
 
     handler = logging.StreamHandler(sys.stderr)

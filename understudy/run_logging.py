@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
+from understudy.diagnostics import emit
 from understudy.vocabulary.checks import checked_flag, checked_whole
 from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.messages import JsonValue, ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.runs.callbacks import AgentCallback, CallbackAction, Continue
 from understudy.vocabulary.runs.outcomes import Complete, Outcome
 
-log = logging.getLogger("understudy.runs")
-log.addHandler(logging.NullHandler())  # silent until the host configures logging, errors included
+log = logging.getLogger("understudy.runs")  # silent as `understudy` is until the host configures logging
 
 _CONTINUE = Continue()
 
@@ -88,20 +88,8 @@ class LoggingCallback(AgentCallback):
     def _say(
         self, event: str, ctx: RunContext, contents: dict[str, JsonValue], level: int | None = None, **facts: JsonValue
     ) -> CallbackAction:
-        level = self._level if level is None else level
-        if self._log.isEnabledFor(level):
-            fields: dict[str, JsonValue] = {"agent_id": ctx.agent_id, "run_id": ctx.run_id, **facts}
-            if self._contents:
-                fields |= contents
-            self._log.log(level, "%s %s", event, _Fields(fields), extra={"event": event, **fields})
+        fields: dict[str, JsonValue] = {"agent_id": ctx.agent_id, "run_id": ctx.run_id, **facts}
+        if self._contents:
+            fields |= contents
+        emit(self._level if level is None else level, event, fields, logger=self._log)
         return _CONTINUE
-
-
-class _Fields:
-    """Fields that become text only when a handler formats the message."""
-
-    def __init__(self, fields: dict[str, JsonValue]) -> None:
-        self._fields = fields
-
-    def __str__(self) -> str:
-        return " ".join([f"{name}={value!r}" for name, value in self._fields.items()])

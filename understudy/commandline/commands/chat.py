@@ -160,7 +160,8 @@ class Chat:
 
     def _answer(self, text: str) -> None:
         log = CallLog()
-        progress = progress_on(sys.stderr) if self._lines.interactive else Quiet()
+        shown = self._lines.interactive and not self._arguments.log
+        progress = progress_on(sys.stderr) if shown else Quiet()
         with contextlib.closing(progress):
             start = partial(
                 begin,

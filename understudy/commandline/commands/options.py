@@ -11,6 +11,7 @@ from typing import Any
 from understudy.actors.pauses.open_store import MEMORY
 from understudy.actors.system.default_system import STORE
 from understudy.commandline.report import UsageMistake
+from understudy.log_output import FORMATS
 from understudy.vocabulary.context.budget import LIMITS, Budget
 from understudy.vocabulary.models import ModelName
 
@@ -100,6 +101,15 @@ def add_debug(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """Add `--log`."""
+    parser.add_argument(
+        "--log",
+        choices=FORMATS,
+        help="print the log to standard error, in place of the progress; with --debug also its lines at level debug",
+    )
+
+
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """Add `--timeout`."""
     parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="end the run after this time")
@@ -130,6 +140,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     add_models(parser)
     add_named_models(parser)
     add_debug(parser)
+    add_log(parser)
     add_json(parser, "print one JSON object, also for errors, and no progress")
     parser.add_argument("--plain", action="store_true", help="print the answer as it is on a terminal too")
     add_timeout(parser)

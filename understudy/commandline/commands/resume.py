@@ -200,7 +200,7 @@ def _resumed(
                 check_key(agent.model.provider)
     with contextlib.ExitStack() as stack:
         stack.enter_context(cast_of(agents_in(loaded.runners.values()), inside, arguments, warn))
-        progress = Quiet() if arguments.json else progress_on(sys.stderr)
+        progress = Quiet() if arguments.json or arguments.log else progress_on(sys.stderr)
         stack.callback(progress.close)
         ended = watch(partial(_go_on, runner, arguments, system), log.see, progress.see)
     if not isinstance(ended, BaseException):

@@ -96,7 +96,7 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
     log, began = CallLog(), time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.enter_context(cast_of(agents_in(loaded.runners.values()), agents_in([runner]), arguments, warn))
-        progress = Quiet() if arguments.json else progress_on(sys.stderr)
+        progress = Quiet() if arguments.json or arguments.log else progress_on(sys.stderr)
         stack.callback(progress.close)
         start = partial(begin, runner, text, given, timeout=arguments.timeout, system=system)
         ended = watch(start, log.see, progress.see)
