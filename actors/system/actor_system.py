@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Generator, Sequence
+import weakref
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 from understudy.actors.actor.actor import Actor
 from understudy.actors.actor.actor_cell import ActorCell
@@ -22,7 +23,8 @@ from understudy.actors.pauses.open_store import open_store
 from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads import cancel_hooks
-from understudy.errors import AgentDown, CircularAgentCall
+from understudy.actors.threads.forked import Stage, at_fork
+from understudy.errors import AgentDown
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import OneForOne
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
@@ -30,18 +32,14 @@ from understudy.vocabulary.actors.messages import DEFAULT_CAPACITY, Mailbox
 from understudy.vocabulary.actors.system_events import DeadLetter, SystemEvent
 from understudy.vocabulary.checks import checked_flag, checked_plain, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
-from understudy.vocabulary.messages import Part
+from understudy.vocabulary.runs.memory import begin_anew_in_child
 from understudy.vocabulary.runs.pause_store import PauseStore
 
-from . import forks
 from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef
 from .directory import Directory
 from .health import Health, health_of, tree_of
 from .run_manager import RunManager, RunSettings
-
-if TYPE_CHECKING:
-    from understudy.orchestration.definitions.port import Answer, ResumeOptions, RunOptions
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -97,12 +95,7 @@ class ActorSystem:
         hung = AbandonedWork(self._events)
         self._directory = Directory(name, Maker, hung.give_up, self._events)
         self._runs = self._new_runs(hung)
-        forks.systems.add(self)
-
-    @property
-    def max_hops(self) -> int:
-        """How many runs may have led to a run."""
-        return self._settings.max_hops
+        _systems.add(self)
 
     def _new_runs(self, hung: AbandonedWork) -> RunManager:
         # Ids are unique over processes without a random number per run; over those of all times, if a store has them all.
@@ -110,26 +103,14 @@ class ActorSystem:
         prefix = f"{self.name}-{unique}"
         return RunManager(prefix, self._start_run, self._directory, self._events, hung, self._settings)
 
-    def leave_to_parent(self) -> None:
+    def _leave_to_parent(self) -> None:
         """Make anew, in a forked child, what holds a lock, a thread or a run; what was spawned before is the parent's."""
         self._events.begin_anew()
         for unit in self._directory.units:
-            _leave_to_parent(unit)
+            _leave_unit(unit)
         hung = AbandonedWork(self._events)
         self._directory = self._directory.in_child(hung.give_up)
         self._runs = self._new_runs(hung)
-
-    def prepare(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> RunRecord:
-        """Make the record of a new run; nothing happens before `launch`."""
-        return self._runs.prepare(runner, input, options)
-
-    def prepare_again(self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions) -> RunRecord:
-        """Use up a token and make the record with which its run goes on; nothing happens before `launch`."""
-        return self._runs.go_on(runner, token, answer, options)
-
-    def cell_of(self, runner: Runner[object]) -> ActorCell:
-        """Return the actor that stands for a runner here; one that only runs gets its own at its first run."""
-        return self._directory.cell_of(runner)
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token, which is not used up; blocks for the store, if there is one.
@@ -140,10 +121,6 @@ class ActorSystem:
             StoreError: the store failed.
         """
         return self._runs.runner_of(token)
-
-    def launch(self, record: RunRecord) -> None:
-        """Start a run that was prepared; returns at once."""
-        self._runs.launch(record)
 
     # --- what is spawned
 
@@ -300,10 +277,6 @@ class ActorSystem:
         """Return the last 100 messages to actors that nobody handled, the oldest first; `health()` has their number."""
         return self._events.letters.last()
 
-    def tell_refused(self, runner: Runner[object], error: CircularAgentCall) -> None:
-        """Tell who subscribes of a run that would have waited for itself."""
-        self._runs.tell_refused(runner, error)
-
     # --- what runs need
 
     def _start_run(self, record: RunRecord, epoch: int) -> None:
@@ -367,13 +340,9 @@ class ActorSystem:
         return f"ActorSystem({self.name!r})"
 
 
-def _leave_to_parent(unit: Member) -> None:
-    if isinstance(unit, ActorCell):
-        unit.stay_in_parent()
-    elif isinstance(unit, SupervisorCell):
-        unit.cause = AgentDown(f"{unit.name} belongs to the process that forked this one", actor=unit.name)
-        for member in unit.members:
-            _leave_to_parent(member)
+def runs_of(system: ActorSystem) -> RunManager:
+    """Return what prepares, launches and ends the runs of a system; for the runtime, not for users."""
+    return system._runs  # pyright: ignore[reportPrivateUsage]  # a public name would be one of the users' too
 
 
 entered: ContextVar[ActorSystem | None] = ContextVar("understudy_system", default=None)
@@ -388,3 +357,27 @@ def inside(system: ActorSystem) -> Generator[None]:
         yield
     finally:
         entered.reset(token)
+
+
+# --- in a forked child, where the parent's threads do not exist and its runs stay the parent's
+
+_systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
+"""All systems of this process."""
+
+
+def _leave_systems() -> None:
+    for system in list(_systems):
+        system._leave_to_parent()  # pyright: ignore[reportPrivateUsage]  # as above
+
+
+def _leave_unit(unit: Member) -> None:
+    if isinstance(unit, ActorCell):
+        unit.stay_in_parent()
+    elif isinstance(unit, SupervisorCell):
+        unit.cause = AgentDown(f"{unit.name} belongs to the process that forked this one", actor=unit.name)
+        for member in unit.members:
+            _leave_unit(member)
+
+
+at_fork(Stage.SYSTEMS, begin_anew_in_child)
+at_fork(Stage.SYSTEMS, _leave_systems)

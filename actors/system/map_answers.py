@@ -35,6 +35,8 @@ from understudy.vocabulary.context.scope import Scope, current_scope, enter_scop
 from understudy.vocabulary.context.session import SessionState
 from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure
 
+from .actor_system import runs_of
+
 if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
     from understudy.orchestration.definitions.port import MapOptions
@@ -205,7 +207,7 @@ class Answers(Generator[Answered, None, None]):
             self._waits.join(record.link)
         self._under_way[index] = record
         if not self._closed:
-            self._system.launch(record)
+            record.host.launch(record)
         if self._closed:  # by another thread, which may have come before this run
             self._cancel_all()
 
@@ -226,7 +228,7 @@ class Answers(Generator[Answered, None, None]):
         way = () if self._waits is None else self._waits.settle()
         if way:
             error = circular(*[link.runner.id for link in way])
-            self._system.tell_refused(self._runner, error)
+            runs_of(self._system).tell_refused(self._runner, error)
             raise error
         try:
             self._hear(taken(self._news))

@@ -22,7 +22,7 @@ from understudy.vocabulary.context.session import check_key
 from understudy.vocabulary.messages import Part
 from understudy.vocabulary.runs.outcomes import Outcome
 
-from .actor_system import ActorSystem, inside
+from .actor_system import ActorSystem, inside, runs_of
 from .default_system import current_system
 from .map_answers import Answers
 from .memory_notice import warn_of_unused_memory
@@ -76,13 +76,13 @@ def _prepare(runner: Runner[object], input: str | Sequence[Part], options: RunOp
     system = _system(options.system)
     _refuse_forbidden(runner, system)
     warn_of_unused_memory(runner, options)
-    return system, system.prepare(runner, input, options)
+    return system, runs_of(system).prepare(runner, input, options)
 
 
 def _prepare_one(system: ActorSystem, runner: Runner[object], input: object, options: RunOptions) -> RunRecord:
     given = checked_input(input)
     _refuse_forbidden(runner, system)
-    return system.prepare(runner, given, options)
+    return runs_of(system).prepare(runner, given, options)
 
 
 def _prepare_again(
@@ -90,13 +90,13 @@ def _prepare_again(
 ) -> tuple[ActorSystem, RunRecord]:
     system = _system(options.system)
     _refuse_forbidden(runner, system)
-    return system, system.prepare_again(runner, token, answer, options)
+    return system, runs_of(system).go_on(runner, token, answer, options)
 
 
 def _launched(system: ActorSystem, record: RunRecord) -> Handle:
     handle = Handle(record)
     try:
-        system.launch(record)
+        record.host.launch(record)
     except BaseException:  # an interrupt: nobody gets the handle, so nobody could end the run
         handle.cancel()
         raise
@@ -119,12 +119,12 @@ def _carry_out(system: ActorSystem, record: RunRecord) -> Outcome[object]:
 
 def _launch_and_wait(system: ActorSystem, record: RunRecord) -> Outcome[object]:
     if needs_caller(record.runner) is None:
-        system.launch(record)
+        record.host.launch(record)
         record.promise.wait()
     else:
         with CallerThreadCalls() as caller_calls, inside(system):
             record.caller_calls = caller_calls
-            system.launch(record)
+            record.host.launch(record)
             caller_calls.run_until_over(record.promise)
     return record.promise.get()
 
@@ -145,13 +145,13 @@ def _refuse_circle(runner: Runner[object], given: object) -> None:
     try:
         graph.check(callers, runner)
     except CircularAgentCall as error:
-        _system(given).tell_refused(runner, error)
+        runs_of(_system(given)).tell_refused(runner, error)
         raise
 
 
 def _refuse_forbidden(runner: Runner[object], system: ActorSystem) -> None:
     check_permits(runner)
-    check_hops(runner, system.max_hops)
+    check_hops(runner, runs_of(system).max_hops)
 
 
 def _runner(given: object) -> Runner[object]:

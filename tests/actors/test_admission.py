@@ -12,6 +12,7 @@ from tests.support.doors import Doors
 from tests.support.scripts import WAIT, contents_of, eventually, finished
 from understudy.actors.runs.admission import IN_LINE, Admission
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.system.actor_system import runs_of
 from understudy.actors.waiting.graph import graph
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -66,10 +67,10 @@ def test_a_run_that_ended_before_it_stood_in_line_takes_no_place(agent: us.Agent
     with us.ActorSystem("shop") as system:
         started: list[RunRecord] = []
         admission = Admission(1, started.append)
-        over = system.prepare(agent, "over", RunOptions())
+        over = runs_of(system).prepare(agent, "over", RunOptions())
         assert over.host.cancel(over)
         admission.enter(over)
-        following = system.prepare(agent, "following", RunOptions())
+        following = runs_of(system).prepare(agent, "following", RunOptions())
         admission.enter(following)
 
         assert following in started

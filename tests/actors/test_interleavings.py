@@ -13,6 +13,7 @@ from tests.support.scripts import WAIT, eventually, finished, results_of, script
 from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.run_view.log import RunLog
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.system.actor_system import runs_of
 from understudy.actors.system.agent_actor import AgentActor, StartRun
 from understudy.actors.system.run_manager import RunManager
 from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
@@ -66,7 +67,7 @@ def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeyp
     model = ScriptedModel([says("ok")])
     with us.ActorSystem("shop") as system:
         agent = us.Agent("clerk", model=model)
-        record = system.prepare(agent, "go", RunOptions())
+        record = runs_of(system).prepare(agent, "go", RunOptions())
         make = AgentDriver.__init__
 
         def cancelled_meanwhile(driver: AgentDriver, record: AgentRunRecord, epoch: int) -> None:
@@ -119,7 +120,7 @@ def test_a_run_resumed_as_soon_as_its_last_event_is_told_stays_in_flight(monkeyp
     def end_and_resume(log: RunLog, ending: us.Outcome[object] | BaseException) -> None:
         end(log, ending)
         if isinstance(ending, us.NeedsInput):
-            system.launch(system.prepare_again(agent, ending.token, "Ada", ResumeOptions()))
+            runs_of(system).launch(runs_of(system).go_on(agent, ending.token, "Ada", ResumeOptions()))
 
     monkeypatch.setattr(RunLog, "end", end_and_resume)
     assert isinstance(agent.run("go", system=system), us.NeedsInput)
@@ -159,8 +160,8 @@ def test_a_driver_that_was_taken_over_is_counted_once_when_its_run_is_cancelled(
 
 def test_a_run_that_is_over_cannot_be_ended_again() -> None:
     with us.ActorSystem("shop") as system:
-        record = system.prepare(scripted(says("ok")), "go", RunOptions())
-        system.launch(record)
+        record = runs_of(system).prepare(scripted(says("ok")), "go", RunOptions())
+        runs_of(system).launch(record)
         assert record.promise.wait(WAIT)
 
         assert record.host.cancel(record) is False  # as a thread may that looked before the end

@@ -24,6 +24,7 @@ from tests.support.stores import DictStore
 from understudy.actors.memory import memory_gate
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.system import memory_notice
+from understudy.actors.system.actor_system import runs_of
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.messages import user_message
@@ -348,7 +349,7 @@ def test_a_run_that_is_cancelled_or_out_of_time_leaves_no_trace(
 def test_a_driver_whose_run_somebody_else_ended_stores_nothing(kind: type[us.Memory]) -> None:
     memory = kind()
     with us.ActorSystem("understudy") as system:
-        record = system.prepare(agent_with(memory), "go", RunOptions(conversation_id="c-42"))
+        record = runs_of(system).prepare(agent_with(memory), "go", RunOptions(conversation_id="c-42"))
         epoch, answer = record.epoch, us.Complete(text="yes", output="yes", messages=(user_message("go"),))
         assert record.host.cancel(record)
         with contextlib.suppress(Stale):

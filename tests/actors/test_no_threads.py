@@ -11,6 +11,7 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, needs_input, results_of, scripted
 from tests.support.threads import CLOCK, REFUSAL, WATCHDOG, idle, no_threads
 from understudy.actors.actor.ref import ActorRef
+from understudy.actors.system.actor_system import runs_of
 from understudy.actors.system.run_manager import RunManager
 from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.orchestration.definitions.port import RunOptions
@@ -37,7 +38,7 @@ class Echo(us.Actor[object]):
 
 def begun(system: us.ActorSystem, agent: us.Agent) -> None:
     """Have the agent's actor begin, and its thread go."""
-    cell = system.prepare(agent, "go", RunOptions()).cell
+    cell = runs_of(system).prepare(agent, "go", RunOptions()).cell
     eventually(lambda: cell.state == "running", "it began")
     idle(ActorRef(cell))
 
@@ -62,7 +63,7 @@ def test_the_actor_of_an_agent_needs_no_thread_to_begin_on() -> None:
     system = us.ActorSystem("shop")
 
     with no_threads():
-        cell = system.prepare(scripted(says("ok")), "go", RunOptions()).cell
+        cell = runs_of(system).prepare(scripted(says("ok")), "go", RunOptions()).cell
 
         assert cell.state == "running"
 
@@ -94,7 +95,7 @@ def test_a_token_stands_if_its_run_could_not_be_watched() -> None:
     system = us.ActorSystem("shop")
     agent = scripted(says("__ask_user__: who?"), says("Hello, Ada."))
     paused = needs_input(agent.run("go", system=system))
-    runs = system.prepare(agent, "go", RunOptions()).host
+    runs = runs_of(system).prepare(agent, "go", RunOptions()).host
     assert isinstance(runs, RunManager)
 
     with no_threads(), pytest.MonkeyPatch.context() as patch:

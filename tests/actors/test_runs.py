@@ -16,6 +16,7 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
 from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads import pool
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -255,7 +256,7 @@ def test_a_run_that_no_thread_can_be_had_for_ends_and_says_so(monkeypatch: pytes
     def no_thread(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    record = us.ActorSystem("shop").prepare(scripted(says("ok")), "go", RunOptions())
+    record = runs_of(us.ActorSystem("shop")).prepare(scripted(says("ok")), "go", RunOptions())
     assert isinstance(record, AgentRunRecord)
     monkeypatch.setattr(pool, "pool", pool.ThreadPool())
     monkeypatch.setattr(threading.Thread, "start", no_thread)
@@ -678,8 +679,8 @@ def test_a_run_that_is_launched_while_others_are_cancelled_does_not_outlive_its_
     agent, system = us.Agent("clerk", model=FunctionModel(hang)), us.ActorSystem("shop")
     handle = agent.submit("go", system=system)
     assert hang.entered.wait(WAIT)
-    late = system.prepare(agent, "go", RunOptions())
-    handle.add_done_callback(lambda _: system.launch(late))  # called by what cancels all that are in flight
+    late = runs_of(system).prepare(agent, "go", RunOptions())
+    handle.add_done_callback(lambda _: runs_of(system).launch(late))  # called by what cancels all that are in flight
 
     system.stop(0.0)
     phase, in_flight = late.phase, system.in_flight

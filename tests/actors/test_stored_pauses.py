@@ -17,6 +17,7 @@ from tests.support.together import all_at_once
 from tests.support.tools import refund
 from understudy import PausedRun
 from understudy.actors.pauses.stored_pauses import KEPT_LIMITS
+from understudy.actors.system.actor_system import runs_of
 from understudy.orchestration.definitions.port import ResumeOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -428,8 +429,8 @@ def test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store(
     waiting = needs_approval(clerk(ASKS).run("Refund", system=system))
     slow = clerk()
     with slow.override(model=FunctionModel(gate.then(says("Done.")))):
-        record = system.prepare_again(slow, waiting.token, us.Approve(), ResumeOptions())
-        system.launch(record)
+        record = runs_of(system).go_on(slow, waiting.token, us.Approve(), ResumeOptions())
+        runs_of(system).launch(record)
         assert gate.entered.wait(WAIT)
         stale = record.epoch - 1
         if ending == "outcome":

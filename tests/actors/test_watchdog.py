@@ -15,6 +15,7 @@ from tests.support.scripts import WAIT, eventually, scripted
 from understudy.actors.runs import watchdog
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
+from understudy.actors.system.actor_system import runs_of
 from understudy.orchestration.definitions.agent import AgentOptions
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, says
@@ -45,7 +46,7 @@ class JoinedWhileLookedAt(dict[str, RunRecord]):
 def test_a_run_that_begins_while_the_watchdog_retires_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     noticed = threading.Event()
     dog = Watchdog(lambda record: noticed.set(), ignore)
-    record = us.ActorSystem("shop").prepare(scripted(says("ok")), "go", RunOptions(timeout=0.001))
+    record = runs_of(us.ActorSystem("shop")).prepare(scripted(says("ok")), "go", RunOptions(timeout=0.001))
     monkeypatch.setattr(dog, "_records", JoinedWhileLookedAt(dog, record))
     monkeypatch.setattr(dog, "_ticking", True)  # a last tick found nothing to do for a while
 
@@ -56,10 +57,10 @@ def test_a_run_that_begins_while_the_watchdog_retires_is_watched(monkeypatch: py
 
 def test_a_run_that_was_cancelled_before_it_was_launched_is_not_watched() -> None:
     with us.ActorSystem("shop") as system:
-        record = system.prepare(scripted(says("ok")), "go", RunOptions())
+        record = runs_of(system).prepare(scripted(says("ok")), "go", RunOptions())
         record.host.cancel(record)
 
-        system.launch(record)
+        runs_of(system).launch(record)
 
         assert system.health().runs == ()
 
@@ -79,7 +80,7 @@ def test_a_callback_that_exits_leaves_other_runs_their_deadlines() -> None:
 def test_a_run_does_not_begin_unwatched_and_the_next_is_watched_again(monkeypatch: pytest.MonkeyPatch) -> None:
     noticed = threading.Event()
     dog = Watchdog(lambda record: noticed.set(), ignore)
-    record = us.ActorSystem("shop").prepare(scripted(says("ok")), "go", RunOptions(timeout=0.001))
+    record = runs_of(us.ActorSystem("shop")).prepare(scripted(says("ok")), "go", RunOptions(timeout=0.001))
 
     def no_thread(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -124,7 +125,7 @@ def test_the_last_run_is_not_kept_while_the_watchdog_waits_for_the_next(monkeypa
     looked_at, deps = threading.Event(), Something()
     dog, gone = Watchdog(lambda record: looked_at.set(), ignore), weakref.ref(deps)
     options = RunOptions(timeout=0.001, deps=deps)
-    record = us.ActorSystem("shop").prepare(scripted(says("ok")), "go", options)
+    record = runs_of(us.ActorSystem("shop")).prepare(scripted(says("ok")), "go", options)
     dog.watch(record)
     assert looked_at.wait(WAIT)
     dog.unwatch(record)

@@ -23,6 +23,7 @@ from understudy.actors.cells.mailbox import MailboxQueue, Put
 from understudy.actors.drivers.overdue_steps import take_step_away
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads import pool as pool_module
 from understudy.actors.threads.pool import IDLE_SECONDS, ThreadPool, forget_threads
 from understudy.actors.threads.promise import Promise
@@ -191,7 +192,7 @@ def result_against_takeover() -> None:
 
     model = ScriptedModel([calls("slow"), says("done")])
     system = us.ActorSystem("shop")
-    record = system.prepare(us.Agent("clerk", model=model, tools=[slow]), "go", RunOptions())
+    record = runs_of(system).prepare(us.Agent("clerk", model=model, tools=[slow]), "go", RunOptions())
     assert isinstance(record, AgentRunRecord)
     completed = list[None]()
     record.promise.when_done(lambda: completed.append(None))
@@ -200,7 +201,7 @@ def result_against_takeover() -> None:
         overdue.wait()
         look_after_step(record)
 
-    together(lambda: system.launch(record), look)
+    together(lambda: runs_of(system).launch(record), look)
     come_to_rest()
 
     outcome = record.promise.get()
@@ -233,10 +234,10 @@ def cancel_against_finish() -> None:
         asked.set()
         return says("done")
 
-    record = system.prepare(us.Agent("clerk", model=FunctionModel(answer)), "go", RunOptions())
+    record = runs_of(system).prepare(us.Agent("clerk", model=FunctionModel(answer)), "go", RunOptions())
     completed = list[None]()
     record.promise.when_done(lambda: completed.append(None))
-    system.launch(record)
+    runs_of(system).launch(record)
 
     def cancel() -> None:
         asked.wait()
