@@ -109,7 +109,7 @@ class ActorCell(MessageCell):
         # Without a thread to end on it ends on this one: nobody ran the cell when it was closed, so nobody else runs it now.
         end = Command(lambda: self._lifecycle.end(None), nothing)
         if self._mailbox.close(Envelope(end, on_lost=lambda _: end.do())) is Put.WAKE:
-            self._wake()
+            self._start_actor_loop()
 
     def stop_then(self, on_done: OnDone) -> None:
         """Stop, and then call `on_done`."""

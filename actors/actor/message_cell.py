@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from math import inf
 from typing import NoReturn
 
@@ -36,7 +37,7 @@ class MessageCell(Cell):
         mailbox: how many messages may wait, and whether a sender waits for room.
     """
 
-    __slots__ = ("__weakref__", "_blocks", "_gone", "_in_hand", "_stopped", "_thread", "busy_since", "look_at")
+    __slots__ = ("_blocks", "_gone", "_in_hand", "_stopped", "_thread", "busy_since", "look_at")
 
     def __init__(self, address: str, mailbox: Mailbox) -> None:
         super().__init__(address, _no_factory, capacity=mailbox.capacity)
@@ -65,6 +66,15 @@ class MessageCell(Cell):
                 if self._stopped is None:
                     self._stopped = Promise()
         return self._stopped
+
+    def has_stopped(self, within: float | None) -> bool:
+        """Whether it has stopped; waits up to `within` seconds for that, None for any time."""
+        return self.stopped.wait(within)
+
+    def _stop_for(self, promise: Promise[object] | None) -> None:
+        self.stop()
+        if promise is not None:
+            self.stopped.when_done(partial(promise.set, None))
 
     def send(self, envelope: Envelope, timeout: float) -> Put:
         """Put a user's message; outside of actors, and with the policy `block`, wait up to `timeout` seconds for room."""
@@ -116,7 +126,7 @@ class MessageCell(Cell):
     def resume(self) -> None:
         """Handle the user's messages again."""
         if self._mailbox.resume() is Put.WAKE:  # never the case: this thread runs the cell
-            self._wake()
+            self._start_actor_loop()
 
     def close(self) -> None:
         """Take no more messages, lose those that wait, and complete `stopped`."""

@@ -157,7 +157,7 @@ class LimitedCell(ActorCell):
         super().finish(turn.envelope, Fate.FAILED, error=error)
         self.fail(cause)
         cancel_hooks.cancel(turn.scope, self._give_up_turn)
-        self._wake()
+        self._start_actor_loop()
 
     def stay_in_parent(self) -> None:
         super().stay_in_parent()

@@ -1,4 +1,4 @@
-"""Cells: what stands behind an address. A cell has a mailbox, a behaviour and counters, and outlives its failures.
+"""Cells: what stands behind an address. A cell is a Pykka actor that outlives the failures of its behaviour.
 
 A message comes in by `tell` or `ask`. The cell puts it into an `Envelope`, with its deadline, its context and, for an ask,
 the promise of the reply, and the envelope into its `MailboxQueue`. If no thread runs the cell, it is submitted to the pool.

@@ -1,7 +1,11 @@
-"""A cell: the mailbox, behaviour and counters behind an address. It outlives failures, and is lent threads.
+"""A cell: a Pykka actor with the mailbox, behaviour and counters behind an address. It outlives failures, and is lent threads.
 
 The law: every accepted message ends in exactly one `Fate`, and its promise completes exactly once. `Cell.finish` is the one
 place where a message ends.
+
+Pykka's hooks for other ways to run an actor are `_create_actor_inbox`, `_create_future` and `_start_actor_loop`. Here the
+inbox is the cell itself, a future is a `Promise`, and a thread of the pool runs the loop while there are messages. Pykka's
+constructor is not called: see docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -11,6 +15,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from typing import NoReturn, cast
+
+import pykka
 
 from understudy.actors.threads.pool import here, start_next_thread, submit
 from understudy.actors.threads.promise import Promise, log
@@ -20,9 +27,10 @@ from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, DEFAULT_C
 from .counted import Counted
 from .envelope import HANDLED, Behaviour, Envelope, Fate
 from .mailbox import FULL, QUEUED, WAKE, MailboxQueue, Put
+from .pykka_inbox import STOP, ForeignEnvelope, StopView, promise_for
 
 
-class Cell(Counted):
+class Cell(Counted, pykka.Actor):
     """One actor. `tell` and `ask` from any thread; its messages are handled one after another.
 
     Args:
@@ -32,7 +40,7 @@ class Cell(Counted):
         capacity: how many messages may wait.
     """
 
-    __slots__ = ("_counting", "_counts", "_factory", "_mailbox", "address", "behaviour", "epoch")
+    __slots__ = ("_counting", "_counts", "_factory", "_mailbox", "actor_urn", "behaviour", "epoch")
 
     def __init__(
         self,
@@ -42,7 +50,8 @@ class Cell(Counted):
         *,
         capacity: int = DEFAULT_CAPACITY,
     ) -> None:
-        self.address = address
+        # Without Pykka's constructor, whose random name and event would be most of the cost of a cell.
+        self.actor_urn = address
         self.epoch: int = 0
         """How many behaviours were replaced; messages that an earlier one still sends are stale."""
         self._counting = threading.Lock()
@@ -51,6 +60,65 @@ class Cell(Counted):
         self._factory = factory
         self.behaviour = behaviour
         self._mailbox: MailboxQueue[Envelope] = MailboxQueue(capacity)
+
+    @property
+    def address(self) -> str:
+        """Its name, which is its URN for Pykka."""
+        return self.actor_urn
+
+    # --- for Pykka
+
+    @staticmethod
+    def _create_actor_inbox() -> NoReturn:
+        raise TypeError("a cell is its own inbox, and Pykka's constructor, which would ask for one, is not called")
+
+    @staticmethod
+    def _create_future() -> Promise[object]:
+        return Promise()
+
+    def _start_actor_loop(self) -> None:
+        """Have a thread of the pool run the cell until there are no messages."""
+        submit(self)
+
+    @property
+    def actor_inbox(self) -> Cell:  # type: ignore[override]  # Pykka sets it in its constructor
+        """The cell itself."""
+        return self
+
+    @property
+    def actor_stopped(self) -> threading.Event:  # type: ignore[override]  # as above
+        """A view of whether it has stopped."""
+        return cast(threading.Event, StopView(self))
+
+    def has_stopped(self, within: float | None) -> bool:
+        """Whether it has stopped. A cell of this class stops at once, so there is nothing to wait for."""
+        return self._mailbox.closed
+
+    @property
+    def _actor_ref(self) -> pykka.ActorRef[Cell]:  # type: ignore[override]  # as above
+        return pykka.ActorRef(self)
+
+    def put(self, envelope: ForeignEnvelope, /) -> None:
+        """Take a message of Pykka's own code, and set its future when the message has ended."""
+        promise = None if envelope.reply_to is None else promise_for(envelope.reply_to)
+        if isinstance(envelope.message, STOP):
+            self._stop_for(promise)
+        else:
+            self._deliver(Envelope(envelope.message, promise), False)
+
+    def _stop_for(self, promise: Promise[object] | None) -> None:
+        """Stop, and then set `promise`."""
+        self.stop()
+        if promise is not None:
+            promise.set(None)
+
+    def get(self) -> NoReturn:
+        """Refuse: a thread of the pool takes the messages."""
+        raise TypeError("a thread of the pool takes the messages of a cell")
+
+    def empty(self) -> bool:
+        """Whether no message waits."""
+        return not len(self._mailbox)
 
     # --- sending
 
@@ -80,7 +148,7 @@ class Cell(Counted):
         context: contextvars.Context | None = None,
     ) -> Promise[object]:
         """Send, and return the promise of the reply; a message that is not begun within `timeout` seconds never is."""
-        promise: Promise[object] = Promise()
+        promise = self._create_future()
         self._deliver(Envelope(message, promise, time.monotonic() + timeout, context), False)
         return promise
 
@@ -91,7 +159,7 @@ class Cell(Counted):
         if put is QUEUED:
             return
         if put is WAKE:
-            self._wake()
+            self._start_actor_loop()
         elif put is FULL:
             self.finish(envelope, Fate.DEAD, error=MailboxFull(f"{self.address} is full", actor=self.address))
         else:
@@ -99,9 +167,6 @@ class Cell(Counted):
 
     def _gone_error(self) -> AgentDown:
         return AgentDown(f"{self.address} has stopped", actor=self.address)
-
-    def _wake(self) -> None:
-        submit(self)
 
     def refused(self, cause: RuntimeError) -> None:
         """Answer the messages that wait with `AgentDown`: no thread can be started."""

@@ -160,7 +160,7 @@ class FunctionInbox(Cell):
             return heard
         put = self._mailbox.close(Envelope(_LAST, heard))
         if put is Put.WAKE:
-            self._wake()
+            self._start_actor_loop()
         elif put is Put.CLOSED:
             heard.set(None)
         return heard

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import logging
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+import pykka
 
 from .pool import start_next_thread
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    OptExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 T = TypeVar("T")
 
@@ -19,10 +27,20 @@ log = logging.getLogger("understudy")
 log.addHandler(logging.NullHandler())  # silent until the host configures logging
 
 
-class Promise(Generic[T]):
-    """A value or an error that is set once; the first writer wins."""
+class Late(TimeoutError, pykka.Timeout):
+    """A wait has taken longer than it may: the standard library's error and Pykka's."""
+
+
+class Promise(pykka.Future[T]):
+    """A value or an error that is set once; the first writer wins.
+
+    It is a future of Pykka's, whose constructor is not called: see docs/decisions.md. One that is set twice raises nothing.
+    """
 
     __slots__ = ("_callbacks", "_done", "_error", "_gate", "_lock", "_value")
+
+    if not TYPE_CHECKING:  # Pykka declares it
+        _get_hook = None  # in place of Pykka's constructor
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,9 +55,20 @@ class Promise(Generic[T]):
         """
         self._callbacks: list[Callable[[], object]] | None = None
 
-    def set(self, value: T) -> bool:
+    def set(self, value: T) -> bool:  # type: ignore[override]  # Pykka's has a default, and raises where it is set already
         """Set the value; False if the promise was done already."""
         return self.finish(value, None)
+
+    def set_exception(self, exc_info: OptExcInfo | None = None) -> None:
+        """Set an error as Pykka's code does; without one, the error that is being handled."""
+        kind, error, _ = sys.exc_info() if exc_info is None else exc_info
+        if error is None:
+            error = RuntimeError("no exception is being handled") if kind is None else kind()
+        self.fail(error)
+
+    def set_get_hook(self, func: Callable[[float | None], T]) -> None:
+        """Have `get` ask a function for the value. Pykka's bare references do so with futures that they derive from others."""
+        self._get_hook = func
 
     def fail(self, error: BaseException) -> bool:
         """Set an error; False if the promise was done already."""
@@ -93,8 +122,13 @@ class Promise(Generic[T]):
         """Return the error; None if there is a value, or the promise is not done."""
         return self._error
 
-    def get(self) -> T:
-        """Return the value or raise the error, once the promise is done."""
+    def get(self, *, timeout: float | None = None) -> T:
+        """Return the value or raise the error; wait up to `timeout` seconds if the promise is not done."""
+        if not self._done:
+            if self._get_hook is not None:
+                self.finish(self._get_hook(timeout), None)
+            elif not self.wait(timeout):
+                raise Late(f"there was no reply within {timeout:g} s")
         if self._error is not None:
             raise self._error
         return self._value  # type: ignore[return-value]  # set to a T before done
