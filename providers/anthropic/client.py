@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from understudy.providers.http.attempt import MAX_REPLY_BYTES
-from understudy.providers.http.credentials import KeyLike, KeySource, Secret, checked_key, key_source
-from understudy.providers.http.environment import KEYS
+from understudy.providers.http.credentials import KeyLike, Secret
 from understudy.providers.http.model_client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, HttpModel
 from understudy.providers.http.options import checked_version
 from understudy.providers.http.retries import Timing
@@ -63,10 +62,10 @@ class Anthropic(HttpModel):
         max_reply_bytes: int = MAX_REPLY_BYTES,
         max_in_flight: int = DEFAULT_IN_FLIGHT,
     ) -> None:
-        self._given_key = checked_key(api_key, "api_key")
         self._version = checked_version(api_version)
         super().__init__(
             model,
+            api_key=api_key,
             base_url=base_url,
             timeout=timeout,
             model_timeout=model_timeout,
@@ -76,9 +75,6 @@ class Anthropic(HttpModel):
             max_reply_bytes=max_reply_bytes,
             max_in_flight=max_in_flight,
         )
-
-    def _find_keys(self) -> KeySource:
-        return key_source(self._given_key, KEYS[self.provider], "api_key", self.provider)
 
     def _url(self) -> str:
         return f"{self._root(ANTHROPIC, 'ANTHROPIC_BASE_URL')}/v1/messages"

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from understudy.errors import AuthenticationError
 from understudy.providers.http.attempt import MAX_REPLY_BYTES
-from understudy.providers.http.credentials import KeyLike, KeySource, Secret, checked_key, key_source
-from understudy.providers.http.environment import KEYS, first_set
+from understudy.providers.http.credentials import KeyLike, KeySource, Secret
+from understudy.providers.http.environment import first_set
 from understudy.providers.http.model_client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, HttpModel
 from understudy.providers.http.options import checked_version, checked_word
 from understudy.providers.http.retries import Timing
@@ -55,6 +55,7 @@ class Vertex(HttpModel):
     """
 
     provider: ClassVar[str] = "vertex"
+    _key_parameter: ClassVar[str] = "access_token"
 
     def __init__(
         self,
@@ -73,13 +74,13 @@ class Vertex(HttpModel):
         max_reply_bytes: int = MAX_REPLY_BYTES,
         max_in_flight: int = DEFAULT_IN_FLIGHT,
     ) -> None:
-        self._given_key = checked_key(access_token, "access_token")
         self._given_project = None if project is None else checked_word(project, "project")
         self._given_location = None if location is None else checked_word(location, "location")
         self._version = checked_version(api_version)
         self._defaults = DefaultCredentials(self.provider)
         super().__init__(
             model,
+            api_key=access_token,
             base_url=base_url,
             timeout=timeout,
             model_timeout=model_timeout,
@@ -91,9 +92,7 @@ class Vertex(HttpModel):
         )
 
     def _find_keys(self) -> KeySource:
-        if self._given_key is None:
-            return self._defaults
-        return key_source(self._given_key, KEYS[self.provider], "access_token", self.provider)
+        return self._defaults if self._given_key is None else super()._find_keys()
 
     def _project(self) -> str:
         project = self._given_project or first_set(PROJECT)

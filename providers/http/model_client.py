@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from types import TracebackType
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from understudy.errors import AuthenticationError, ProviderError
 from understudy.providers.wire.endings import unfinished, usage_of, with_usage_of
 from understudy.providers.wire.json_values import WrongShape, as_object, parse, written
-from understudy.vocabulary.checks import Unset, checked_seconds
+from understudy.vocabulary.checks import UNSET, Unset, checked_seconds
 from understudy.vocabulary.context.scope import account_of_turn, current_scope
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
 from understudy.vocabulary.models import DEFAULT_MODEL_TIMEOUT
 
-from .attempt import Attempt, Outgoing, Reply, not_json
+from .attempt import MAX_REPLY_BYTES, Attempt, Outgoing, Reply, not_json
 from .connections import Connections
-from .credentials import KeySource, Secret
-from .environment import first_set, refuse_offline
+from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
+from .environment import KEYS, first_set, refuse_offline
 from .errors import embedded_failure, failure
 from .in_flight import InFlight
 from .options import checked_count, checked_model, checked_url
@@ -42,22 +42,24 @@ class HttpModel(ABC):
     """
 
     provider: ClassVar[str]
-    _given_key: Secret | Callable[[], str | Secret] | None
-    """The key parameter of the client; None to look in the environment."""
+    _key_parameter: ClassVar[str] = "api_key"
+    """The name of the client's parameter with the key, for errors."""
 
     def __init__(
         self,
         model: str,
         *,
-        base_url: str | None,
-        timeout: float | None,
-        model_timeout: float | Unset | None,
-        attempts: int,
-        transport: httpx.BaseTransport | None,
-        timing: Timing | None,
-        max_reply_bytes: int,
-        max_in_flight: int,
+        api_key: KeyLike | None = None,
+        base_url: str | None = None,
+        timeout: float | None = None,
+        model_timeout: float | Unset | None = UNSET,
+        attempts: int = DEFAULT_ATTEMPTS,
+        transport: httpx.BaseTransport | None = None,
+        timing: Timing | None = None,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+        max_in_flight: int = DEFAULT_IN_FLIGHT,
     ) -> None:
+        self._given_key = checked_key(api_key, self._key_parameter)
         self.model = checked_model(model)
         self.base_url = None if base_url is None else checked_url(base_url)
         self._timeout = checked_seconds("timeout", timeout)
@@ -139,9 +141,9 @@ class HttpModel(ABC):
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(f"{self!r} is not pickled: it may hold a key; make it anew where it is needed")
 
-    @abstractmethod
     def _find_keys(self) -> KeySource:
-        """Return the source of the key; raises AuthenticationError if there is none."""
+        """Return the source of the key: the parameter, else the environment; raises AuthenticationError if there is none."""
+        return key_source(self._given_key, KEYS[self.provider], self._key_parameter, self.provider)
 
     @abstractmethod
     def _url(self) -> str:

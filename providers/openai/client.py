@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 from urllib.parse import urlsplit
 
-from understudy.providers.http.attempt import MAX_REPLY_BYTES
-from understudy.providers.http.credentials import KeyLike, KeySource, Secret, checked_key, key_source
-from understudy.providers.http.environment import KEYS
-from understudy.providers.http.model_client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, HttpModel
-from understudy.providers.http.retries import Timing
-from understudy.vocabulary.checks import UNSET, Unset
+from understudy.providers.http.credentials import Secret
+from understudy.providers.http.model_client import HttpModel
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import wire
-
-if TYPE_CHECKING:
-    import httpx
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -45,36 +38,6 @@ class OpenAI(HttpModel):
     """
 
     provider: ClassVar[str] = "openai"
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: KeyLike | None = None,
-        base_url: str | None = None,
-        timeout: float | None = None,
-        model_timeout: float | Unset | None = UNSET,
-        attempts: int = DEFAULT_ATTEMPTS,
-        transport: httpx.BaseTransport | None = None,
-        timing: Timing | None = None,
-        max_reply_bytes: int = MAX_REPLY_BYTES,
-        max_in_flight: int = DEFAULT_IN_FLIGHT,
-    ) -> None:
-        self._given_key = checked_key(api_key, "api_key")
-        super().__init__(
-            model,
-            base_url=base_url,
-            timeout=timeout,
-            model_timeout=model_timeout,
-            attempts=attempts,
-            transport=transport,
-            timing=timing,
-            max_reply_bytes=max_reply_bytes,
-            max_in_flight=max_in_flight,
-        )
-
-    def _find_keys(self) -> KeySource:
-        return key_source(self._given_key, KEYS[self.provider], "api_key", self.provider)
 
     def _base(self) -> str:
         return self._root(OPENAI, "OPENAI_BASE_URL")
