@@ -187,6 +187,7 @@ def check_verdicts(approvals: Mapping[int, Verdict] | Mapping[str, Verdict]) -> 
 
 
 def error_result(call: ToolCall, kind: InvalidKind | ToolErrorKind, reason: str) -> ToolResult:
+    """Return the result of a call that has no value."""
     return ToolResult(call.id, reason, is_error=True, error_kind=kind, name=call.name)
 
 
