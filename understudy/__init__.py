@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         UnfinishedRun,
         UnknownToken,
     )
-    from understudy.log_output import configure_logging
+    from understudy.log_output import RunContextFilter, add_run_context, configure_logging
     from understudy.orchestration import (
         Agent,
         AgentRun,
@@ -325,7 +325,7 @@ else:
             "RunHandle",
             "RunStatus",
         ),
-        "understudy.log_output": ("configure_logging",),
+        "understudy.log_output": ("RunContextFilter", "add_run_context", "configure_logging"),
         "understudy.run_logging": ("LoggingCallback",),
         "understudy.vocabulary.runs.memory": (
             "ConversationKey",
@@ -628,6 +628,7 @@ __all__ = [
     "RunCancelled",
     "RunChildren",
     "RunContext",
+    "RunContextFilter",
     "RunCrashed",
     "RunError",
     "RunFailed",
@@ -692,6 +693,7 @@ __all__ = [
     "WorkAbandoned",
     "WorkOverdue",
     "Workflow",
+    "add_run_context",
     "ask_user",
     "calls",
     "carry",

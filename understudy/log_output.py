@@ -1,6 +1,6 @@
-"""`configure_logging`: prints the lines of the logger `understudy`, for programs without a logging configuration of their own.
+"""The values of a run on the log lines of users, and `configure_logging` for programs that do not configure `logging`.
 
-structlog is imported at the first call.
+structlog is imported by `configure_logging` alone, when it is called.
 """
 
 from __future__ import annotations
@@ -12,12 +12,40 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
 from understudy.diagnostics import BARE, log
 from understudy.vocabulary.checks import checked_whole
+from understudy.vocabulary.context.run_values import VALUES, run_values
 
 if TYPE_CHECKING:
     from structlog.typing import Processor
 
 LogFormat: TypeAlias = Literal["console", "json"]
 FORMATS: Final[tuple[str, ...]] = get_args(LogFormat)
+
+
+class RunContextFilter(logging.Filter):
+    """Puts the values of the present run on each record, for handlers of the standard library.
+
+    Add it to a handler: a logger does not apply its filters to the lines of the loggers below it. A record gets `run_id`,
+    `agent`, `conversation_id`, `tool`, `call_id` and `actor`, unless it has them; what does not apply is an empty text,
+    so that a format may name them all. It refuses no record.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Put the values on the record, and let it pass."""
+        values = run_values()
+        for name in VALUES:
+            if not hasattr(record, name):
+                setattr(record, name, values.get(name, ""))
+        return True
+
+
+def add_run_context(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Put the values of the present run into an event, unless it has them: a processor for `structlog.configure`.
+
+    The values are `run_id`, `agent`, `conversation_id`, `tool`, `call_id` and `actor`; what does not apply is left out.
+    """
+    for name, value in run_values().items():
+        event.setdefault(name, value)
+    return event
 
 
 def configure_logging(format: LogFormat = "console", level: int | str = "info") -> None:
@@ -68,6 +96,7 @@ def _formatter(format: LogFormat, *, colors: bool) -> logging.Formatter:
         structlog.stdlib.add_logger_name,
         _message_apart,
         structlog.stdlib.ExtraAdder(),
+        add_run_context,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if format == "json":

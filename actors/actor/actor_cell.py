@@ -23,7 +23,7 @@ from understudy.actors.threads.promise import Promise
 from understudy.errors import AgentCrashed, AgentDown, in_words
 from understudy.orchestration.supervision.restarts import Restart
 from understudy.vocabulary.actors.messages import Down, Mailbox
-from understudy.vocabulary.context.ancestry import Link, enter_hops
+from understudy.vocabulary.context.ancestry import ActorLink, enter_hops
 
 from .commands import Command, Timed, nothing
 from .endpoint import ActorState
@@ -70,7 +70,7 @@ class ActorCell(MessageCell):
         events: EventStream,
         restart: Restart = "transient",
     ) -> None:
-        self.link = Link(self, address)
+        self.link = ActorLink(self, address)
         """The actor in the graph of who waits for whom."""
         self._incarnation = Incarnation(make, self.link)
         super().__init__(address, mailbox)

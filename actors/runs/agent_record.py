@@ -19,6 +19,7 @@ from understudy.orchestration.agent.outcome import messages_so_far
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.accounts import account_of
 from understudy.vocabulary.checks import WrongReturn, found_instead
+from understudy.vocabulary.context.origin import Origin, named_after
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import RunContext, SessionOverlay, lasting
 from understudy.vocabulary.messages import JsonObject, ModelTurn, Part, ToolResult
@@ -320,7 +321,8 @@ class AgentRunRecord(RunRecord):
     def tell_error(self, error: BaseException) -> None:
         if self.agent.callbacks and not self.told_error:
             self.told_error = True
-            run_elsewhere(partial(tell_callbacks, self.agent.callbacks, self._context_of_its_own, self.run_id, error))
+            tell = partial(tell_callbacks, self.agent.callbacks, self._context_of_its_own, self.run_id, error)
+            run_elsewhere(named_after(Origin(self.ancestry, None), tell))
 
     def _context_of_its_own(self) -> RunContext:
         return self.context_with(SessionOverlay(self.session))

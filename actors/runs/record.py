@@ -103,7 +103,7 @@ class RunRecord(Ownership, ABC):
         self.account = scope.account = account
         self.host = host
         self.cell = cell
-        self.link = Link(runner, run_id)
+        self.link = Link(runner, run_id, options.conversation_id)
         self.ancestry: Ancestry = (self.link,)
         """Who waits for what this run does: the run itself, after those who wait for the run."""
         self.root = host.root_of(self.link)

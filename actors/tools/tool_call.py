@@ -175,6 +175,7 @@ class ToolCallTask:
         self.scope = (
             Scope(deadline, time.monotonic, outer) if link is None else CallScope(deadline, time.monotonic, outer, link)
         )
+        self.scope.call = self.call
 
     def follow(self, since: float, attempts: int) -> None:
         """Count as another attempt at a call that began at `since`, on the monotonic clock."""

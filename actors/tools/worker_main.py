@@ -25,7 +25,7 @@ from understudy.vocabulary.context.ancestry import Link, enter_ancestry, leave_a
 from understudy.vocabulary.context.permits import Permit
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.context.session import SessionOverlay, ToolContext
-from understudy.vocabulary.messages import JsonObject, JsonValue
+from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.isolation import Place
 from understudy.vocabulary.tools.parameters import BadArguments
@@ -169,6 +169,7 @@ def _carry_out(call: dict[str, Any], line: Line) -> JsonObject:
     found = _find(Place(**call["place"]))
     tool = cast("Tool[..., object]", found if isinstance(found, Tool) else Tool(cast(Any, found), name=call["tool"]))
     scope = Scope(call["deadline"], time.monotonic)
+    scope.call = ToolCall(call["run"]["call_id"], call["tool"])
     chain, token = enter_ancestry(_ancestry(call)), enter_scope(scope)
     try:
         arguments = check_arguments(tool.signature, call["tool"], call["arguments"])
@@ -237,6 +238,7 @@ class Elsewhere:
 def _ancestry(call: dict[str, Any]) -> tuple[Link, ...]:
     """Return the parent's chain, so that runs begun here count its depth and keep to its permits."""
     chain = tuple([Link(Elsewhere(agent_id), run_id) for agent_id, run_id in call["callers"]])
+    chain[-1].conversation_id = call["run"]["conversation_id"]
     chain[-1].permits = tuple([_permit(**each) for each in call["permits"]])
     return chain
 

@@ -40,20 +40,28 @@ class Link:
         begun_in: ids of the runs that waited for the code that started this one, even if that code did not wait.
         over: whether the run ended or paused, so that nobody waits for it any more.
         permits: the permits for the runs that start inside of this one.
+        conversation_id: the conversation of the run; None if the caller gave none.
     """
 
-    __slots__ = ("begun_in", "over", "permits", "run_id", "runner")
+    __slots__ = ("begun_in", "conversation_id", "over", "permits", "run_id", "runner")
 
-    def __init__(self, runner: Runner, run_id: str) -> None:
+    def __init__(self, runner: Runner, run_id: str, conversation_id: str | None = None) -> None:
         callers = current_ancestry()
         self.runner = runner
         self.run_id = run_id
+        self.conversation_id = conversation_id
         self.begun_in: tuple[str, ...] = tuple([link.run_id for link in callers]) if callers else ()
         self.over = False
         self.permits = permits_in_force()
 
     def __repr__(self) -> str:
         return f"Link({self.runner.id!r}, {self.run_id!r})"
+
+
+class ActorLink(Link):
+    """An actor in place of a run; `run_id` is its address."""
+
+    __slots__ = ()
 
 
 Ancestry: TypeAlias = tuple[Link, ...]
@@ -67,6 +75,11 @@ def current_ancestry() -> Ancestry:
     """Return the chain of this code; empty outside of runs, and after the end of its run."""
     chain = _current.get()[0]
     return () if chain and chain[-1].over else chain
+
+
+def chain_of_code() -> Ancestry:
+    """Return the chain of this code for its names alone; also after the end of its run."""
+    return _current.get()[0]
 
 
 def enter_ancestry(chain: Ancestry, hops: int | None = None) -> contextvars.Token[tuple[Ancestry, int]]:

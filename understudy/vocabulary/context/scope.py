@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from understudy.errors import RunCancelled, RunTimedOut
 
+from .ancestry import chain_of_code
+from .origin import Origin, named_after, stated_origin
+
 if TYPE_CHECKING:
+    from understudy.vocabulary.messages import ToolCall
+
     from .account import Account
 
 Clock = Callable[[], float]
@@ -34,7 +39,18 @@ class Scope:
             the parent has such a number, that one holds alone.
     """
 
-    __slots__ = ("_callbacks", "_cancelled", "_clock", "_lock", "_parent", "_retries", "account", "deadline", "is_turn")
+    __slots__ = (
+        "_callbacks",
+        "_cancelled",
+        "_clock",
+        "_lock",
+        "_parent",
+        "_retries",
+        "account",
+        "call",
+        "deadline",
+        "is_turn",
+    )
 
     def __init__(
         self, deadline: float | None, clock: Clock, parent: Scope | None = None, retries: int | None = None
@@ -51,6 +67,8 @@ class Scope:
         """The account of the work and of runs that start inside of it: the parent's, until a run sets its own."""
         self.is_turn = False
         """Whether the work is a model call of a run, whose tokens are charged to the account."""
+        self.call: ToolCall | None = None
+        """The tool call that the work is, for names in log lines; a scope inside of it has none."""
         self._cancelled = False
         self._callbacks: dict[object, Callable[[], object]] | None = None
         """By a key of each one's own, for a run may begin thousands; made for the first, and most scopes never get any."""
@@ -117,7 +135,7 @@ class Scope:
         Returns:
             A function that removes the callback.
         """
-        return self._listen(_Hook(callback))
+        return self._listen(_Hook(named_after(present_origin(), callback)))
 
     def on_cancel_at_once(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call `callback` as by `on_cancel`, but on the thread that cancels: for the runtime's own, which never block."""
@@ -271,6 +289,12 @@ def current_scope() -> Scope | None:
         found = Scope(*found)
         _current.set(found)
     return found
+
+
+def present_origin() -> Origin:
+    """Return what the present code is part of, for names in log lines."""
+    found = _current.get()
+    return stated_origin() or Origin(chain_of_code(), found.call if isinstance(found, Scope) else None)
 
 
 def account_of_turn() -> Account | None:
