@@ -49,29 +49,28 @@ def tool(
 ) -> object:
     """Make a tool of a typed function: `@tool`, or `@tool(timeout=10, approval=True)`.
 
-    The model is told the function's name, its docstring's first paragraphs, and of each parameter its type, default and
-    description (from the docstring's `Args:`, or `Annotated[..., pydantic.Field(...)]`). Only the signature is checked
-    here; the schema is built when an agent first needs it.
+    The model reads the function's name, its docstring's first paragraphs, and the type, default and description of each
+    parameter (from the docstring's `Args:`, or `Annotated[..., pydantic.Field(...)]`). Only the signature is checked here;
+    the schema is built when an agent first needs it.
 
     Args:
-        name: what the model calls it; the function's name if not given.
-        description: what the model is told; the docstring if not given.
+        name: what the model calls it; None for the function's name.
+        description: what the model is told; None for the docstring.
         timeout: seconds one call may take; None for no limit.
         retries: how often a call that raised is tried again.
         idempotent: whether a call that timed out may be tried again too.
         approval: True, or a function of the call and its run: a person must agree first.
-        isolation: where calls run. `"thread"`: on threads of the runtime. `"process"`: in a worker process, which is
-            killed when the call times out or its run ends, and may crash; the function must stand at the top level of
-            a module that can be imported. `"caller"`: on the thread that called `run` and waits, one after another.
-        memory_limit: bytes of address space that the worker process may take, about 170 MB of its own included; only
-            with `isolation="process"`. None for no limit.
-        max_parallel: how many calls may run at once in a system; more wait without a thread, and their time begins when
-            they do. A call that was given up counts until it comes back; when such calls are all that may run, others are
-            answered at once with an error. None for any number.
-        on_error: what becomes of a call that fails: `"result"`, an error that the model reads, or `"raise"`, which ends the
-            run. None for what the agent's `on_tool_error` says.
-        max_result: characters of a text that the model gets of a result; of a longer one it gets head and tail, and the whole
-            is kept as an `Artifact` of the run. None to cut nothing. More than 8 Mi characters are an error either way.
+        isolation: where calls run. `"thread"`: on threads of the runtime. `"process"`: in a worker process, which may crash
+            and is killed when the call times out or its run ends; the function must be at the top level of a module that
+            can be imported. `"caller"`: on the thread that called `run` and waits, one after another.
+        memory_limit: for `"process"`, bytes of address space of the worker, about 170 MB of its own included; None for no limit.
+        max_parallel: calls at once in a system; None for any number. More calls wait without a thread, and their time
+            begins when they do. A call that was given up counts until it comes back; if only such calls are left, others
+            are answered at once with an error.
+        on_error: `"result"`: the model reads the error of a call that fails. `"raise"`: it ends the run. None for what the
+            agent's `on_tool_error` says.
+        max_result: characters of a text result that the model gets: head and tail of a longer one, which is kept as an
+            `Artifact` of the run. None to cut nothing. More than 8 Mi characters are an error either way.
 
     Raises:
         TypeError: a parameter has no annotation, or cannot be passed by name; no other process could find the function.
