@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -757,6 +758,9 @@ def test_one_callback_serves_many_runs_at_once(system: us.ActorSystem) -> None:
         finished(handle.result(WAIT))
 
     eventually(lambda: len(watcher.moments) == 60, "every run has told its three moments")
+    assert Counter(watcher.moments) == dict.fromkeys(
+        ["before_model_call 1", "after_model_call ok", "on_finish complete"], 20
+    )
 
 
 class Misspelt(us.AgentCallback):
@@ -792,7 +796,9 @@ def test_a_callback_may_have_methods_of_its_own() -> None:
 
         def on_monday(self) -> None: ...
 
-    us.Agent("clerk", model=ScriptedModel([]), callbacks=[Audit()])
+    audit = Audit()
+
+    assert us.Agent("clerk", model=ScriptedModel([]), callbacks=[audit]).callbacks == (audit,)
 
 
 @pytest.mark.parametrize(

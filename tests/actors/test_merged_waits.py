@@ -359,9 +359,10 @@ def test_what_can_end_by_other_means_never_leads_back() -> None:
 
     with graph.waiting((b,), a):
         with graph.waiting((a,), any_of(b, None)):
+            assert len(graph) == 2
+        with refused() as path, graph.waiting((a,), all_of(None, b)):
             pass
-        with refused(), graph.waiting((a,), all_of(None, b)):
-            pass
+    assert path == ["a", "b", "a"]
 
 
 def test_the_path_keeps_to_those_who_hold_each_other_up() -> None:
