@@ -93,7 +93,7 @@ FIRST_RUN = Measure(
 NEW_AGENTS = Measure(
     name="new-agents-1000",
     title=lambda sizes: f"{sizes.many_runs:,} new agents with 5 tools of their own at once, one tool call each",
-    ours=(Side(label=OURS, target_ratio=2.0),),
+    ours=(Side(label=OURS, target_ratio=1.6),),
     references=(Side(label=BY_HAND),),
     prepare=_crowd,
 )
