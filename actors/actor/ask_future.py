@@ -6,20 +6,20 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Self, TypeVar, cast
 
-from understudy.actors.threads.promise import Promise
-from understudy.actors.waiting.awaited import Asked, Traceable
+from understudy.actors.threads.promise import Late, Promise
+from understudy.actors.waiting.awaited import Asked
+from understudy.actors.waiting.base_future import BaseFuture
 from understudy.actors.waiting.graph import graph
 from understudy.errors import CircularAgentCall
 from understudy.vocabulary.checks import checked_plain
 from understudy.vocabulary.context.ancestry import current_ancestry
-from understudy.vocabulary.runs.handles import Future
 
 from .endpoint import Endpoint
 
 V_co = TypeVar("V_co", covariant=True)
 
 
-class AskFuture(Future[V_co], Traceable):
+class AskFuture(BaseFuture[V_co]):
     """The reply to an ask."""
 
     __slots__ = ("_cell", "_promise")
@@ -39,7 +39,7 @@ class AskFuture(Future[V_co], Traceable):
 
     def _wait(self, timeout: float | None) -> None:
         if not wait_for_reply(self._promise, timeout, self._cell):
-            raise TimeoutError(f"{self._cell.address} has not replied within {timeout:g} s; the message stands")
+            raise Late(f"{self._cell.address} has not replied within {timeout:g} s; the message stands")
 
     def done(self) -> bool:
         return self._promise.done

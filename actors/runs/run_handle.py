@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.threads import cancel_hooks
-from understudy.actors.threads.promise import Promise
-from understudy.actors.waiting.awaited import Traceable
+from understudy.actors.threads.promise import Late, Promise
+from understudy.actors.waiting.base_future import BaseFuture
 from understudy.actors.waiting.graph import callers_here, graph
 from understudy.errors import CircularAgentCall
 from understudy.vocabulary.checks import checked_plain
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
-class Handle(RunHandle[object], Traceable):
+class Handle(RunHandle[object], BaseFuture[Outcome[object]]):
     """What `submit` returns; it knows one record, and holds nothing of its own."""
 
     __slots__ = ("_record",)
@@ -48,7 +48,7 @@ class Handle(RunHandle[object], Traceable):
             raise TypeError(f"result: timeout must be a number of seconds or None, got {timeout!r}")
         if not reply.done and not self._wait_in_line(reply, timeout):
             status = self._record.status()
-            raise TimeoutError(f"run {self.run_id} is not done after {timeout:g} s and goes on: {status.doing}")
+            raise Late(f"run {self.run_id} is not done after {timeout:g} s and goes on: {status.doing}")
         return reply
 
     def _wait_in_line(self, reply: Promise[Outcome[object]], timeout: float | None) -> bool:

@@ -137,6 +137,25 @@ class Merged:
         self.any_will_do = any_will_do
 
 
+class Unseen(Merged):
+    """A future that other code completes. A wait for it holds up nobody, for nobody sees for what that code waits."""
+
+    __slots__ = ("promise",)
+
+    def __init__(self, promise: Promise[object]) -> None:
+        super().__init__(_Nobody(), (), any_will_do=False)
+        self.promise = promise
+
+
+class _Nobody:
+    """Expects nothing."""
+
+    __slots__ = ()
+
+    def expects(self, place: int) -> bool:
+        return False
+
+
 class Driving:
     """Whether a driver is at work on a group; while it is, the group waits for nobody, for the driver may begin or end runs."""
 
@@ -187,6 +206,13 @@ def links(awaited: Awaited) -> Sequence[Link]:
     if isinstance(awaited, Asked):
         return (awaited.actor,)
     return (awaited,) if isinstance(awaited, Link) else ()
+
+
+def unseen(awaited: Awaited) -> bool:
+    """Whether a future in it is completed by other code, and is not done yet."""
+    if isinstance(awaited, Unseen):
+        return not awaited.promise.done
+    return isinstance(awaited, Merged) and any(unseen(member) for member in awaited.members)
 
 
 def choices(awaited: Awaited) -> Sequence[Expecting]:

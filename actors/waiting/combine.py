@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future as StandardFuture
 from typing import Literal, TypeVar, overload
+
+import pykka
 
 from understudy.errors import joined
 from understudy.orchestration.group.merge_rule import AllValues, FirstSuccess, OneDecides, ValuesAndErrors, Verdict
 from understudy.vocabulary.runs.handles import Future
 
 from .endings import Ending, Endings, Failure, Member, Value
+from .members import as_members
 from .merged_future import MergedFuture
 
 V = TypeVar("V")
@@ -28,18 +30,30 @@ def collect(
 ) -> Future[list[V | BaseException]]: ...
 
 
+@overload
 def collect(
-    futures: Iterable[Member[V]], *, timeout: float | None = None, keep_errors: bool = False
+    futures: Iterable[Member[V] | pykka.Future[V]], *, timeout: float | None = None, keep_errors: Literal[False] = False
+) -> Future[list[V]]: ...
+
+
+@overload
+def collect(
+    futures: Iterable[Member[V] | pykka.Future[V]], *, timeout: float | None = None, keep_errors: Literal[True]
+) -> Future[list[V | BaseException]]: ...
+
+
+def collect(
+    futures: Iterable[Member[V] | pykka.Future[V]], *, timeout: float | None = None, keep_errors: bool = False
 ) -> Future[list[V]] | Future[list[V | BaseException]]:
     """Return the future of all values, in the order of `futures`, whatever the order they come in.
 
-    No thread waits for them. The first error is the error of the whole, as it is, and the other futures are cancelled;
+    No thread waits for them, but for futures of Pykka's own: a lent thread waits for each. The first error is the error of the whole, as it is, and the other futures are cancelled;
     so they are when the time is over (`TimeoutError`) and when the whole is cancelled. That a wait for the whole ends
     (`result(timeout=…)`) cancels nothing.
 
     Args:
-        futures: understudy's and the standard library's, mixed at will; run handles are futures of outcomes, and a
-            paused outcome is a value like any other.
+        futures: understudy's, the standard library's and Pykka's, mixed at will; run handles are futures of outcomes,
+            and a paused outcome is a value like any other.
         timeout: seconds from now that all of them have together; None for no limit.
         keep_errors: let an error stand in its future's place, and the others go on. What is not done in time then has a
             `TimeoutError` in its place.
@@ -54,15 +68,20 @@ def collect(
     return MergedFuture("collect", members, _AllValues[V](len(members)), timeout)
 
 
-def first(futures: Iterable[Member[V]], *, timeout: float | None = None) -> Future[V]:
+@overload
+def first(futures: Iterable[Member[V]], *, timeout: float | None = None) -> Future[V]: ...
+@overload
+def first(futures: Iterable[Member[V] | pykka.Future[V]], *, timeout: float | None = None) -> Future[V]: ...
+def first(futures: Iterable[Member[V] | pykka.Future[V]], *, timeout: float | None = None) -> Future[V]:
     """Return the future of the first value; once it is certain which one that is, the others are cancelled.
 
-    No thread waits for them, and nobody waits for the losers: one that has not begun never will, and what cannot be
-    interrupted goes on unheard. Of those that are done already, the first in order wins. A run that paused has not
+    No thread waits for them, but for futures of Pykka's own: a lent thread waits for each, and lets it go half a second
+    after the end at most. Nobody waits for the losers: one that has not begun never will, and what cannot be interrupted
+    goes on unheard. Of those that are done already, the first in order wins, those of Pykka's own after all others. A run that paused has not
     succeeded: its outcome is the value only if all are done and none succeeded; of several, the first in order.
 
     Args:
-        futures: understudy's and the standard library's, mixed at will; at least one.
+        futures: understudy's, the standard library's and Pykka's, mixed at will; at least one.
         timeout: seconds from now until one must have succeeded, else all are cancelled; None for no limit. The
             `TimeoutError` has the errors so far as its cause.
 
@@ -79,14 +98,11 @@ def first(futures: Iterable[Member[V]], *, timeout: float | None = None) -> Futu
     return MergedFuture("first", members, _FirstSuccess[V](len(members)), timeout)
 
 
-def _members(name: str, futures: Iterable[Member[V]], timeout: float | None) -> tuple[Member[V], ...]:
+def _members(name: str, futures: Iterable[Member[V] | pykka.Future[V]], timeout: float | None) -> tuple[Member[V], ...]:
     """Find a caller's mistakes before anything starts."""
     if not isinstance(futures, Iterable):
         raise TypeError(f"{name} takes an iterable of futures, got {futures!r}")
-    members = tuple(futures)
-    for place, member in enumerate(members):
-        if not isinstance(member, Future | StandardFuture):
-            raise TypeError(f"{name} takes futures, got {member!r} at place {place}")
+    members = as_members(name, futures)
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout must be 0 seconds or more, or None for no limit; got {timeout!r}")
     return members

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,24 +10,22 @@ from functools import partial
 from math import inf
 from typing import Generic, Self, TypeVar, cast
 
-from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.alarms import Alarm, ring_at
-from understudy.actors.threads.promise import Promise
+from understudy.actors.threads.promise import Late, Promise
 from understudy.vocabulary.checks import checked_plain
-from understudy.vocabulary.context.ancestry import Ancestry
-from understudy.vocabulary.runs.handles import Future
 
-from .awaited import Merged, Traceable, awaited_by
+from .awaited import Merged, awaited_by, unseen
+from .base_future import BaseFuture
 from .endings import Ending, Endings, Failure, Member, Value
-from .graph import callers_here, graph
+from .graph import graph
+from .members import cancel_all, ending_of
+from .promise_wait import UNSEEN, waited
 
 V = TypeVar("V")
 R = TypeVar("R")
 
-log = logging.getLogger("understudy")
 
-
-class MergedFuture(Future[R], Traceable, Generic[V, R]):
+class MergedFuture(BaseFuture[R], Generic[V, R]):
     """The future of the ending that is made of the `endings` of `members`. Once it is certain, members that are not done are cancelled.
 
     Neither members nor callbacks are called under the lock.
@@ -93,7 +90,7 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
 
     def hear(self, place: int, member: Member[V]) -> None:
         """Note the ending of the member at `place`, which is done."""
-        ending = _ending_of(member)
+        ending = ending_of(member)
 
         def decide(endings: Endings[V, R]) -> Ending[R] | None:
             self._heard += 1
@@ -105,7 +102,8 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
 
     def lapse(self, timeout: float) -> None:
         """End because the time is over."""
-        self._end(lambda endings: endings.lapse(TimeoutError(f"{self._progress()} after {timeout:g} s")))
+        hint = f"; {UNSEEN}" if unseen(self.awaited()) else ""
+        self._end(lambda endings: endings.lapse(TimeoutError(f"{self._progress()} after {timeout:g} s{hint}")))
 
     def _end(self, decide: Callable[[Endings[V, R]], Ending[R] | None], *, cancelled: bool = False) -> bool:
         """End if `decide` returns an ending and nothing else has ended this future; return whether this call did."""
@@ -132,13 +130,7 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         begins, and it need not wait until the other thread has called all callbacks.
         """
         self._link.target = None
-        with cancel_hooks.Settling(0.0):  # nobody waits for a loser, nor for its cancel hooks
-            for member in self._members:
-                if not member.done():
-                    try:
-                        member.cancel()
-                    except Exception:
-                        log.exception("a future could not be cancelled")
+        cancel_all(self._members)  # nobody waits for a loser, nor for its cancel hooks
         self._members = ()
         if self._alarm is not None:
             self._alarm.call_off()
@@ -159,25 +151,10 @@ class MergedFuture(Future[R], Traceable, Generic[V, R]):
         return self._wait(timeout).error()
 
     def _wait(self, timeout: float | None) -> Promise[R]:
-        callers = callers_here()
-        look = self._promise.done or (timeout is not None and timeout <= 0)
-        if not (self._promise.wait(timeout) if look or not callers else self._wait_in_line(callers, timeout)):
-            raise TimeoutError(f"{self._progress()} after {timeout:g} s; the others go on")
+        if not waited(self._promise, self.awaited, timeout):
+            raise Late(f"{self._progress()} after {timeout:g} s; the others go on")
         self._dismiss()
         return self._promise
-
-    def _wait_in_line(self, callers: Ancestry, timeout: float | None) -> bool:
-        """Wait inside of a run or an actor; woken also when the wait has come to close a cycle."""
-        woken: Promise[None] = Promise()
-        wake = partial(woken.set, None)
-        with graph.waiting(callers, self.awaited(), woken.fail):
-            self._promise.when_done(wake, first=True)  # a loser may be slow to cancel
-            try:
-                if woken.wait(timeout):
-                    woken.get()
-            finally:
-                self._promise.forget(wake)
-        return self._promise.done
 
     def awaited(self) -> Merged:
         return Merged(self, [awaited_by(member) for member in self._members], any_will_do=self._any_will_do)
@@ -231,14 +208,3 @@ class _Link(Generic[V, R]):
     def lapse(self, timeout: float) -> None:
         if (target := self.target) is not None:
             target.lapse(timeout)
-
-
-def _ending_of(member: Member[V]) -> Ending[V]:
-    """Return how a future that is done has ended."""
-    try:
-        error = member.exception(0)
-        if error is None:
-            return Value(member.result(0))
-    except Exception as raised:  # a cancelled standard future raises it
-        error = raised.with_traceback(None)  # its frames refer to the member
-    return Failure(error)

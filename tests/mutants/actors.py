@@ -11,7 +11,7 @@ DECIDER = "actors/actor/decider.py"
 SUPERVISOR = "actors/actor/supervisor.py"
 RESTARTS = "orchestration/supervision/restarts.py"
 WAIT_GRAPH = "actors/waiting/graph.py"
-MERGED_FUTURE = "actors/waiting/merged_future.py"
+MEMBERS = "actors/waiting/members.py"
 ENDINGS = "actors/waiting/endings.py"
 
 TEST_CELL = "tests/actors/test_cell.py"
@@ -132,7 +132,7 @@ MUTANTS = (
     ),
     Mutant(
         "the losers of a race go on",
-        MERGED_FUTURE,
+        MEMBERS,
         "member.cancel()",
         "pass",
         (f"{TEST_MERGES}::test_the_first_value_wins_and_the_others_are_cancelled",),

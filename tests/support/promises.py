@@ -18,7 +18,7 @@ class FakeFuture(Future[V]):
     def __init__(self) -> None:
         self._reply: Promise[V] = Promise()
 
-    def set(self, value: V) -> bool:
+    def set(self, value: V) -> bool:  # type: ignore[override]  # Pykka's returns nothing
         """Give the value; False if it was done already."""
         return self._reply.set(value)
 

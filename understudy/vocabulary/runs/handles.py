@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, overload
 
 from .events import Event
 from .outcomes import Outcome
@@ -13,15 +13,25 @@ from .outcomes import Outcome
 if TYPE_CHECKING:
     from concurrent.futures import Future as StandardFuture
 
+    import pykka
     from typing_extensions import TypeVar
 
     T_co = TypeVar("T_co", covariant=True, default=str)
+    _PykkaFuture: TypeAlias = pykka.Future[Any]  # Pykka's is invariant
 else:
     from typing import TypeVar
 
     T_co = TypeVar("T_co", covariant=True)
 
+    class _PykkaFuture:
+        """Nothing: the futures of the runtime derive from Pykka's own, which `import understudy` must not load."""
+
+        __slots__ = ()
+
+
 V_co = TypeVar("V_co", covariant=True)
+J = TypeVar("J")
+M = TypeVar("M")
 
 RunPhase: TypeAlias = Literal[
     "running", "needs_input", "needs_approval", "incomplete", "complete", "failed", "cancelled"
@@ -43,8 +53,12 @@ class RunStatus:
     """The present activity, in words; empty if the run is not running."""
 
 
-class Future(ABC, Generic[V_co]):
-    """A value to come, with the methods of `concurrent.futures.Future`. Safe to share between threads."""
+class Future(_PykkaFuture, ABC, Generic[V_co]):
+    """A value to come, with the methods of `concurrent.futures.Future` and of `pykka.Future`. Safe to share between threads.
+
+    The futures that this package returns are instances of `pykka.Future`. A kind of your own need not have the methods
+    that are not abstract.
+    """
 
     __slots__ = ()
 
@@ -87,6 +101,44 @@ class Future(ABC, Generic[V_co]):
 
         An error of the callback is logged and not raised.
         """
+
+    # --- as Pykka names them
+
+    def get(self, *, timeout: float | None = None) -> V_co:
+        """Return `result(timeout)`. The `TimeoutError` is a `pykka.Timeout` too."""
+        return self.result(timeout)
+
+    def map(self, func: Callable[[V_co], M]) -> Future[M]:
+        """Return the future of `func(value)`.
+
+        `func` is called once, when the value is there, on a thread lent for it, as part of the present run or actor and
+        with the context variables of this moment. Its error is the error of the new future; an error of this future is so
+        too, without a call. To cancel the new future cancels this one.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no map")
+
+    def filter(self: Future[Iterable[J]], func: Callable[[J], bool]) -> Future[Iterable[J]]:
+        """Return the future of a list: the items of the value for which `func(item)` is true; as by `map`."""
+        raise NotImplementedError(f"{type(self).__name__} has no filter")
+
+    @overload  # type: ignore[override]  # Pykka's says nothing of the type without an initial value
+    def reduce(self: Future[Iterable[J]], func: Callable[[J, J], J]) -> Future[J]: ...
+    @overload
+    def reduce(self: Future[Iterable[J]], func: Callable[[M, J], M], initial: M, /) -> Future[M]: ...
+    def reduce(self: Future[Iterable[Any]], func: Callable[[Any, Any], Any], *args: Any) -> Future[Any]:
+        """Return the future of `functools.reduce(func, value, *args)`; as by `map`."""
+        raise NotImplementedError(f"{type(self).__name__} has no reduce")
+
+    def join(self, *futures: pykka.Future[Any]) -> Future[list[Any]]:
+        """Return the future of a list: the values of this future and of `futures`, in order.
+
+        The first error is its error; it cancels nothing. To cancel it cancels all of them.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no join")
+
+    def __await__(self) -> Generator[Any, None, V_co]:
+        """Wait in an asyncio event loop, which goes on meanwhile; the end of the wait does not end the work."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be awaited")
 
 
 class RunHandle(Future[Outcome[T_co]]):

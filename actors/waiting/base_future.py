@@ -1,0 +1,167 @@
+"""What all futures of the runtime have for users of Pykka, and the futures that are derived from others."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import CancelledError
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
+
+import pykka
+
+from understudy.actors.threads.promise import Late, Promise
+from understudy.actors.threads.run_elsewhere import run_elsewhere
+from understudy.orchestration.group.merge_rule import AllValues, MemberEnds
+from understudy.vocabulary.checks import checked_plain
+from understudy.vocabulary.runs.handles import Future
+
+from .awaited import Merged, Traceable, awaited_by
+from .endings import Ending, Failure, Member, Value
+from .event_loops import until_done
+from .members import as_members, cancel_all, ending_of
+from .promise_wait import waited
+
+V_co = TypeVar("V_co", covariant=True)
+R = TypeVar("R")
+J = TypeVar("J")
+M = TypeVar("M")
+
+RULE = AllValues()
+
+
+class BaseFuture(Future[V_co], pykka.Future[Any], Traceable):
+    """A future of the runtime: a `pykka.Future`, but without Pykka's own methods, which make futures by `self.__class__()`."""
+
+    __slots__ = ()
+    if not TYPE_CHECKING:  # Pykka declares both
+        _get_hook = None  # in place of Pykka's constructor, which is not called: see docs/decisions.md
+        __iter__ = None  # Pykka's waits: `list(future)` would block, and return [None]
+
+    def map(self, func: Callable[[V_co], M]) -> Future[M]:
+        checked_plain("the function of map", func)
+        return DerivedFuture([self], lambda values: func(values[0]))
+
+    def filter(self: Future[Iterable[J]], func: Callable[[J], bool]) -> Future[Iterable[J]]:
+        checked_plain("the function of filter", func)
+        return DerivedFuture([self], lambda values: list(filter(func, values[0])))
+
+    def reduce(self: Future[Iterable[Any]], func: Callable[[Any, Any], Any], *args: Any) -> Future[Any]:
+        checked_plain("the function of reduce", func)
+        return DerivedFuture([self], lambda values: functools.reduce(func, values[0], *args))
+
+    def join(self, *futures: pykka.Future[Any]) -> Future[list[Any]]:
+        return DerivedFuture(as_members("join", (self, *futures)), list)
+
+    def __await__(self) -> Generator[Any, None, V_co]:
+        if not self.done():
+            yield from until_done(self, self.awaited)
+        return self.result(0)
+
+    def set(self, value: object = None) -> NoReturn:
+        raise TypeError(f"{self!r} gets its value from the runtime; it cannot be set")
+
+    def set_exception(self, exc_info: object = None) -> NoReturn:
+        raise TypeError(f"{self!r} gets its error from the runtime; it cannot be set")
+
+    def set_get_hook(self, func: object) -> NoReturn:
+        raise TypeError(f"{self!r} gets its value from the runtime; it takes no get hook")
+
+    def __repr__(self) -> str:
+        return object.__repr__(self)  # Pykka's names the class of Pykka
+
+
+class DerivedFuture(BaseFuture[R]):
+    """The future of what `make` makes of the values of `sources`, once all are there; or of their first error.
+
+    `make` is called once, on a lent thread, in the context of the thread that derives. Callbacks are called on that thread.
+    """
+
+    __slots__ = ("_decided", "_ends", "_lock", "_make", "_promise", "_sources")
+
+    def __init__(self, sources: Sequence[Member[Any]], make: Callable[[list[Any]], R]) -> None:
+        self._sources = sources
+        context = copy_context()
+        self._make: Callable[[list[Any]], R] = lambda values: context.run(make, values)
+        self._lock = threading.Lock()
+        """Guards ends and decided."""
+        self._ends = MemberEnds(len(sources))
+        self._decided = False
+        self._promise: Promise[R] = Promise()
+        for place, source in enumerate(sources):
+            source.add_done_callback(partial(self._hear, place))
+
+    def _hear(self, place: int, source: object) -> None:
+        """Note that a source is done, on the thread that completed it."""
+        ending = ending_of(cast("Member[Any]", source))  # it passes itself
+        with self._lock:
+            ended = self._ends.failed if isinstance(ending, Failure) else self._ends.succeeded
+            ended.append(place)
+            decides = not self._decided and RULE.verdict(self._ends) is not None
+            self._decided = self._decided or decides
+        if decides:
+            run_elsewhere(partial(self._finish, ending))
+
+    def _finish(self, last: Ending[Any]) -> None:
+        """End; `last` is the first error, or the last value."""
+        sources, self._sources = self._sources, ()
+        if self._promise.done:  # cancelled
+            return
+        ending = last if isinstance(last, Failure) else _made(self._make, sources)
+        if isinstance(ending, Failure):
+            self._promise.fail(ending.error)
+        else:
+            self._promise.set(ending.value)
+
+    def result(self, timeout: float | None = None) -> R:
+        promise = self._wait(timeout)
+        error = promise.error()
+        if error is None:
+            return promise.get()
+        try:
+            raise error
+        finally:
+            del error, promise, self  # the error refers to this frame by its traceback, and must not by it to itself
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        return self._wait(timeout).error()
+
+    def _wait(self, timeout: float | None) -> Promise[R]:
+        if not waited(self._promise, self.awaited, timeout):
+            raise Late(f"a derived future is not done after {timeout:g} s; the work that it waits for goes on")
+        return self._promise
+
+    def awaited(self) -> Merged:
+        return Merged(self, [awaited_by(source) for source in self._sources], any_will_do=False)
+
+    def expects(self, place: int) -> bool:
+        return not self._decided
+
+    def done(self) -> bool:
+        return self._promise.done
+
+    def running(self) -> bool:
+        return not self._promise.done
+
+    def cancelled(self) -> bool:
+        return isinstance(self._promise.error(), CancelledError)
+
+    def cancel(self) -> bool:
+        sources = self._sources
+        cancelled = self._promise.fail(CancelledError("a derived future was cancelled"))
+        if cancelled:
+            cancel_all(sources)
+        return cancelled
+
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        checked_plain("a done callback", callback)
+        self._promise.when_done(lambda: callback(self))
+
+
+def _made(make: Callable[[list[Any]], R], sources: Sequence[Member[Any]]) -> Ending[R]:
+    try:
+        return Value(make([source.result(0) for source in sources]))
+    except BaseException as error:
+        return Failure(error)
