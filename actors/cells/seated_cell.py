@@ -78,8 +78,13 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
         self._counts = [0] * len(Fate)
         self._handled = count()
         """Counts the handled messages: `next` is one step, also for several threads at once."""
-        self._reads = 0
+        self._reads = [0]
         """How often that counter was read, for a read counts too."""
+
+    def count_on(self, before: SeatedCell[E]) -> None:
+        """Count where another cell counts: the one before it at the same address, whose turns may go on."""
+        self._counting, self._counts = before._counting, before._counts
+        self._handled, self._reads = before._handled, before._reads
 
     def enter(self, message: E, start: Callable[[], object], lose: Lose, due: float | None = None) -> Entered:
         """Give a message a seat, now or when its turn comes.
@@ -102,6 +107,14 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
 
     def leave(self, message: E, fate: Fate = HANDLED) -> None:
         """End the turn of a message, and give its seat to the first in line. One that was given up has ended before."""
+        if self.seats is None:  # most tools, in as few steps as there are
+            if not self._open.pop(message, False):
+                self._hung.pop(message, None)
+            elif fate is HANDLED:
+                next(self._handled)
+            else:
+                self._end(message, fate)
+            return
         in_time, others_wait = self._stand_up(message)
         if in_time:
             self._end(message, fate)
@@ -206,6 +219,6 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
         """How many messages ended in which way."""
         counts = super().counts
         with self._counting:
-            counts[HANDLED] = next(self._handled) - self._reads
-            self._reads += 1
+            counts[HANDLED] = next(self._handled) - self._reads[0]
+            self._reads[0] += 1
         return counts

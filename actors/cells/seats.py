@@ -105,11 +105,6 @@ class Seats(Generic[E]):
 
     def _stand_up(self, message: E) -> tuple[bool, bool]:
         """Free the seat of a message; return whether it had not ended before, and whether others wait for the seat."""
-        if self.seats is None:
-            in_time = self._open.pop(message, False)
-            if not in_time:
-                self._hung.pop(message, None)
-            return in_time, False
         with self._lock:
             in_time = self._open.pop(message, False)
             if not in_time:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, assert_never
 
+from understudy.actors.cells.envelope import Fate
 from understudy.actors.run_view.errors import checked_turn, model_failure, model_time, model_timeout, timed_out
 from understudy.actors.run_view.log import Retried, RunLog
 from understudy.actors.run_view.tracebacks import let_go
@@ -239,20 +240,21 @@ class AgentDriver:
             self._run_together(calls)
 
     def _run_alone(self, call: ToolCall) -> None:
-        """Run the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
+        """Take the turn of the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
         record, epoch = self._record, self._epoch
         tool = record.agent.tools_by_name[call.name]
-        order = ToolCallTask(record, tool, call, deadline_of(tool), record.host.slots.of(tool, record))
+        executor = record.host.executors.of(tool, record.cell)
+        order = ToolCallTask(record, tool, call, deadline_of(tool), executor)
         if call.id in record.before:
             order.follow(*record.before[call.id])
-        if order.slots is not None and not order.slots.take_now(order):
+        if not executor.take_turn(order):
             return self._run_together((call,))
         try:
             record.begin_step(epoch, order.doing, inf if order.deadline is None else order.deadline, order)
-        except Stale:
-            order.came_back()  # with its slot: from here on, whoever takes the step away finds that it has one
+            record.log.note(call)
+        except BaseException:
+            order.came_back(Fate.CANCELLED)  # with its seat: from `begin_step` on, others know that it has one
             raise
-        record.log.note(call)
         executed = execute(order)
         record.take_results(epoch, [executed])
         if isinstance(executed[0], ToolResult):
@@ -260,7 +262,7 @@ class AgentDriver:
         return None
 
     def _run_together(self, calls: tuple[ToolCall, ...]) -> None:
-        """Run calls at the same time, as many as the agent says, each in an executor; the results go in call order."""
+        """Run calls at the same time, as many as the agent says, each on a lent thread; the results go in call order."""
         record, epoch = self._record, self._epoch
         record.begin_step(epoch, f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools")
-        record.take_results(epoch, ToolBatch(record.host.slots, record, calls).run())
+        record.take_results(epoch, ToolBatch(record.host.executors, record, calls).run())

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from understudy.actors.actor.commands import nothing
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.view import RunView
 from understudy.actors.threads.promise import log
@@ -204,7 +203,7 @@ class Conversations:
         group = line.groups.get(root)
         if group is None:
             group = line.groups[root] = ConversationGroup()
-            if line.slots.take(group, partial(self._grant, line, root, group), nothing) is Taken.NOW:
+            if line.slots.take(group, partial(self._grant, line, root, group)) is Taken.NOW:
                 group.granted, line.holder = True, group
         return group
 

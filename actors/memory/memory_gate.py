@@ -12,7 +12,6 @@ from functools import partial
 from math import inf
 from typing import Protocol, TypeVar
 
-from understudy.actors.actor.commands import nothing
 from understudy.actors.run_view.errors import DEFAULT_MEMORY_TIMEOUT, cancelled, step_timeout
 from understudy.actors.run_view.view import AgentRunView
 from understudy.actors.threads.promise import Promise
@@ -69,7 +68,7 @@ class MemoryGate:
         record.begin_step(epoch, doing, until + GRACE)
         turn: Promise[None] = Promise()
         try:
-            if self._slots.take(turn, partial(turn.set, None), nothing) is Taken.LATER:
+            if self._slots.take(turn, partial(turn.set, None)) is Taken.LATER:
                 self._await(turn, record)
                 record.begin_step(epoch, doing, until + GRACE)
             wait = graph.begin(self._link, record.link, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from understudy.actors.actor.commands import nothing
 from understudy.actors.threads.slots import Slots, Taken
 from understudy.actors.waiting.awaited import Place
 from understudy.actors.waiting.graph import graph
@@ -40,7 +39,7 @@ class Admission:
             self._start(record)
             return
         record.doing = IN_LINE
-        if places.take(record, partial(self._admit, record), nothing) is Taken.NOW:
+        if places.take(record, partial(self._admit, record)) is Taken.NOW:
             self._start(record)
         else:
             self._waits[record] = graph.begin_unawaited(record.link, Place(places, record), record.scope)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.tools.tool_slots import SlotsOfTools
+from understudy.actors.tools.executors import Executors
 from understudy.errors import CircularAgentCall, UnderstudyError
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.orchestration.definitions.runner import Runner
@@ -30,8 +30,8 @@ class RunHost(Protocol[R]):
     """Where the system tells what happens in it."""
     hung: AbandonedWork
     """Work that was given up."""
-    slots: SlotsOfTools
-    """How many calls of a tool may run at once."""
+    executors: Executors
+    """The actors of its tools."""
     stores: bool
     """Whether paused runs are written down, so that sessions must be JSON."""
     max_hops: int

@@ -38,7 +38,7 @@ from understudy.vocabulary.runs.pause_store import PauseStore
 from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef
 from .directory import Directory
-from .health import Health, health_of, tree_of
+from .health import Health, figures, health_of, tree_of
 from .run_manager import RunManager, RunSettings
 
 M = TypeVar("M")
@@ -202,7 +202,9 @@ class ActorSystem:
     def health(self) -> Health:
         """Return figures of all actors and runs; waits for nothing, whatever they are doing."""
         runs = [record.status() for record in self._runs.in_flight()]
-        return health_of(self._directory.cells, runs, self._runs.hung.count(), self._events)
+        executors = {cell: self._runs.executors.of_all(tools, cell) for cell, tools in self._directory.tools().items()}
+        actors = [figures(cell, executors.get(cell, ())) for cell in self._directory.cells]
+        return health_of(actors, runs, self._runs.hung.count(), self._events)
 
     def tree(self) -> str:
         """Return who runs, as lines of text."""
@@ -308,6 +310,7 @@ class ActorSystem:
         with cancel_hooks.Settling(max(cancel_hooks.AT_HAND, deadline - time.monotonic())):
             cancelled = self._runs.cancel_all(f"system {self.name!r} stopped")
         self._runs.rest()
+        self._runs.executors.stop()
         agents, own = self._directory.stop_all()
         for cell in agents:
             cell.stopped.wait(max(0.0, deadline - time.monotonic()))

@@ -15,9 +15,11 @@ from understudy.actors.actor.time_limited_cell import LimitedCell
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.threads.work import Work
 from understudy.errors import AgentDown
+from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import OneForOne, RunsInARow
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
+from understudy.vocabulary.tools.definition import Tool
 
 from .agent_actor import ROOM_FOR_RUNS
 from .trees import children_below
@@ -98,6 +100,15 @@ class Directory:
         """Return the cells of agents that only ran; under the lock, for the table must not change while it is gone through."""
         spawned = set(self._by_name.values())
         return [cell for cell in list(self._by_definition.values()) if cell not in spawned]
+
+    def tools(self) -> Mapping[ActorCell, list[Tool[..., object]]]:
+        """Return the tools of each agent's actor; agents that are defined in the same way share one actor."""
+        found: dict[ActorCell, list[Tool[..., object]]] = {}
+        with self._lock:
+            for runner, cell in list(self._by_definition.items()):
+                if isinstance(runner, Agent):
+                    found.setdefault(cell, []).extend(runner.tools_by_name.values())
+        return found
 
     @property
     def units(self) -> list[Unit]:

@@ -10,6 +10,7 @@ from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.tools.executors import Executor
 from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.runs.handles import RunStatus
 
@@ -22,7 +23,7 @@ class ActorFigures:
 
     address: str
     state: str
-    """`starting`, `running`, `restarting`, `down` or `stopped`."""
+    """`starting`, `running`, `restarting`, `down` or `stopped`; of a tool's executor, `running` or `stopped`."""
     depth: int
     """Messages that wait."""
     high_water: int
@@ -38,7 +39,11 @@ class ActorFigures:
     restarts: int
     epoch: int
     busy_for: float | None
-    """Seconds it has been at the message in hand; None if it is at none."""
+    """Seconds it has been at the message in hand, or at the oldest one of several; None if it is at none."""
+    hung: int = 0
+    """Messages in hand that were given up: each holds a thread, and a seat if their number is limited."""
+    tools: tuple[ActorFigures, ...] = ()
+    """Of an agent: the executors of its tools, one for each tool or toolset. Agents that share a tool share its executor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +66,8 @@ class Health:
     """Events that found no room in the buffers of those who subscribe."""
 
 
-def figures(cell: Cell) -> ActorFigures:
-    """Read an actor's figures; takes no lock that a hanging actor could hold."""
+def figures(cell: Cell, executors: Iterable[Executor] = ()) -> ActorFigures:
+    """Read an actor's figures, and those of its tools; takes no lock that a hanging actor could hold."""
     counts = cell.counts
     own = cell if isinstance(cell, ActorCell) else None
     busy = None if own is None else own.busy_since
@@ -79,13 +84,32 @@ def figures(cell: Cell) -> ActorFigures:
         restarts=0 if own is None else own.restarts,
         epoch=cell.epoch,
         busy_for=None if busy is None else time.monotonic() - busy,
+        tools=tuple([_of_executor(each) for each in executors]),
     )
 
 
-def health_of(cells: Iterable[Cell], runs: Sequence[RunStatus], hung: int, events: EventStream) -> Health:
+def _of_executor(executor: Executor) -> ActorFigures:
+    counts, busy = executor.counts, executor.busy_since
+    return ActorFigures(
+        address=executor.address,
+        state="stopped" if executor.closed else "running",
+        depth=executor.depth,
+        high_water=executor.high_water,
+        oldest_age=executor.oldest_age,
+        handled=counts[Fate.HANDLED],
+        failed=counts[Fate.FAILED],
+        expired=counts[Fate.EXPIRED] + counts[Fate.CANCELLED],
+        dead=counts[Fate.DEAD],
+        restarts=executor.restarts,
+        epoch=executor.restarts,
+        busy_for=None if busy is None else time.monotonic() - busy,
+        hung=executor.hung,
+    )
+
+
+def health_of(actors: Sequence[ActorFigures], runs: Sequence[RunStatus], hung: int, events: EventStream) -> Health:
     """Put the figures together and judge them."""
     lost = events.letters.counts()
-    actors = tuple([figures(cell) for cell in cells])
     down = [actor.address for actor in actors if actor.state == "down"]
     advice: list[str] = []
     if hung > MANY_HUNG:
@@ -95,7 +119,7 @@ def health_of(cells: Iterable[Cell], runs: Sequence[RunStatus], hung: int, event
     return Health(
         ok=not advice,
         advice="; ".join(advice),
-        actors=actors,
+        actors=tuple(actors),
         runs=tuple(runs),
         hung=hung,
         dead_letters=sum(lost.values()),
@@ -105,15 +129,21 @@ def health_of(cells: Iterable[Cell], runs: Sequence[RunStatus], hung: int, event
 
 
 def tree_of(name: str, health: Health) -> str:
-    """Draw a system as lines of text: its actors, and below each agent its runs."""
+    """Draw a system as lines of text: its actors, and below each agent its runs and its tools."""
     lines = [name]
     for actor in health.actors:
-        busy = "" if actor.busy_for is None else f", busy for {actor.busy_for:.1f} s"
-        lines.append(
-            f"  {actor.address.removeprefix(name + '/')}: {actor.state}, {actor.depth} waiting, "
-            f"{actor.handled} handled, {actor.failed} failed, {actor.restarts} restarts{busy}"
-        )
+        lines.append(f"  {_line(name, actor)}")
         # In a group, an agent's address is more than its id.
         runs = [run for run in health.runs if actor.address.endswith(f"/{run.agent_id}")]
         lines += [f"    {run.run_id}: {run.doing}" for run in runs]
+        lines += [f"    {_line(name, tool)}" for tool in actor.tools]
     return "\n".join(lines)
+
+
+def _line(system: str, actor: ActorFigures) -> str:
+    busy = "" if actor.busy_for is None else f", busy for {actor.busy_for:.1f} s"
+    hung = f", {actor.hung} hung" if actor.hung else ""
+    return (
+        f"{actor.address.removeprefix(system + '/')}: {actor.state}, {actor.depth} waiting, "
+        f"{actor.handled} handled, {actor.failed} failed, {actor.restarts} restarts{busy}{hung}"
+    )

@@ -28,7 +28,7 @@ from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import log
 from understudy.actors.threads.run_elsewhere import run_elsewhere
-from understudy.actors.tools.tool_slots import SlotsOfTools
+from understudy.actors.tools.executors import Executors
 from understudy.errors import (
     AgentCrashed,
     CircularAgentCall,
@@ -111,7 +111,7 @@ class RunManager(RunHost[RunRecord]):
         self._tokens = Tokens() if settings.store is None else StoredPauses(settings.store)
         self.stores = settings.store is not None
         """Whether paused runs are written down, so that sessions must be JSON."""
-        self.slots = SlotsOfTools()
+        self.executors = Executors(settings.app, events)
         self._why_all_cancelled = ""
         """Why every run is cancelled; empty until they are."""
 

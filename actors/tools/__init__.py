@@ -1,12 +1,12 @@
 """Tool calls: where each one runs, until when, and which result the model gets.
 
-The driver of a run comes in with the calls of one turn. A single call runs on the driver's own thread, by `execute`.
-Several calls become a `ToolBatch`, in which each call has a `ToolExecutor` on a lent thread, and the driver waits for
-all of them. Calls of a tool with `isolation="caller"` go to the thread that waits in `run`; calls of a tool with
+Each tool and each toolset has an `Executor`, an actor with seats; a call is its message. The driver of a run comes in with
+the calls of one turn. A lone call has its turn on the driver's own thread, by `execute`. Several calls become a
+`ToolBatch`, in which each call has a `LentTurn` on a lent thread, and the driver waits for all of them. Calls of a tool with `isolation="caller"` go to the thread that waits in `run`; calls of a tool with
 `isolation="process"` go to a worker process of the pool.
 
-A tool with `max_parallel`, or one of a toolset, has slots. A call without a slot waits in their queue, without a
-thread, and its time has not begun.
+The executor of a tool with `max_parallel` has so many seats, that of a toolset one. A call without a seat waits in line,
+without a thread, and its time has not begun.
 
 Every call is a `ToolCallTask` with a deadline. A call that is late is made again if its tool is idempotent and has
 retries left. Otherwise it is warned, and given up after a short grace: the thread stays with it, and the run goes on.

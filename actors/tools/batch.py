@@ -1,6 +1,6 @@
-"""The calls of one turn that run at the same time, each in an executor of its own; one thread waits for all of them.
+"""The calls of one turn that run at the same time, each on a thread of its own; one thread waits for all of them.
 
-At most `max_parallel_calls` of the agent run at once. A call that waits for its place has no thread and no slot of its tool, and its
+At most `max_parallel_calls` of the agent run at once. A call that waits for its place has no thread and no seat of its tool, and its
 time has not begun. Only its own run waits for it, so a place closes no circle that the calls under way do not close.
 """
 
@@ -21,20 +21,20 @@ from understudy.orchestration.supervision.call_time import CallDeadlines
 from understudy.vocabulary.messages import ToolCall, ToolResult
 
 from .batch_call import Call
+from .executors import Executors
 from .tool_call import Executed, ToolCallTask, ToolRun
-from .tool_slots import SlotsOfTools
 
 
 class ToolBatch:
     """Several calls of one run. Made and waited for by the run's driver."""
 
-    def __init__(self, slots: SlotsOfTools, record: ToolRun, calls: Sequence[ToolCall]) -> None:
+    def __init__(self, executors: Executors, record: ToolRun, calls: Sequence[ToolCall]) -> None:
         tools = [record.agent.tools_by_name[call.name] for call in calls]
         limit = record.agent.max_parallel_calls
         self._record = record
         self._tell = _Teller(record.log)
         self._calls = [
-            Call(ToolCallTask(record, tool, call, None, slots.of(tool, record)))
+            Call(ToolCallTask(record, tool, call, None, executors.of(tool, record.cell)))
             for call, tool in zip(calls, tools, strict=True)
         ]
         self._due = CallDeadlines()
@@ -53,7 +53,7 @@ class ToolBatch:
         """Make the calls, and return what came of each, in their order.
 
         Raises:
-            CircularAgentCall: the slots that a call wants are held by calls that wait for this run.
+            CircularAgentCall: the seats that a call wants are held by calls that wait for this run.
         """
         forget = self._record.scope.on_cancel_at_once(self._give_up)
         executed: list[Executed] = []

@@ -1,26 +1,30 @@
-"""One call of several that are made together: its slot, its attempts, and how long it is waited for."""
+"""One call of several that are made together: its seat, its attempts, and how long it is waited for."""
 
 from __future__ import annotations
 
 import threading
 import time
 from contextvars import copy_context
+from functools import partial
 from math import inf
 from typing import cast
 
+from understudy.actors.cells.envelope import Fate
+from understudy.actors.cells.seated_cell import Entered
+from understudy.actors.run_view.errors import timed_out
 from understudy.actors.threads.alarms import ring_at
 from understudy.actors.threads.promise import Promise
-from understudy.actors.threads.slots import Taken
 from understudy.actors.waiting.awaited import Place
 from understudy.actors.waiting.graph import graph
 from understudy.actors.waiting.waits import Wait
 from understudy.errors import CircularAgentCall, ToolTimeout, ToolUnavailable, UnderstudyError
 from understudy.orchestration.supervision.call_time import next_look
+from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.messages import ToolErrorKind
 
 from .attempt import Attempt
 from .caller_thread import refuse
-from .executor import ToolExecutor
+from .executor import LentTurn
 from .failed_calls import error_result, tell_repeated, timeout_result
 from .tool_call import Executed, ToolCallTask, deadline_of
 
@@ -38,7 +42,7 @@ class Call:
         self.has_begun = False
         self._in_line = False
         self._wait: Wait | None = None
-        """For a slot, in the graph of who waits for whom."""
+        """For a seat, in the graph of who waits for whom."""
 
     def set_out(self, deadline: float | None) -> None:
         """Have the time of the call begin."""
@@ -46,27 +50,27 @@ class Call:
         self.order.set_out(deadline)
 
     def begin(self) -> None:
-        """Start the call in an executor, as soon as there is a slot for it."""
-        slots = self.order.slots
-        if slots is None:
-            self._lend_executor()
+        """Send the call to the executor of its tool; it begins as soon as there is a seat for it."""
+        order, executor = self.order, self.order.executor
+        if executor.take_turn(order):
+            self._lend_thread()
             return
-        order = self.order
-        self._in_line = True
-        match slots.take(order, lambda: self._granted(order), self._unavailable):
-            case Taken.NOW:
+        self._in_line = True  # first: its turn may come at once
+        due = order.record.scope.deadline
+        match executor.enter(order, partial(self._granted, order), partial(self._lost, order), due):
+            case Entered.NOW:
                 self._in_line = False
-                self._lend_executor()
-            case Taken.NEVER:
-                self._unavailable()
-            case Taken.LATER:
-                self._wait_in_line(order, Place(slots, order))
-                if self.reply.done and slots.leave(order):  # it was given up meanwhile, before it stood there
+                self._lend_thread()
+            case Entered.LATER:
+                self._wait_in_line(order, Place(executor, order))
+                if self.reply.done and executor.withdraw(order):  # it was given up meanwhile, before it stood there
                     self._out_of_line()
                     order.returned = True
+            case Entered.LOST:
+                pass
 
     def _wait_in_line(self, order: ToolCallTask, place: Place[ToolCallTask]) -> None:
-        """Have the graph know what the call waits for; one whose slots are held by calls that wait for its run is refused."""
+        """Have the graph know what the call waits for; one whose seats are held by calls that wait for its run is refused."""
         try:
             wait = graph.begin(order.record.link, place, order.record.scope)
         except CircularAgentCall as error:
@@ -87,13 +91,13 @@ class Call:
             graph.end(wait)
 
     def _granted(self, order: ToolCallTask) -> None:
-        """Start a call that stood in line; its time begins now. On the thread that gave the slot back."""
+        """Begin a call that stood in line; its time begins now. On the thread that gave the seat back."""
         order.set_out(deadline_of(order.tool))
         self._out_of_line()
         if self.reply.done or not self._look_at(order.deadline):
-            order.came_back()
+            order.came_back(Fate.CANCELLED)
             return
-        self._lend_executor()
+        self._lend_thread()
 
     def _look_at(self, moment: float | None) -> bool:
         """Have an alarm look, for the driver does not know of this moment; without one the call ends here."""
@@ -105,26 +109,34 @@ class Call:
             return False
         return True
 
-    def _unavailable(self) -> None:
+    def _lost(self, order: ToolCallTask, reason: LostBecause) -> None:
+        """Answer a call that never has a turn."""
         self._out_of_line()
-        tool = self.order.tool
-        if tool.toolset is None:
+        order.returned = True
+        toolset = order.tool.toolset
+        if reason == "expired":
+            self.reply.fail(timed_out(order.record))
+        elif reason == "stopped":
+            self._fail(f"{order.executor.address} has stopped")
+        elif reason == "no_thread":
+            self._fail(f"no thread can be had for it to wait for {order.executor.address}")
+        elif toolset is None:
             self._fail("all slots that max_parallel allows are held by calls that never came back")
         else:
-            self._fail(f"its toolset, {tool.toolset.cls.__name__}, is held by a call that never came back")
+            self._fail(f"its toolset, {toolset.cls.__name__}, is held by a call that never came back")
 
     def _fail(self, why: str) -> None:
         call = self.order.call
         self.reply.fail(ToolUnavailable(why, tool=call.name, call_id=call.id))
 
-    def _lend_executor(self) -> None:
+    def _lend_thread(self) -> None:
         order = self.order
         reply = Attempt(order, self.reply) if order.tool.idempotent else self.reply
         if order.tool.isolation == "caller":
             put = refuse if order.record.caller_calls is None else order.record.caller_calls.put
             put(order, reply)
         else:
-            ToolExecutor(order, reply, self._context).begin()
+            LentTurn(order, reply, self._context).begin()
 
     @property
     def next_look(self) -> float:
@@ -156,13 +168,13 @@ class Call:
     def _warn(self, order: ToolCallTask) -> None:
         order.tell_overdue()
         order.warn()
-        if order.slots is not None:  # it may have stood in line, and then the driver looks only by chance
+        if order.executor.seats is not None:  # it may have stood in line, and then the driver looks only by chance
             self._look_at(order.gives_up_at)
 
     def _supersede(self, order: ToolCallTask) -> None:
         """Have another attempt stand for the call; call it under the lock."""
         order.superseded = True
-        self.order = ToolCallTask(order.record, order.tool, order.call, deadline_of(order.tool), order.slots)
+        self.order = ToolCallTask(order.record, order.tool, order.call, deadline_of(order.tool), order.executor)
         self.order.follow(order.since, order.attempts)
 
     def _repeat(self, order: ToolCallTask) -> None:
@@ -170,7 +182,7 @@ class Call:
         tell_repeated(order)
         _abandon(order)
         self._context = self._context.copy()  # the attempt that hangs is inside of the other one
-        if order.slots is None or self._look_at(self.order.deadline):
+        if order.executor.seats is None or self._look_at(self.order.deadline):
             self.begin()
 
     def give_up(self, why: UnderstudyError) -> None:
@@ -181,7 +193,7 @@ class Call:
         if not self.has_begun:
             order.returned = True
             return
-        if order.slots is not None and order.slots.leave(order):  # it never began
+        if order.executor.withdraw(order):  # it never began
             self._out_of_line()
             order.returned = True
             return

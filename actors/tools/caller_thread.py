@@ -6,6 +6,7 @@ import threading
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
+from understudy.actors.cells.envelope import Fate
 from understudy.actors.threads.promise import Promise
 from understudy.errors import ToolUnavailable
 from understudy.orchestration import Agent
@@ -49,7 +50,7 @@ class CallerThreadCalls:
         while (errand := self._line.get()) is not None:
             order, reply = errand
             if reply.done:
-                order.came_back()  # it was given up before its turn came
+                order.came_back(Fate.CANCELLED)  # it was given up before its turn came
                 continue
             chain = enter_ancestry(order.record.ancestry)  # of the run, or of a sub-agent's inside of it
             try:
@@ -71,7 +72,7 @@ class CallerThreadCalls:
 
 def refuse(order: ToolCallTask, reply: Promise[object]) -> None:
     """Answer a call that no thread is there for."""
-    order.came_back()
+    order.came_back(Fate.DEAD)
     reply.fail(_nobody(order))
 
 

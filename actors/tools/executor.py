@@ -1,4 +1,4 @@
-"""Runs one tool call and makes its one result, whatever the tool does."""
+"""The turn of one tool call: it makes its one result, whatever the tool does."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextvars import Context
 from functools import partial
 from math import inf
 
+from understudy.actors.cells.envelope import HANDLED, Fate
 from understudy.actors.run_view.progress import Reporter
 from understudy.actors.run_view.tracebacks import let_go, where
 from understudy.actors.threads.forked import Stage, at_fork
@@ -35,20 +36,17 @@ from understudy.vocabulary.messages import ToolErrorKind, ToolResult
 from understudy.vocabulary.tools.parameters import BadArguments
 
 from .coroutines import awaited
+from .executors import call_tool
 from .failed_calls import CallFailed, error_result, fails_agent, timeout_result
 from .results import TooLarge, rendered, result_of
 from .tool_call import Executed, ToolCallTask, ToolRun
-from .tool_slots import call_tool
 
 _forks = 0  # Of this process and those it comes from: asking the kernel for our id would cost each call a system call.
 RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
 
 
-class ToolExecutor:
-    """Makes one call on a lent thread, with the context variables it is given, and replies with what came of it.
-
-    An actor of one message: nobody knows its address, so it has neither mailbox nor cell.
-    """
+class LentTurn:
+    """The turn of a call on a lent thread, with the context variables it is given; replies with what came of it."""
 
     __slots__ = ("_context", "_order", "_reply")
 
@@ -63,22 +61,24 @@ class ToolExecutor:
 
     def refused(self, cause: RuntimeError) -> None:
         """Fail the call: no thread can be started."""
-        self._lost(AgentDown(f"{self._address} has no thread to run on: {cause}", actor=self._address), cause)
+        error = AgentDown(f"{self._address} has no thread to run on: {cause}", actor=self._address)
+        self._lost(error, cause, Fate.DEAD)
 
     def run_turns(self) -> None:
         """Make the call, unless nobody waits for it any more."""
         if self._reply.done:
-            self._order.came_back()  # it never began, and so does not hang
+            self._order.came_back(Fate.CANCELLED)  # it never began, and so does not hang
             return
         try:
             self._reply.set(self._context.run(execute, self._order))
         except BaseException as cause:  # no tool's, whose failure is a result
-            self._lost(AgentCrashed(f"{self._address} failed: {in_words(cause)}", actor=self._address), cause)
+            error = AgentCrashed(f"{self._address} failed: {in_words(cause)}", actor=self._address)
+            self._lost(error, cause, Fate.FAILED)
 
-    def _lost(self, error: ActorError, cause: BaseException) -> None:
+    def _lost(self, error: ActorError, cause: BaseException, fate: Fate) -> None:
         error.__cause__ = cause
         self._reply.fail(error)
-        self._order.came_back()
+        self._order.came_back(fate)
 
     @property
     def _address(self) -> str:
@@ -90,9 +90,21 @@ def execute(order: ToolCallTask) -> Executed:
 
     Raises nothing, but on the caller's own thread what is not the tool's: Ctrl-C, an exit, a greenlet's end.
     """
-    call = order.call
+    fate = Fate.FAILED
     order.thread = threading.get_ident()
     token = enter_scope(order.scope)
+    try:
+        executed = _executed(order)
+        if not executed[0].is_error:
+            fate = HANDLED
+        return executed
+    finally:
+        leave_scope(token)
+        order.came_back(fate)
+
+
+def _executed(order: ToolCallTask) -> Executed:
+    call = order.call
     try:
         return _attempts(order, _attempt_of(order))
     except BadArguments as error:
@@ -107,9 +119,6 @@ def execute(order: ToolCallTask) -> Executed:
         if order.tool.isolation == "caller" and not isinstance(error, Exception):
             raise
         return _failed(order, error), None
-    finally:
-        leave_scope(token)
-        order.came_back()
 
 
 def _failed(order: ToolCallTask, error: BaseException) -> ToolResult:

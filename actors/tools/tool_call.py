@@ -1,4 +1,4 @@
-"""One tool call as it is carried out: its time, its slot, and its reply."""
+"""One tool call as it is carried out: the message of an executor, with its time and its scope."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
+from understudy.actors.cells.envelope import Fate
+from understudy.actors.cells.seated_cell import SeatedCell
 from understudy.actors.run_view.log import Finished, Retried
 from understudy.actors.run_view.progress import Report
 from understudy.actors.run_view.tracebacks import let_go
@@ -15,7 +17,6 @@ from understudy.actors.run_view.view import AgentRunView, HostView
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
-from understudy.actors.threads.slots import Slots
 from understudy.actors.waiting.awaited import CallLink, CallScope
 from understudy.orchestration.supervision.call_time import GRACE, CallAction, action_due, repeats_of
 from understudy.vocabulary.context.scope import Scope
@@ -113,15 +114,16 @@ class ToolRun(AgentRunView, Protocol):
 
 
 class ToolCallTask:
-    """One call to be run: by an executor, which replies with `Executed`, by the run's driver, or by the caller's thread.
+    """One call, the message of an executor. Its turn is taken by the run's driver, on a lent thread, or by the caller's thread.
 
     Attributes:
         attempts: how often the tool was called, also by those that this one follows.
         begun: when, on the monotonic clock.
-        deadline: when its time is over; a call that stands in line for a slot has none yet.
+        deadline: when its time is over; a call that stands in line for a seat has none yet.
         error: what the tool raised, if the result says so.
+        executor: the actor of its tool.
         gives_up_at: until when it is waited for since its time is over; None before that.
-        link: the call in the graph of who waits for whom, if it may hold a slot.
+        link: the call in the graph of who waits for whom, if its tool has a limit.
         returned: whether the tool came back, which one that hangs may never do.
         since: when the first attempt began.
         superseded: whether the call is tried again meanwhile.
@@ -134,13 +136,13 @@ class ToolCallTask:
         "call",
         "deadline",
         "error",
+        "executor",
         "gives_up_at",
         "link",
         "record",
         "returned",
         "scope",
         "since",
-        "slots",
         "superseded",
         "thread",
         "tool",
@@ -152,13 +154,13 @@ class ToolCallTask:
         tool: Tool[..., object],
         call: ToolCall,
         deadline: float | None,
-        slots: ToolSlots | None = None,
+        executor: SeatedCell[ToolCallTask],
     ) -> None:
         self.record = record
         self.tool = tool
         self.call = call
-        self.slots = slots
-        self.link = None if slots is None else CallLink(record.link)
+        self.executor = executor
+        self.link = None if executor.seats is None else CallLink(record.link)
         self.gives_up_at: float | None = None
         self.returned = False
         self.superseded = False
@@ -234,20 +236,18 @@ class ToolCallTask:
         run_elsewhere(self.cancel)  # it may end runs inside, whose callbacks may block, and the time of grace goes on
 
     def abandon(self) -> None:
-        """Tell the tool that nobody waits for it any more. It keeps its slot for as long as it runs."""
+        """Tell the tool that nobody waits for it any more. It keeps its seat for as long as it runs."""
         self.leave()
         run_elsewhere(self.cancel)
 
     def leave(self) -> None:
         """Wait for the tool no more; it is told with its run."""
-        if self.slots is not None:
-            self.slots.give_up(self)
+        self.executor.give_up(self)
 
-    def came_back(self) -> None:
-        """Note that the tool runs no more, or never will."""
+    def came_back(self, fate: Fate) -> None:
+        """Note that the turn of the call is over, or never begins, and how it ended."""
         self.returned = True
-        if self.slots is not None:
-            self.slots.release(self)
+        self.executor.leave(self, fate)
 
     def stack(self) -> str:
         """Return where the tool is at this moment, as a traceback's lines; empty if it runs nowhere."""
@@ -258,6 +258,3 @@ class ToolCallTask:
 def deadline_of(tool: Tool[..., object]) -> float | None:
     """Return until when a call that begins now may take; None for no limit."""
     return None if tool.timeout is None else time.monotonic() + tool.timeout
-
-
-ToolSlots: TypeAlias = Slots[ToolCallTask]

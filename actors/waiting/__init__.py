@@ -1,6 +1,6 @@
 """Waits inside of runs and actors, and futures made of several others.
 
-A thread of a run or an actor that is about to wait tells the `graph` first: who waits, and for which run, reply, slot or
+A thread of a run or an actor that is about to wait tells the `graph` first: who waits, and for which run, reply, seat or
 merged future (`awaited`). If that wait could never end, because it would close a cycle, the graph raises `CircularAgentCall`
 and nothing waits. Otherwise the wait is entered, the thread waits, and the wait is taken out again, however it ended. A wait
 may also come to close a cycle later, when other ways out are lost: then the graph wakes its thread with that error. Threads

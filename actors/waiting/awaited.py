@@ -1,4 +1,4 @@
-"""What a wait can depend on: a run, a call, the reply of an actor, a slot, or several futures merged into one."""
+"""What a wait can depend on: a run, a call, the reply of an actor, a seat, or several futures merged into one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar, Union
 
 from understudy.actors.threads.promise import Promise
-from understudy.actors.threads.slots import Holder, Slots
+from understudy.actors.threads.slots import Holder
 from understudy.vocabulary.context.ancestry import Link
 from understudy.vocabulary.context.scope import Clock, Scope
 
@@ -29,7 +29,7 @@ def link_of_thing(id: str) -> Link:
 
 
 class CallLink(Link):
-    """A tool call that may hold a slot; it gives the slot back when its function returns, whatever its run waits for.
+    """A tool call that may hold a seat; it gives the seat back when its function returns, whatever its run waits for.
 
     Args:
         run: the run that makes the call.
@@ -47,7 +47,7 @@ class CallLink(Link):
 
 
 class CallScope(Scope):
-    """The scope of a tool call that may hold a slot. A wait in it, or in a scope inside, keeps the slot."""
+    """The scope of a tool call that may hold a seat. A wait in it, or in a scope inside, keeps the seat."""
 
     __slots__ = ("link",)
 
@@ -57,7 +57,7 @@ class CallScope(Scope):
 
 
 def call_of(waiter: Link, scope: Scope | None) -> CallLink | None:
-    """Return the call of the run `waiter` that waits in `scope`; None if no call waits, or it can hold no slot."""
+    """Return the call of the run `waiter` that waits in `scope`; None if no call waits, or it can hold no seat."""
     while scope is not None:
         if type(scope) is CallScope and scope.link.run is waiter:
             return scope.link
@@ -66,11 +66,11 @@ def call_of(waiter: Link, scope: Scope | None) -> CallLink | None:
 
 
 class SlotHolder(Holder, Protocol):
-    """What may hold a slot that runs wait for."""
+    """What may hold a seat that runs wait for."""
 
     @property
     def link(self) -> Link | None:
-        """The link that must go on before it gives the slot back."""
+        """The link that must go on before it gives the seat back."""
         ...
 
 
@@ -78,26 +78,34 @@ H = TypeVar("H", bound=SlotHolder)
 
 
 class InLine(ABC):
-    """A place in a queue for slots; each holder of a slot can end the wait."""
+    """A place in a queue for seats; each holder of a seat can end the wait."""
 
     __slots__ = ()
 
     @abstractmethod
     def holders(self) -> list[Link]:
-        """Return the present holders of the slots; none if the wait is over, or a slot is free."""
+        """Return the present holders of the seats; none if the wait is over, or a seat is free."""
+
+
+class Line(Protocol[H]):
+    """A queue before places that `H` may have, such as the mailbox of an executor."""
+
+    def keep_waiting(self, member: H, /) -> list[H]:
+        """Return those whose places a member in the queue waits for; none if it is not there, or a place is free."""
+        ...
 
 
 class Place(InLine, Generic[H]):
-    """The place of `member` in the queue for `slots`."""
+    """The place of `member` in a queue."""
 
-    __slots__ = ("_member", "_slots")
+    __slots__ = ("_line", "_member")
 
-    def __init__(self, slots: Slots[H], member: H) -> None:
-        self._slots = slots
+    def __init__(self, line: Line[H], member: H) -> None:
+        self._line = line
         self._member = member
 
     def holders(self) -> list[Link]:
-        found = [holder.link for holder in self._slots.keep_waiting(self._member)]
+        found = [holder.link for holder in self._line.keep_waiting(self._member)]
         known = [link for link in found if link is not None]
         return known if len(known) == len(found) else []
 
@@ -200,7 +208,7 @@ def awaited_by(future: object) -> Awaited:
 
 
 def links(awaited: Awaited) -> Sequence[Link]:
-    """Return all runs and actors in it, done or not; without the holders of slots, for these change."""
+    """Return all runs and actors in it, done or not; without the holders of seats, for these change."""
     if isinstance(awaited, Merged):
         return [link for member in awaited.members for link in links(member)]
     if isinstance(awaited, Asked):

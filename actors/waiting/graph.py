@@ -53,7 +53,7 @@ class WaitGraph:
         """A run or actor -> the waits that may depend on it, also if it is over by now."""
         self._by_choice: dict[Expecting, Waits] = {}
         self._in_line: Waits = {}
-        """The waits for slots. Holders are asked when it matters, and are in no table."""
+        """The waits for seats. Holders are asked when it matters, and are in no table."""
 
     def __len__(self) -> int:
         return sum(len(waits) for link, waits in list(self._by_waiter.items()) if not isinstance(link, CallLink))
@@ -302,7 +302,7 @@ class WaitGraph:
 def callers_here() -> Ancestry:
     """Return the callers of this code, as `current_ancestry` does; in a tool call that was given up, the call itself.
 
-    The run of such a call is over, but it may hold a slot until its thread returns.
+    The run of such a call is over, but it may hold a seat until its thread returns.
     """
     callers = current_ancestry()
     scope = None if callers else current_scope()
@@ -314,7 +314,7 @@ def callers_here() -> Ancestry:
 
 
 def _wait_of(waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse | None) -> Wait:
-    if isinstance(waiter, CallLink):  # its run is over, but it holds a slot until it goes on
+    if isinstance(waiter, CallLink):  # its run is over, but it holds a seat until it goes on
         return Wait(waiter, awaited, None, refuse)
     wait = Wait(waiter, awaited, scope, refuse)
     call = call_of(waiter, scope)

@@ -22,7 +22,7 @@ class Wait:
         links: the runs and actors in `awaited`, done or not.
         choices: the futures in it that one of several members can end.
         refuse: wakes the thread with an error; None if only the wait of another thread can close a cycle through this one.
-        of_call: the same wait with the tool call as its waiter, if it is part of one that may hold a slot.
+        of_call: the same wait with the tool call as its waiter, if it is part of one that may hold a seat.
     """
 
     __slots__ = ("_scope", "awaited", "choices", "links", "of_call", "refuse", "waiter")

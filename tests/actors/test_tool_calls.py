@@ -17,6 +17,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
+from understudy.actors.cells.envelope import Fate
 from understudy.actors.threads.pool import Runnable
 from understudy.actors.threads.promise import Promise
 from understudy.actors.tools import executor
@@ -193,22 +194,22 @@ def test_a_call_that_cannot_enter_its_context_fails_and_is_not_counted_as_hung()
     ended: list[str] = []
 
     class Order:
-        """As much of an order as an executor needs that does not get to its tool."""
+        """As much of an order as a turn needs that does not get to its tool."""
 
         record = SimpleNamespace(run_id="run-1")
         call = SimpleNamespace(id="call-1")
 
-        def came_back(self) -> None:
-            ended.append("came back")
+        def came_back(self, fate: Fate) -> None:
+            ended.append(fate.name)
 
     reply, context = Promise[object](), copy_context()
-    made = executor.ToolExecutor(cast("ToolCallTask", Order()), reply, context)
+    made = executor.LentTurn(cast("ToolCallTask", Order()), reply, context)
 
     context.run(made.run_turns)  # it is entered already
 
     error = reply.error()
     assert isinstance(error, us.AgentCrashed) and isinstance(error.__cause__, RuntimeError)
-    assert (error.actor, ended) == ("run-1/call-1", ["came back"])
+    assert (error.actor, ended) == ("run-1/call-1", ["FAILED"])
 
 
 def test_each_hung_call_of_a_run_is_given_up_in_its_turn(hang: us.Tool[[], str]) -> None:

@@ -13,7 +13,7 @@ STORED_PAUSES = "actors/pauses/stored_pauses.py"
 CALLS = "orchestration/agent/calls.py"
 ROUNDS = "orchestration/agent/rounds.py"
 RULINGS = "orchestration/agent/rulings.py"
-SLOTS = "actors/threads/slots.py"
+SEATS = "actors/cells/seats.py"
 LIMITS = "orchestration/agent/limits.py"
 
 TEST_RUNS = "tests/actors/test_runs.py"
@@ -97,13 +97,13 @@ MUTANTS = (
         "            _wait(round_, call.id, False)\n",
         ("tests/orchestration/test_rulings.py::test_a_rewritten_call_is_still_one_that_a_person_must_approve",),
     ),
-    # --- admission and slots
+    # --- admission and seats
     Mutant(
-        "one call more than there are slots runs",
-        SLOTS,
-        "if len(self._holders) < self._limit:",
-        "if len(self._holders) <= self._limit:",
-        ("tests/actors/test_slots.py",),
+        "one call more than there are seats runs",
+        SEATS,
+        "len(self._open) + len(self._hung) < self.seats",
+        "len(self._open) + len(self._hung) <= self.seats",
+        ("tests/actors/test_seated_cell.py",),
     ),
     Mutant(
         "a run waits for its admission with its conversation in hand",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 LostBecause: TypeAlias = Literal["stopped", "given_up", "mailbox_full", "expired", "cancelled", "no_thread"]
-"""Why no actor handled a message: the actor had stopped or was given up; the mailbox was full; the deadline had passed
+"""Why no actor handled a message: the actor had stopped; it was given up, or calls that were given up hold all its seats; the mailbox was full; the deadline had passed
 or the reply was no longer wanted; there was no free thread."""
 
 
