@@ -28,7 +28,7 @@ def _spawn(sizes: Sizes) -> Generator[Round]:
         def ours() -> None:
             reference = system.spawn(lambda: own.Announcing(began))
             began.get()
-            assert reference.stop(END)
+            assert reference.stop(timeout=END)
 
         def theirs() -> None:
             reference = references.Announcing.start(began)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from math import inf
+from typing import Any
 
 from understudy.actors.cells.envelope import Envelope, Fate
 from understudy.actors.cells.event_stream import EventStream
@@ -23,7 +24,7 @@ from understudy.actors.threads.promise import Promise
 from understudy.errors import AgentCrashed, AgentDown, in_words
 from understudy.orchestration.supervision.restarts import Restart
 from understudy.vocabulary.actors.messages import Down, Mailbox
-from understudy.vocabulary.context.ancestry import ActorLink, enter_hops
+from understudy.vocabulary.context.ancestry import ActorLink, current_ancestry, enter_hops
 
 from .commands import Command, Timed, nothing
 from .endpoint import ActorState
@@ -31,6 +32,8 @@ from .incarnation import Incarnation
 from .lifecycle import Lifecycle
 from .members import IsCurrent, OnDone, always
 from .message_cell import MessageCell
+from .proxy_messages import PROXY_MESSAGES, handle_proxy_message
+from .ref import ActorRef
 from .supervisor import SupervisorCell
 from .timers import Timer
 from .unhandled import is_dead_letter, lost_because
@@ -87,6 +90,21 @@ class ActorCell(MessageCell):
     def id(self) -> str:
         """Its name in the path of a cycle."""
         return self.address
+
+    @property
+    def _actor_ref(self) -> ActorRef[Any]:  # type: ignore[override]  # Pykka sets it in its constructor
+        return ActorRef(self)
+
+    @property
+    def actor_class(self) -> type:
+        """The class of its object; of the object to come, as far as it is known, if there is none."""
+        return self._incarnation.kind if self.behaviour is None else type(self.behaviour)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is code of the actor: on its thread, or in a hook that runs on another one."""
+        chain = current_ancestry()
+        return self._thread == threading.get_ident() or bool(chain and chain[-1] is self.link)
 
     @property
     def state(self) -> ActorState:
@@ -235,7 +253,10 @@ class ActorCell(MessageCell):
             else:
                 if envelope.context is None:
                     envelope.context = self._incarnation.context
-                self._receive(envelope)
+                if type(message) in PROXY_MESSAGES:
+                    self._receive(envelope, partial(handle_proxy_message, self.behaviour))
+                else:
+                    self._receive(envelope)
         except BaseException as error:  # a fault of the runtime: failures of messages were handled above
             self._break_off(envelope, error)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextvars
+import threading
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from understudy.actors.cells.envelope import Behaviour, Envelope
 from understudy.actors.cells.event_stream import EventStream
@@ -15,6 +16,9 @@ from understudy.vocabulary.context.ancestry import Link
 
 from .members import IsCurrent, Member, OnDone
 from .timers import Timer
+
+if TYPE_CHECKING:
+    from pykka._actor import ActorInbox
 
 ActorState: TypeAlias = Literal["starting", "running", "restarting", "down", "stopped"]
 
@@ -43,6 +47,31 @@ class Endpoint(Protocol):
     @property
     def state(self) -> ActorState:
         """Where it is in its life."""
+        ...
+
+    @property
+    def behaviour(self) -> Behaviour | None:
+        """Its object; None between two objects."""
+        ...
+
+    @property
+    def actor_class(self) -> type:
+        """The class of its object."""
+        ...
+
+    @property
+    def actor_inbox(self) -> ActorInbox:
+        """Where Pykka's own code puts messages."""
+        ...
+
+    @property
+    def actor_stopped(self) -> threading.Event:
+        """Whether it has stopped, as Pykka's own code asks."""
+        ...
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is code of the actor."""
         ...
 
     @property
@@ -89,7 +118,7 @@ class Endpoint(Protocol):
 class OwnedCell(Endpoint, Member, Protocol):
     """The same actor as its lifecycle and its incarnation use it, on the actor's own thread."""
 
-    behaviour: Behaviour | None
+    behaviour: Behaviour | None  # pyright: ignore[reportIncompatibleMethodOverride]  # its references only read it
     """The actor's object; None between two objects."""
     epoch: int
     """How many objects were replaced."""

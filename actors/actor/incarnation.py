@@ -27,13 +27,15 @@ class Incarnation:
         link: the actor in the graph of who waits for whom.
     """
 
-    __slots__ = ("_make", "_timers", "context")
+    __slots__ = ("_make", "_timers", "context", "kind")
 
     def __init__(self, make: Callable[[], object], link: Link) -> None:
         self.context = contextvars.Context()
         """The context of hooks and timers, which have no sender."""
         self.context.run(enter_ancestry, (link,), 0)
         self._make = make
+        self.kind: type = make if isinstance(make, type) else Actor
+        """The class of the last object, known before its `on_start`."""
         self._timers: tuple[Timer, ...] = ()
 
     def make(self, cell: OwnedCell) -> Actor[object]:
@@ -46,6 +48,7 @@ class Incarnation:
             raise TypeError(f"{cell.address}: spawn must be given what makes an Actor, and it made {made!r}")
         actor = cast("Actor[object]", made)
         attach(actor, cell)
+        self.kind = type(actor)
         actor.on_start()
         return actor
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
+from understudy.actors.cells.down import ActorDead
 from understudy.errors import AgentDown, in_words
 from understudy.orchestration.supervision.restarts import LONGEST_BACKOFF
 from understudy.vocabulary.actors.messages import Down
@@ -219,10 +220,10 @@ class Lifecycle:
         """Return the error for a message that is not handled because there is no object."""
         address = self._cell.address
         if self.state != "down":
-            return AgentDown(f"{address} was stopped while it was restarted", actor=address)
+            return ActorDead(f"{address} was stopped while it was restarted", actor=address)
         why = "" if self._cause is None else in_words(self._cause)
         how = "failed too often and is given up for now" if self._retry_at else "could not begin"
-        error = AgentDown(f"{address} {how}: {why}", actor=address)
+        error = ActorDead(f"{address} {how}: {why}", actor=address)
         error.__cause__ = self._cause
         return error
 

@@ -9,12 +9,12 @@ from math import inf
 from typing import NoReturn
 
 from understudy.actors.cells.cell import Cell
+from understudy.actors.cells.down import ActorDead
 from understudy.actors.cells.envelope import Envelope, Fate
 from understudy.actors.cells.mailbox import QUEUED, Put
 from understudy.actors.threads.pool import on_a_pool_thread
-from understudy.actors.threads.promise import Promise
-from understudy.errors import AgentDown
-from understudy.vocabulary.actors.messages import Mailbox
+from understudy.actors.threads.promise import Late, Promise
+from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, Mailbox
 
 from .commands import Command
 
@@ -67,6 +67,9 @@ class MessageCell(Cell):
                     self._stopped = Promise()
         return self._stopped
 
+    def _admit(self, envelope: Envelope) -> None:
+        self.send(envelope, DEFAULT_ASK_TIMEOUT)
+
     def has_stopped(self, within: float | None) -> bool:
         """Whether it has stopped; waits up to `within` seconds for that, None for any time."""
         return self.stopped.wait(within)
@@ -79,7 +82,7 @@ class MessageCell(Cell):
     def send(self, envelope: Envelope, timeout: float) -> Put:
         """Put a user's message; outside of actors, and with the policy `block`, wait up to `timeout` seconds for room."""
         if self._blocks and not on_a_pool_thread():
-            put = self._mailbox.put_waiting(envelope, timeout)
+            put = self._mailbox.put_waiting(envelope, min(timeout, threading.TIMEOUT_MAX))
         else:
             put = self._mailbox.put(envelope)
         if put is not QUEUED:  # the usual case under load, with nothing left to do
@@ -99,7 +102,7 @@ class MessageCell(Cell):
         if in_hand is not None and in_hand.promise is not None and in_hand.deadline is not None:
             if in_hand.deadline > now:
                 return min(earliest, in_hand.deadline)
-            in_hand.promise.fail(TimeoutError(f"{self.address} did not reply in time"))
+            in_hand.promise.fail(Late(f"{self.address} did not reply in time"))
         elif running and in_hand is None:  # a thread may have taken one and not noted it yet
             return min(earliest, now + SOON)
         return earliest
@@ -109,7 +112,7 @@ class MessageCell(Cell):
 
         The actor ends when the message that it hangs in returns.
         """
-        error = AgentDown(f"{self.address} has not stopped in time, and its system has", actor=self.address)
+        error = ActorDead(f"{self.address} has not stopped in time, and its system has", actor=self.address)
         lost, _ = self._mailbox.take_out(lambda each: type(each.message) is not Command)
         for envelope in lost:
             self.finish(envelope, Fate.DEAD, error=error)
@@ -133,8 +136,8 @@ class MessageCell(Cell):
         self._lose_waiting(self._gone_error(), close=True)
         self.stopped.set(None)
 
-    def _gone_error(self) -> AgentDown:
-        return AgentDown(f"{self.address} {self._gone}", actor=self.address)
+    def _gone_error(self) -> ActorDead:
+        return ActorDead(f"{self.address} {self._gone}", actor=self.address)
 
     @property
     def oldest_age(self) -> float:

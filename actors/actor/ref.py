@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextvars
+import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+
+import pykka
+from pykka.messages import ProxyGetAttr
 
 from understudy.actors.cells.envelope import Envelope
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.mailbox import Put
 from understudy.actors.cells.subscriptions import OnLost, Subscription, hearing_context
-from understudy.actors.threads.promise import Promise
+from understudy.actors.threads.promise import Late, Promise
 from understudy.errors import CircularAgentCall, MailboxFull
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.vocabulary.actors.system_events import SystemEvent
@@ -22,8 +28,10 @@ from understudy.vocabulary.runs.handles import Future
 from .ask_expiry import answer_by, expire
 from .ask_future import AskFuture, wait_for_reply
 from .endpoint import Endpoint
+from .proxy import ActorProxy
 
 if TYPE_CHECKING:
+    from pykka._actor import ActorInbox as PykkaInbox
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     M_contra = TypeVarWithDefault("M_contra", contravariant=True, default=object)
@@ -70,18 +78,65 @@ class ActorInbox:
         return None
 
 
-class ActorRef(Generic[M_contra]):
-    """The address of an actor. Safe to share; equal to every other reference to the same actor."""
+class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
+    """The address of an actor, and a reference for Pykka. Safe to share; equal to every other reference to the same actor."""
 
     __slots__ = ("_cell",)
 
     def __init__(self, cell: Endpoint) -> None:
+        # Without Pykka's constructor, which copies what is a property here: it changes at a restart and in a forked child.
         self._cell = cell
 
     @property
     def address(self) -> str:
         """The actor's name in its system: `SYSTEM/NAME`."""
         return self._cell.address
+
+    # --- for Pykka
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]  # Pykka sets it in its constructor
+        """The address."""
+        return self._cell.address
+
+    @property
+    def actor_class(self) -> type:  # type: ignore[override]  # as above
+        """The class of the actor's present object."""
+        return self._cell.actor_class
+
+    @property
+    def actor_inbox(self) -> PykkaInbox:  # type: ignore[override]  # as above
+        """Takes the envelopes of Pykka's own code."""
+        return self._cell.actor_inbox
+
+    @property
+    def actor_stopped(self) -> threading.Event:  # type: ignore[override]  # as above
+        """A view of whether the actor has stopped; it cannot be set."""
+        return self._cell.actor_stopped
+
+    @property
+    def _actor_weakref(self) -> Callable[[], object]:  # type: ignore[override]  # as above
+        return self.present_object
+
+    def proxy(self) -> pykka.ActorProxy[Any]:
+        """Return the public methods and attributes of the actor's present object, as futures; it survives restarts.
+
+        Waits until there is an object, for up to 30 seconds, except inside of the actor itself.
+
+        Raises:
+            AgentDown: the actor has stopped or is given up, which is a `pykka.ActorDeadError` too.
+        """
+        return ActorProxy(self, self.present_object)
+
+    def present_object(self) -> object:
+        """Return the actor's object, for a look at its attributes; a blank one inside of an actor that has none yet."""
+        cell = self._cell
+        if cell.behaviour is None and not cell.is_here:
+            self.ask(cast(Any, ProxyGetAttr(("__class__",))))  # answered when there is an object
+        found = cell.behaviour
+        return object.__new__(cast("type[object]", cell.actor_class)) if found is None else found
+
+    # --- messages
 
     def tell(self, message: M_contra, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> None:
         """Send and go on. To a stopped actor it is a dead letter: see `system.dead_letters()`.
@@ -98,24 +153,43 @@ class ActorRef(Generic[M_contra]):
         if put is Put.FULL:
             raise MailboxFull(f"{self.address} has no room for another message", actor=self.address)
 
+    @overload  # type: ignore[override]  # Pykka's are not typed by the message
+    def ask(
+        self, message: Query[R], *, block: Literal[True] = True, timeout: float | None = DEFAULT_ASK_TIMEOUT
+    ) -> R: ...
     @overload
-    def ask(self, message: Query[R], *, timeout: float = DEFAULT_ASK_TIMEOUT) -> R: ...
+    def ask(
+        self, message: Query[R], *, block: Literal[False], timeout: float | None = DEFAULT_ASK_TIMEOUT
+    ) -> Future[R]: ...
     @overload
-    def ask(self, message: M_contra, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> object: ...
-    def ask(self, message: object, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> object:
+    def ask(
+        self, message: M_contra, *, block: Literal[True] = True, timeout: float | None = DEFAULT_ASK_TIMEOUT
+    ) -> object: ...
+    @overload
+    def ask(
+        self, message: M_contra, *, block: Literal[False], timeout: float | None = DEFAULT_ASK_TIMEOUT
+    ) -> Future[object]: ...
+    @overload
+    def ask(self, message: M_contra, *, block: bool, timeout: float | None = DEFAULT_ASK_TIMEOUT) -> object: ...
+    def ask(  # pyright: ignore[reportIncompatibleMethodOverride]  # as above
+        self, message: Any, *, block: bool = True, timeout: float | None = DEFAULT_ASK_TIMEOUT
+    ) -> object:
         """Send, wait for the reply and return it. A message that was not begun by then never is.
 
         Args:
             message: a `Query[R]` is answered with an `R`.
-            timeout: seconds until the reply must be there; inside a run its deadline may leave less.
+            block: False returns the future of the reply at once, as `ask_future` does.
+            timeout: seconds until the reply must be there, None for any time; inside a run its deadline may leave less.
 
         Raises:
-            TimeoutError: no reply in that time.
+            TimeoutError: no reply in that time. It is a `pykka.Timeout` too.
             MailboxFull: there was no room.
             AgentCrashed: the actor failed at this message; `__cause__` says why.
-            AgentDown: the actor has stopped, or is given up.
+            AgentDown: the actor has stopped, or is given up. It is a `pykka.ActorDeadError` too.
             CircularAgentCall: the actor waits, directly or through others, for who asks.
         """
+        if not block:
+            return self.ask_future(message, timeout=timeout)
         reply, deadline = self._send(message, timeout)
         try:
             replied = wait_for_reply(reply, max(0.0, deadline - time.monotonic()), self._cell)
@@ -123,20 +197,20 @@ class ActorRef(Generic[M_contra]):
             reply.fail(error)  # so that the message, which is on its way, is not handled
             raise
         if not replied:
-            reply.fail(TimeoutError(f"{self.address} did not reply within {timeout:g} s"))
+            reply.fail(Late(f"{self.address} did not reply within {timeout:g} s"))
             expire(self._cell)
         return reply.get()
 
     @overload
-    def ask_future(self, message: Query[R], *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[R]: ...
+    def ask_future(self, message: Query[R], *, timeout: float | None = DEFAULT_ASK_TIMEOUT) -> Future[R]: ...
     @overload
-    def ask_future(self, message: M_contra, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[object]: ...
-    def ask_future(self, message: object, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> Future[object]:
+    def ask_future(self, message: M_contra, *, timeout: float | None = DEFAULT_ASK_TIMEOUT) -> Future[object]: ...
+    def ask_future(self, message: object, *, timeout: float | None = DEFAULT_ASK_TIMEOUT) -> Future[object]:
         """Send, and return the future of the reply at once.
 
         Args:
             message: as for `tell`.
-            timeout: seconds until the reply must be there, else the future has a `TimeoutError`, whatever the actor does;
+            timeout: seconds until the reply must be there (None for any time), else the future has a `TimeoutError`, whatever the actor does;
                 a message that it has not begun by then is not handled any more.
 
         Raises:
@@ -147,8 +221,10 @@ class ActorRef(Generic[M_contra]):
             answer_by(self._cell, deadline)
         return AskFuture(reply, self._cell)
 
-    def _send(self, message: object, timeout: float) -> tuple[Promise[object], float]:
+    def _send(self, message: object, timeout: float | None) -> tuple[Promise[object], float]:
         """Send, and return the reply to come and by when it must be there."""
+        if timeout is None:
+            timeout = inf
         if not timeout >= 0:
             raise ValueError(f"timeout must not be negative, got {timeout!r}")
         scope = current_scope()
@@ -166,17 +242,40 @@ class ActorRef(Generic[M_contra]):
         context.run(_enter, scope, ((self._cell.link,), next_hops()))
         return context
 
-    def stop(self, timeout: float | None = None) -> bool:
-        """Stop the actor after the messages it has; a second call only waits.
+    @overload  # type: ignore[override]  # its future has more methods
+    def stop(self, *, block: Literal[True] = True, timeout: float | None = None) -> bool: ...
+    @overload
+    def stop(self, *, block: Literal[False], timeout: float | None = None) -> Future[bool]: ...
+    @overload
+    def stop(self, *, block: bool, timeout: float | None = None) -> bool | Future[bool]: ...
+    def stop(  # pyright: ignore[reportIncompatibleMethodOverride]  # as above
+        self, *, block: bool = True, timeout: float | None = None
+    ) -> bool | Future[bool]:
+        """Stop the actor after the messages it has, and wait until it has stopped; a second call only waits.
+
+        Inside of the actor itself this does not wait.
 
         Args:
-            timeout: seconds to wait for the end; None does not wait.
+            block: False returns the future of the result at once.
+            timeout: seconds to wait for the end, None for any time; the end of the wait does not keep the actor alive.
 
         Returns:
-            Whether it has stopped.
+            Whether this, or an earlier call, stops it; False if it had stopped before.
+
+        Raises:
+            TimeoutError: it has not stopped in that time. It is a `pykka.Timeout` too.
+            CircularAgentCall: the actor waits, directly or through others, for who waits for its end. It stops all the same.
         """
-        self._cell.stop()
-        return self._cell.stopped.done if timeout is None else self._cell.stopped.wait(timeout)
+        cell, was_there, end = self._cell, not self._cell.stopped.done, Promise[bool]()
+        cell.stop()
+        cell.stopped.when_done(partial(end.set, was_there))
+        if not block:
+            return AskFuture(cast("Promise[object]", end), cell)
+        if cell.is_here:
+            return True
+        if not wait_for_reply(cast("Promise[object]", end), timeout, cell):
+            raise Late(f"{self.address} has not stopped within {timeout:g} s; it stops after the messages it has")
+        return end.get()
 
     def hear(self, events: EventStream, kinds: tuple[type[SystemEvent], ...]) -> Subscription:
         """Have events told to the actor until it stops: what `ActorSystem.subscribe` does with a reference."""
@@ -192,16 +291,22 @@ class ActorRef(Generic[M_contra]):
         """
         self._cell.watch(key, callback)
 
-    @property
     def is_alive(self) -> bool:
         """Whether it has an object, or is about to get its first one; False also while a restart waits."""
         return self._cell.state in ("starting", "running")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ActorRef) and other.address == self.address
+        if not isinstance(other, ActorRef):
+            return False
+        mine, its = self._cell, other._cell
+        return mine is its or (
+            mine.events is its.events and mine.address == its.address
+        )  # each system has its own events
 
     def __hash__(self) -> int:
         return hash(self.address)
 
     def __repr__(self) -> str:
         return f"ActorRef({self.address!r}, {self._cell.state})"
+
+    __str__ = __repr__

@@ -20,7 +20,6 @@ class SupervisorRef:
         """The group's name in its system: `SYSTEM/ID`."""
         return self._supervisor.name
 
-    @property
     def is_alive(self) -> bool:
         """Whether it works; False once it has failed more often than its strategy bears."""
         return self._supervisor.cause is None

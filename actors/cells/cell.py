@@ -15,16 +15,17 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import pykka
 
 from understudy.actors.threads.pool import here, start_next_thread, submit
-from understudy.actors.threads.promise import Promise, log
+from understudy.actors.threads.promise import Late, Promise, log
 from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull, in_words
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
 
 from .counted import Counted
+from .down import ActorDead
 from .envelope import HANDLED, Behaviour, Envelope, Fate
 from .mailbox import FULL, QUEUED, WAKE, MailboxQueue, Put
 from .pykka_inbox import STOP, ForeignEnvelope, StopView, promise_for
@@ -104,7 +105,10 @@ class Cell(Counted, pykka.Actor):
         if isinstance(envelope.message, STOP):
             self._stop_for(promise)
         else:
-            self._deliver(Envelope(envelope.message, promise), False)
+            self._admit(Envelope(envelope.message, promise))
+
+    def _admit(self, envelope: Envelope) -> None:
+        self._deliver(envelope, False)
 
     def _stop_for(self, promise: Promise[object] | None) -> None:
         """Stop, and then set `promise`."""
@@ -166,11 +170,11 @@ class Cell(Counted, pykka.Actor):
             self.finish(envelope, Fate.DEAD, error=self._gone_error())
 
     def _gone_error(self) -> AgentDown:
-        return AgentDown(f"{self.address} has stopped", actor=self.address)
+        return ActorDead(f"{self.address} has stopped", actor=self.address)
 
     def refused(self, cause: RuntimeError) -> None:
         """Answer the messages that wait with `AgentDown`: no thread can be started."""
-        error = AgentDown(f"{self.address} has no thread to run on: {cause}", actor=self.address)
+        error = ActorDead(f"{self.address} has no thread to run on: {cause}", actor=self.address)
         error.__cause__ = cause
         self._lose_waiting(error, close=False)
 
@@ -197,8 +201,8 @@ class Cell(Counted, pykka.Actor):
     def _handle(self, envelope: Envelope) -> None:
         self._receive(envelope)
 
-    def _receive(self, envelope: Envelope) -> None:
-        """Have the behaviour handle a message, unless it is late or its sender has given it up."""
+    def _receive(self, envelope: Envelope, receive: Callable[[Any], object] | None = None) -> None:
+        """Have the behaviour, or `receive`, handle a message, unless it is late or its sender has given it up."""
         if envelope.deadline is not None and time.monotonic() >= envelope.deadline:
             return self.finish(envelope, Fate.EXPIRED, error=self._late_error())
         if envelope.promise is not None and envelope.promise.done:  # its sender has given it up
@@ -207,7 +211,8 @@ class Cell(Counted, pykka.Actor):
         try:
             if self.behaviour is None:
                 self.behaviour = self._factory()
-            receive = self.behaviour.on_receive
+            if receive is None:
+                receive = self.behaviour.on_receive
             if envelope.context is None:
                 value = receive(envelope.message)
             else:
@@ -217,7 +222,7 @@ class Cell(Counted, pykka.Actor):
         return self.finish(envelope, HANDLED, value)
 
     def _late_error(self) -> TimeoutError:
-        return TimeoutError(f"{self.address} did not come to the message in time")
+        return Late(f"{self.address} did not come to the message in time")
 
     def _failed(self, envelope: Envelope, cause: BaseException) -> None:
         self.behaviour = None  # the next message meets a fresh one

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, Literal, Never, NoReturn, cast, overload
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn, cast, overload
 
 from understudy.actors.actor.ref import ActorRef
+from understudy.actors.actor.unhandled import lost_because
+from understudy.actors.cells.envelope import Envelope, Fate
+from understudy.errors import AgentDown, in_words
 from understudy.orchestration.definitions.port import Answer, MapOptions, RunOptions, runtime
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT
 from understudy.vocabulary.messages import JsonValue, Part
@@ -27,9 +32,11 @@ else:
 
     T_co = TypeVar("T_co", covariant=True)
 
+log = logging.getLogger("understudy")
 
-class AgentRef(ActorRef[Never], Generic[T_co]):
-    """An agent that was spawned in a system. It takes runs, not messages; otherwise it is a reference like any other.
+
+class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
+    """An agent that was spawned in a system. Its messages are inputs of runs; otherwise it is a reference like any other.
 
     In a forked child it runs the agent there, outside of the group it may stand in.
     """
@@ -114,19 +121,87 @@ class AgentRef(ActorRef[Never], Generic[T_co]):
         """Go on with a run that paused in the reference's system and return its handle; like `Agent.submit_resume`."""
         return self._agent.submit_resume(token, answer, system=self._system, **options)
 
-    def tell(self, message: Never, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> NoReturn:
+    # --- as other actors are used
+
+    def tell(self, message: str | Sequence[Part], *, timeout: float = DEFAULT_ASK_TIMEOUT) -> None:
+        """Begin a run and go on. If the agent has stopped, the message is a dead letter; another failure is logged.
+
+        Args:
+            message: what the user says: text, or parts.
+            timeout: without effect: an agent always has room.
+        """
+        try:
+            handle = self.submit(message)
+        except AgentDown as down:
+            self._lost(message, down)
+        else:
+            handle.add_done_callback(partial(self._told, message))
+
+    def _told(self, message: str | Sequence[Part], handle: RunHandle[T_co]) -> None:
+        error = handle.exception()
+        if isinstance(error, AgentDown):
+            self._lost(message, error)
+        elif error is not None:
+            log.error("%s: a run that nobody waits for failed: %s", self.address, in_words(error), exc_info=error)
+
+    def _lost(self, message: object, error: AgentDown) -> None:
+        cell = self._cell
+        cell.events.dead_letter(cell.address, lost_because(Fate.DEAD, error, cell.state), Envelope(message), message)
+
+    @overload  # type: ignore[override]  # an agent takes no Query, and the futures of its outcomes are handles
+    def ask(
+        self, message: str | Sequence[Part], *, block: Literal[True] = True, timeout: float | None = None
+    ) -> Outcome[T_co]: ...
+    @overload
+    def ask(
+        self, message: str | Sequence[Part], *, block: Literal[False], timeout: float | None = None
+    ) -> RunHandle[T_co]: ...
+    @overload
+    def ask(
+        self, message: str | Sequence[Part], *, block: bool, timeout: float | None = None
+    ) -> Outcome[T_co] | RunHandle[T_co]: ...
+    def ask(
+        self, message: str | Sequence[Part], *, block: bool = True, timeout: float | None = None
+    ) -> Outcome[T_co] | RunHandle[T_co]:
+        """Carry one run to its end and return the outcome: `run`, as Pykka names it.
+
+        Args:
+            message: what the user says: text, or parts.
+            block: False returns the handle of the run at once, as `submit` does.
+            timeout: seconds for the run, None for any time.
+
+        Raises:
+            AgentDown: the agent failed too often, or was stopped. It is a `pykka.ActorDeadError` too.
+        """
+        return self.run(message, timeout=timeout) if block else self.submit(message, timeout=timeout)
+
+    def ask_future(  # type: ignore[override]  # as above
+        self, message: str | Sequence[Part], *, timeout: float | None = None
+    ) -> RunHandle[T_co]:
+        """Begin a run and return its handle at once, as `submit` does."""
+        return self.submit(message, timeout=timeout)
+
+    @property
+    def actor_class(self) -> type:  # type: ignore[override]  # Pykka sets it in its constructor
+        """The class of the definition, such as `Agent`."""
+        return type(self._agent)
+
+    @property
+    def actor_inbox(self) -> NoReturn:  # type: ignore[override]  # as above
+        """Refuse: an agent is told and asked by its reference."""
+        raise TypeError(f"agent {self._agent.id!r} has no inbox for others: use tell and ask")
+
+    def present_object(self) -> NoReturn:
+        """Refuse: an agent has no attributes to look at."""
+        raise TypeError(f"agent {self._agent.id!r} takes runs and has no proxy: use run, submit, tell or ask")
+
+    def proxy(self) -> NoReturn:
         """Refuse: an agent takes runs."""
-        raise self._no_messages()
+        self.present_object()
 
     def hear(self, events: EventStream, kinds: tuple[type[SystemEvent], ...]) -> NoReturn:
-        """Refuse: an agent takes runs."""
-        raise self._no_messages()
-
-    def _send(self, message: object, timeout: float) -> NoReturn:
-        raise self._no_messages()
-
-    def _no_messages(self) -> TypeError:
-        return TypeError(f"agent {self._agent.id!r} takes runs and no messages: use run or submit")
+        """Refuse: an agent takes texts and parts, and no events."""
+        raise TypeError(f"agent {self._agent.id!r} takes runs and no messages: use run or submit")
 
     def __repr__(self) -> str:
         return f"AgentRef({self.address!r}, {self._cell.state})"

@@ -12,9 +12,9 @@ from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.commands import nothing
 from understudy.actors.actor.supervisor import SupervisorCell
 from understudy.actors.actor.time_limited_cell import LimitedCell
+from understudy.actors.cells.down import ActorDead
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.threads.work import Work
-from understudy.errors import AgentDown
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import OneForOne, RunsInARow
@@ -297,7 +297,7 @@ class Directory:
     def refuse_if_closed(self) -> None:
         """Raise `AgentDown` if the system has stopped."""
         if self._closed:
-            raise AgentDown(f"system {self._system!r} has stopped", actor=self._system)
+            raise ActorDead(f"system {self._system!r} has stopped", actor=self._system)
 
     def close(self) -> bool:
         """Add nothing more; whether this call closed it."""

@@ -31,6 +31,9 @@ class Late(TimeoutError, pykka.Timeout):
     """A wait has taken longer than it may: the standard library's error and Pykka's."""
 
 
+Late.__name__ = "TimeoutError"  # error texts name the class that users catch
+
+
 class Promise(pykka.Future[T]):
     """A value or an error that is set once; the first writer wins.
 

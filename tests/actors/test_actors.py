@@ -140,7 +140,7 @@ def test_an_actor_that_fails_too_often_is_given_up_with_its_cause(system: us.Act
         ref.ask(Total())
 
     assert isinstance(caught.value.__cause__, ValueError)
-    assert not ref.is_alive
+    assert not ref.is_alive()
     assert not system.health().ok
     assert "shop/sum" in system.health().advice
 
@@ -154,7 +154,7 @@ def test_an_actor_that_was_given_up_is_tried_once_more_after_a_while(
         ref.ask(Fail(ValueError("no")))
 
     assert ref.ask(Total()) == 0
-    assert ref.is_alive
+    assert ref.is_alive()
     assert system.health().ok
 
 
@@ -218,22 +218,22 @@ def test_a_stopped_actor_has_handled_what_waited(system: us.ActorSystem) -> None
     gate = held(ref)
     for _ in range(10):
         ref.tell(Add(1))
-    assert ref.stop() is False
+    ending = ref.stop(block=False)
     gate.set()
 
-    assert ref.stop(WAIT) is True
+    assert ending.result(WAIT) is True
     assert totals == [10]
 
 
 def test_messages_to_a_stopped_actor_are_refused_or_counted(system: us.ActorSystem) -> None:
     ref = system.spawn(Sum, name="sum")
-    assert ref.stop(WAIT)
+    assert ref.stop(timeout=WAIT)
 
     ref.tell(Add(1))
     with pytest.raises(us.AgentDown, match="shop/sum has stopped"):
         ref.ask(Total())
     assert isinstance(ref.ask_future(Total()).exception(WAIT), us.AgentDown)
-    assert not ref.is_alive
+    assert not ref.is_alive()
 
 
 def test_an_actor_may_stop_itself(system: us.ActorSystem) -> None:
@@ -245,7 +245,8 @@ def test_an_actor_may_stop_itself(system: us.ActorSystem) -> None:
     ref = system.spawn(Once)
 
     assert ref.ask("go") == "done"
-    assert ref.stop(WAIT)
+    ref.stop(timeout=WAIT)
+    assert not ref.is_alive()
 
 
 def test_a_name_is_taken_until_its_actor_has_stopped(system: us.ActorSystem) -> None:
@@ -253,7 +254,7 @@ def test_a_name_is_taken_until_its_actor_has_stopped(system: us.ActorSystem) -> 
 
     with pytest.raises(ValueError, match="has an actor 'sum' already"):
         system.spawn(Sum, name="sum")
-    assert ref.stop(WAIT)
+    assert ref.stop(timeout=WAIT)
 
     assert system.spawn(Sum, name="sum").ask(Total()) == 0
 
@@ -357,7 +358,7 @@ def test_stopping_a_system_stops_the_last_actor_first_and_names_those_that_hang(
     gate.set()
 
     assert left == ("shop/hanging",)
-    assert not first.is_alive and not second.is_alive
+    assert not first.is_alive() and not second.is_alive()
     eventually(lambda: sorted(stopped) == ["shop/first", "shop/hanging", "shop/second"], "all have stopped")
     with pytest.raises(us.AgentDown):
         system.spawn(Named)

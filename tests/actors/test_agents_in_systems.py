@@ -59,7 +59,7 @@ def test_a_spawned_agent_runs_by_its_reference_and_by_its_id(system: us.ActorSys
     assert finished(ref.run("hi", user_id="ada", timeout=WAIT)).text == "one"
     assert finished(ref.submit("hi", conversation_id="c-42", timeout=WAIT).result(WAIT)).text == "two"
     assert finished(system.ref("clerk").run("hi")).text == "three"
-    assert (ref.address, ref.is_alive, system.ref("clerk") == ref) == ("shop/clerk", True, True)
+    assert (ref.address, ref.is_alive(), system.ref("clerk") == ref) == ("shop/clerk", True, True)
     assert [actor.address for actor in system.health().actors] == ["shop/clerk"]
 
 
@@ -103,13 +103,13 @@ def test_names_that_are_made_up_keep_clear_of_those_that_are_given(system: us.Ac
     assert [a.address for a in system.health().actors] == ["shop/desk/actor-2", "shop/desk/actor-1"]
 
 
-def test_an_agent_is_no_actor_to_write_to(system: us.ActorSystem) -> None:
+def test_the_messages_of_an_agent_are_inputs_and_nothing_else(system: us.ActorSystem) -> None:
     ref = system.spawn(sick(0))
-    untyped: us.ActorRef[object] = ref  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    untyped: Any = ref
 
     for send in (untyped.tell, untyped.ask, untyped.ask_future):
-        with pytest.raises(TypeError, match="'clerk' takes runs and no messages"):
-            send("hello")
+        with pytest.raises(TypeError, match="input"):
+            send(42)
     with pytest.raises(KeyError, match="no actor 'clerk'"):
         system.find("clerk")
     assert figures(system, "shop/clerk").failed == 0
@@ -131,7 +131,7 @@ def test_an_agent_in_a_group_has_its_own_name_and_no_mailbox(options: dict[str, 
 def test_an_agent_that_was_stopped_takes_no_more_runs_and_its_id_is_free(system: us.ActorSystem) -> None:
     agent = sick(0)
     ref = system.spawn(agent)
-    assert ref.stop(WAIT)
+    assert ref.stop(timeout=WAIT)
 
     with pytest.raises(us.AgentDown, match="shop/clerk has stopped"):
         agent.run("hi", system=system)
@@ -147,8 +147,8 @@ def test_the_end_of_the_system_is_the_end_of_its_agents() -> None:
         lone = sick(0, id="lone")
         assert finished(lone.run("hi", system=system)).text == "ok"
 
-    assert not clerk.is_alive
-    assert ref.stop(WAIT)
+    assert not clerk.is_alive()
+    assert ref.stop(timeout=WAIT)
     for agent in (clerk.agent, lone):
         with pytest.raises(us.AgentDown, match="'shop' has stopped"):
             agent.run("hi", system=system)
@@ -243,7 +243,7 @@ def test_an_agent_that_fails_too_often_is_given_up_and_says_why(system: us.Actor
         ref.run("again")
 
     assert isinstance(caught.value.__cause__, LookupError)
-    assert not ref.is_alive
+    assert not ref.is_alive()
     assert "shop/clerk" in system.health().advice
 
 
@@ -274,9 +274,9 @@ def test_an_agent_is_given_up_when_twenty_runs_in_a_row_failed_it(system: us.Act
     if spawned:
         system.spawn(agent)
 
-    found = [type(agent.submit("hi", system=system).exception(WAIT)) for _ in range(21)]
+    found = [agent.submit("hi", system=system).exception(WAIT) for _ in range(21)]
 
-    assert found == [us.AgentCrashed] * 19 + [us.AgentDown] * 2
+    assert [isinstance(error, us.AgentDown) for error in found] == [False] * 19 + [True] * 2
 
 
 def test_the_runs_inside_of_one_run_that_fail_an_agent_count_as_one(system: us.ActorSystem) -> None:
@@ -431,7 +431,7 @@ def test_an_agent_that_is_to_stop_when_it_fails_stops(system: us.ActorSystem) ->
 
     with pytest.raises(us.AgentDown, match="shop/clerk has stopped"):
         ref.run("hi")
-    assert ref.stop(WAIT)
+    ref.stop(timeout=WAIT)
 
 
 def test_a_temporary_agent_is_not_restarted(system: us.ActorSystem) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 
 import pytest
 
 import understudy as us
 from tests.support.players import Player
-from tests.support.scripts import WAIT, eventually
+from tests.support.scripts import WAIT
 
 
 def test_an_on_stop_that_raises_is_logged_and_the_actor_has_stopped(
@@ -22,10 +23,10 @@ def test_an_on_stop_that_raises_is_logged_and_the_actor_has_stopped(
     ref = system.spawn(Clumsy, name="a")
 
     with caplog.at_level(logging.ERROR, "understudy"):
-        assert ref.stop(WAIT)
+        assert ref.stop(timeout=WAIT)
 
     assert "shop/a: on_stop failed" in caplog.text
-    assert not ref.is_alive
+    assert not ref.is_alive()
 
 
 def test_a_second_stop_changes_nothing(system: us.ActorSystem) -> None:
@@ -36,14 +37,14 @@ def test_a_second_stop_changes_nothing(system: us.ActorSystem) -> None:
             stops.append(1)
 
     ref = system.spawn(Counted, name="a")
-    threads = [threading.Thread(target=ref.stop, args=(WAIT,)) for _ in range(8)]
+    threads = [threading.Thread(target=partial(ref.stop, timeout=WAIT)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(WAIT)
 
     assert stops == [1]
-    assert ref.stop(WAIT)
+    assert ref.stop(timeout=WAIT) is False
 
 
 @pytest.mark.parametrize("where", ["on_start", "on_receive", "before_restart", "on_stop"])
@@ -71,11 +72,11 @@ def test_an_actor_may_stop_itself_anywhere(system: us.ActorSystem, where: str) -
 
     ref = system.spawn(Ending, name="a")
     if where == "on_stop":
-        ref.stop()
+        ref.stop(block=False)
     elif where != "on_start":
         ref.tell("go")
 
-    eventually(lambda: ref.stop(0), "it has stopped")
+    ref.actor_stopped.wait(WAIT)
     with pytest.raises(us.AgentDown, match="shop/a has stopped"):
         ref.ask("hello", timeout=WAIT)
     assert seen.count("on_stop") == 1

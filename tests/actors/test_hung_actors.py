@@ -89,7 +89,7 @@ def test_a_stop_keeps_what_waits_behind_a_message_that_hangs(system: us.ActorSys
     replies = [ref.ask_future(message, timeout=WAIT) for message in ("hang", "one", "two")]
     assert Hangs.entered.wait(WAIT)
 
-    assert ref.stop(WAIT)
+    assert ref.stop(timeout=WAIT)
 
     assert isinstance(replies[0].exception(WAIT), us.AgentCrashed)
     assert [reply.result(WAIT) for reply in replies[1:]] == ["2: one", "2: two"]
@@ -111,7 +111,7 @@ def test_a_message_that_hangs_counts_against_the_strategy(system: us.ActorSystem
     ref = system.spawn(Hangs, name="a", turn_timeout=LIMIT, strategy=us.OneForOne(max_restarts=0))
 
     ref.tell("hang")
-    eventually(lambda: not ref.is_alive, "it is given up")
+    eventually(lambda: not ref.is_alive(), "it is given up")
 
     with pytest.raises(us.AgentDown, match="did not handle a message within"):
         ref.ask("hello", timeout=WAIT)
@@ -171,7 +171,7 @@ def test_an_actor_that_hangs_can_be_stopped(system: us.ActorSystem) -> None:
     ref.tell("hang")
     assert Hangs.entered.wait(WAIT)
 
-    assert ref.stop(WAIT)
+    assert ref.stop(timeout=WAIT)
     assert system.hung == 1
 
 

@@ -108,7 +108,7 @@ def test_no_ask_that_races_an_orderly_stop_stays_unanswered() -> None:
         for thread in threads:
             thread.start()
         go.wait(WAIT)
-        ref.stop()
+        ref.stop(block=False)
         for thread in threads:
             thread.join(WAIT)
 
@@ -116,7 +116,7 @@ def test_no_ask_that_races_an_orderly_stop_stays_unanswered() -> None:
         for mine in answers:
             handled = 20 - mine.count("down")
             assert mine == [*range(handled), *["down"] * (20 - handled)]  # none is handled after one that was not
-        assert ref.stop(WAIT)
+        ref.stop(timeout=WAIT)
 
 
 class Fates:
@@ -198,7 +198,7 @@ def test_whatever_expiry_handling_restart_and_stop_meet_at_each_message_has_one_
     system.stop(0.01 if seed % 4 < 2 else WAIT)  # while they send, or after; in time, or not
     for thread in threads:
         thread.join(WAIT)
-    assert ref.stop(WAIT)
+    ref.stop(timeout=WAIT)
 
     assert sorted(answers) == list(range(senders * each))
     for number, future in answers.items():
@@ -258,7 +258,7 @@ class Law(RuleBasedStateMachine):
     @precondition(lambda self: self.refs)
     @rule(data=st.data())
     def stop(self, data: st.DataObject) -> None:
-        data.draw(st.sampled_from(self.refs)).stop()
+        data.draw(st.sampled_from(self.refs)).stop(block=False)
 
     @invariant()
     def figures_can_be_read(self) -> None:

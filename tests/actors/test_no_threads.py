@@ -158,7 +158,7 @@ def spawned_without_a_thread(happened: list[str]) -> tuple[us.ActorSystem, us.Ac
     system = us.ActorSystem("shop")
     with no_threads():
         ref = system.spawn(lambda: Echo(happened), name="echo")
-        assert not ref.is_alive
+        assert not ref.is_alive()
         with pytest.raises(us.AgentDown, match=REFUSAL):
             ref.ask("x")
     return system, ref
@@ -172,7 +172,7 @@ def test_an_actor_without_a_thread_to_begin_on_is_down_and_begins_with_the_next_
     assert happened == []
     assert not system.health().ok
     assert ref.ask("x") == "x"
-    assert ref.is_alive
+    assert ref.is_alive()
     assert happened == ["start"]
     assert system.health().ok
     assert system.stop(WAIT) == ()
@@ -199,7 +199,7 @@ def test_an_actor_can_be_stopped_without_a_thread_and_its_name_is_free_again(beg
         system, ref = spawned_without_a_thread(happened)
 
     with no_threads():
-        assert ref.stop(0)
+        assert ref.stop(timeout=0)
 
     assert happened == (["start", "stop"] if began else [])
     with pytest.raises(us.AgentDown, match="has stopped"):
@@ -227,16 +227,16 @@ def test_a_group_without_a_thread_to_begin_on_is_given_up_and_begins_with_the_ne
 
     with no_threads():
         group = system.spawn(us.Supervisor("desk", [us.Child(Echo, "a"), us.Child(Echo, "b")]))
-        assert not group.is_alive
+        assert not group.is_alive()
         for name in "ab":
             with pytest.raises(us.AgentDown):
                 system.find(name).ask("x")
 
     with pytest.raises(us.AgentDown):  # as for any group that is tried again: the message that has it begin is lost
         system.find("b").ask("x")
-    eventually(lambda: all(system.find(name).is_alive for name in "ab"), "both have begun")
+    eventually(lambda: all(system.find(name).is_alive() for name in "ab"), "both have begun")
     assert [system.find(name).ask("x") for name in "ab"] == ["x", "x"]
-    assert group.is_alive
+    assert group.is_alive()
     assert system.stop(WAIT) == ()
 
 
@@ -260,7 +260,7 @@ def test_an_actor_whose_backoff_ends_when_there_are_no_threads_comes_back(
         gate.set()
         assert isinstance(failing.exception(WAIT), us.AgentCrashed)
         # Without anybody to wait, it begins at once on the thread it has; else it is down until the next message.
-        eventually(lambda: heard != [] if down else ref.is_alive, "it is down, or back")
+        eventually(lambda: heard != [] if down else ref.is_alive(), "it is down, or back")
 
     assert [REFUSAL in str(word.reason) for word in heard] == down
     assert ref.ask("x", timeout=WAIT) == "x"

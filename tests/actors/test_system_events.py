@@ -60,7 +60,7 @@ def test_a_life_with_a_restart(system: us.ActorSystem) -> None:
     ref = system.spawn(Player, name="ann")
 
     error = fail(ref, ValueError("no"))
-    ref.stop(WAIT)
+    ref.stop(timeout=WAIT)
     system.stop()
 
     assert heard == [
@@ -140,12 +140,12 @@ def test_an_actor_is_what_the_event_says_when_it_is_heard(system: us.ActorSystem
     ref = system.spawn(Player, name="ann", strategy=strategy)
     assert ref.ask("x") == "x"
     stops = heard_in(system, us.ActorStopped)
-    system.subscribe(lambda event: alive.append((type(event), ref.is_alive)), us.ActorGivenUp, us.ActorStopped)
+    system.subscribe(lambda event: alive.append((type(event), ref.is_alive())), us.ActorGivenUp, us.ActorStopped)
 
     error = fail(ref, ValueError("no"))
     if given_up:
         eventually(lambda: len(alive) == 1, "it is given up")
-    ref.stop(WAIT)
+    ref.stop(timeout=WAIT)
     system.stop()
 
     assert alive == [(us.ActorGivenUp, False)] * given_up + [(us.ActorStopped, False)]
@@ -177,7 +177,7 @@ def test_a_group_that_cannot_start_waits_under_the_address_of_the_supervisor_abo
     inner = us.Supervisor("inner", [late], strategy=us.OneForOne(max_restarts=0))
     system.spawn(us.Supervisor("outer", [inner], strategy=us.OneForOne(backoff=(0.01, 0.01))))
 
-    eventually(lambda: system.find("ann").is_alive and len(heard) == 1, "it has started after a while")
+    eventually(lambda: system.find("ann").is_alive() and len(heard) == 1, "it has started after a while")
 
     assert heard[0].address == "shop/outer"
 
@@ -352,7 +352,7 @@ def test_events_of_one_actor_come_in_order_whatever_others_do(system: us.ActorSy
     for _ in range(50):
         for ref in refs:
             ref.tell(ValueError("no"))
-    assert [ref.stop(WAIT) for ref in refs] == [True] * 3
+    assert [ref.stop(timeout=WAIT) for ref in refs] == [True] * 3
     system.stop()
 
     for ref in refs:
@@ -364,7 +364,7 @@ def test_events_of_one_actor_come_in_order_whatever_others_do(system: us.ActorSy
 def test_a_slow_subscriber_loses_events_that_are_counted_and_nobody_waits_for_it(system: us.ActorSystem) -> None:
     heard, prompt = list[us.DeadLetter](), list[us.DeadLetter]()
     hold, ref = Gate(), system.spawn(Player)
-    assert ref.stop(WAIT)
+    assert ref.stop(timeout=WAIT)
 
     def slow(event: us.DeadLetter) -> None:
         hold()
@@ -406,7 +406,7 @@ def test_a_subscriber_that_raises_is_logged_and_kept(
 
     subscription = system.subscribe(fails)
     with caplog.at_level(logging.ERROR, logger="understudy"):
-        system.spawn(Player).stop(WAIT)
+        system.spawn(Player).stop(timeout=WAIT)
         system.stop()
 
     assert [type(event) for event in heard] == [us.ActorStarted, us.ActorStopped]
@@ -416,7 +416,7 @@ def test_a_subscriber_that_raises_is_logged_and_kept(
 
 def test_a_subscriber_may_cancel_its_subscription_while_it_is_called(system: us.ActorSystem) -> None:
     heard, hold, ref = list[us.DeadLetter](), Gate(), system.spawn(Player)
-    assert ref.stop(WAIT)
+    assert ref.stop(timeout=WAIT)
 
     def once(event: us.DeadLetter) -> None:
         heard.append(event)
@@ -470,8 +470,8 @@ def test_an_actor_hears_of_events_in_its_mailbox_but_not_of_its_own(system: us.A
         raise ValueError("no")
 
     listener.tell(fails)
-    system.spawn(Player, name="ann").stop(WAIT)
-    assert listener.stop(WAIT)
+    system.spawn(Player, name="ann").stop(timeout=WAIT)
+    assert listener.stop(timeout=WAIT)
 
     assert heard == [us.ActorStarted(address="shop/ann"), us.ActorStopped(address="shop/ann")]
 
@@ -484,12 +484,12 @@ def test_an_actor_whose_mailbox_is_full_loses_events_which_are_no_dead_letters(s
     assert hold.entered.wait(WAIT)
 
     for _ in range(2):
-        system.spawn(Player).stop(WAIT)
+        system.spawn(Player).stop(timeout=WAIT)
 
     assert subscription.lost == 2
     assert system.health().dead_letters == 0
     hold.open()
-    assert listener.stop(WAIT)
+    assert listener.stop(timeout=WAIT)
     assert len(heard) == 2
     assert not subscription.is_active  # it has stopped
 
@@ -501,7 +501,7 @@ def test_a_subscriber_that_writes_to_an_actor_that_is_down_does_not_hear_of_that
     heard: list[us.DeadLetter] = []
     stopped = system.spawn(Player)
     down = system.spawn(Player, strategy=us.OneForOne(max_restarts=0))
-    assert stopped.stop(WAIT)
+    assert stopped.stop(timeout=WAIT)
     fail(down, ValueError("no"))
 
     def forward(event: us.DeadLetter) -> None:
@@ -528,8 +528,8 @@ def test_an_actor_that_fails_at_an_event_has_not_lost_it(system: us.ActorSystem)
 
     ref = system.spawn(Fails)
     subscription = system.subscribe(ref, us.ActorStopped)
-    assert system.spawn(Player).stop(WAIT)
-    assert ref.stop(WAIT)
+    assert system.spawn(Player).stop(timeout=WAIT)
+    assert ref.stop(timeout=WAIT)
 
     assert subscription.lost == 0
 
@@ -546,10 +546,10 @@ def test_an_actor_that_hears_of_an_event_may_not_wait_for_itself(system: us.Acto
 
     ref = system.spawn(Asks)
     system.subscribe(ref, us.ActorStopped)
-    assert system.spawn(Player).stop(WAIT)
+    assert system.spawn(Player).stop(timeout=WAIT)
 
     eventually(lambda: len(errors) == 1, "it was refused")  # before it stops: nobody asks who takes nothing more
-    assert ref.stop(WAIT)
+    assert ref.stop(timeout=WAIT)
 
 
 def test_an_actor_keeps_nothing_of_a_subscription_that_was_cancelled(system: us.ActorSystem) -> None:
@@ -601,7 +601,7 @@ def test_a_stop_waits_no_longer_than_it_was_told_to(system: us.ActorSystem) -> N
     heard, hold = list[us.SystemEvent](), Gate()
     system.subscribe(heard.append)
     subscription = system.subscribe(hold)
-    assert system.spawn(Player).stop(WAIT)
+    assert system.spawn(Player).stop(timeout=WAIT)
 
     assert system.stop(0.05) == ()  # it comes back while the subscriber hangs
     hold.open()
@@ -672,7 +672,7 @@ def eventful(system: us.ActorSystem) -> None:
     with pytest.raises(us.AgentCrashed):
         ann.ask(lambda: ann.ask("x"))
     fail(ann, ValueError("no"))
-    assert ann.stop(WAIT)
+    assert ann.stop(timeout=WAIT)
     ann.tell("x")
 
 

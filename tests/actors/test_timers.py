@@ -116,7 +116,7 @@ def test_the_end_cancels_timers(system: us.ActorSystem) -> None:
     ref, _ = notes(system)
     timer = ref.ask(Do(lambda actor: actor.every(1000.0, "tick")))
 
-    assert ref.stop(WAIT)
+    assert ref.stop(timeout=WAIT)
     assert isinstance(timer, us.Timer) and not timer.is_active
 
 
@@ -136,7 +136,7 @@ def test_who_watches_hears_once_of_an_orderly_end(system: us.ActorSystem) -> Non
     for _ in range(3):
         watcher.ask(Do(lambda actor: actor.watch(watched)))
 
-    watched.stop()
+    watched.stop(block=False)
 
     eventually(lambda: len(noted) == 1, "word came")
     assert noted == [us.Down("shop/watched")]
@@ -165,7 +165,7 @@ def test_who_heard_that_an_actor_was_given_up_does_not_hear_of_its_end_too(syste
         watched.ask(ValueError("no"))
     eventually(lambda: len(noted) == 1, "word came")
 
-    assert watched.stop(WAIT)
+    assert watched.stop(timeout=WAIT)
     watcher.ask("look")
 
     assert noted[1:] == ["look"]  # a second word would have come first
@@ -174,7 +174,7 @@ def test_who_heard_that_an_actor_was_given_up_does_not_hear_of_its_end_too(syste
 def test_who_watches_too_late_hears_at_once(system: us.ActorSystem) -> None:
     watched, _ = notes(system, "watched")
     watcher, noted = notes(system, "watcher")
-    assert watched.stop(WAIT)
+    assert watched.stop(timeout=WAIT)
 
     watcher.ask(Do(lambda actor: actor.watch(watched)))
 
@@ -211,7 +211,7 @@ def test_word_of_an_end_comes_even_to_a_full_mailbox(system: us.ActorSystem) -> 
     watcher.tell(Do(gate))
     assert gate.entered.wait(WAIT)
     watcher.tell("waits")
-    assert watched.stop(WAIT)
+    assert watched.stop(timeout=WAIT)
     gate.open()
 
     eventually(lambda: len(noted) == 2, "both came")

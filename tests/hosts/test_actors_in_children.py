@@ -70,17 +70,17 @@ def test_an_actor_of_the_parent_is_down_in_the_child_and_goes_on_in_the_parent()
             for ref in refs:
                 ref.tell("nobody hears it")
                 ref.on_down("test", downs.append)
-                assert not ref.is_alive
-                assert ref.stop(5)
+                assert not ref.is_alive()
+                assert ref.stop(timeout=5) is False
             assert [down.actor for down in downs] == [ref.address for ref in refs]
             assert all([isinstance(down.reason, us.AgentDown) for down in downs])
-            assert not group.is_alive
+            assert not group.is_alive()
             assert group.stop(5)
             assert ended == []
 
         in_child(look)
         gate.set()
-        assert (slow.result(10), idle.ask("count"), busy.ask("count"), group.is_alive) == (1, 2, 2, True)
+        assert (slow.result(10), idle.ask("count"), busy.ask("count"), group.is_alive()) == (1, 2, 2, True)
         assert first.ask("count") == second.ask("count") == 1
         assert system.stop() == ()
     """)
@@ -285,10 +285,10 @@ def test_an_agent_that_was_spawned_in_the_parent_runs_in_the_child_too() -> None
         def look():
             for each in (ref, system.ref("greeter")):
                 assert each.run("hi", timeout=10).text == "hello"
-            assert system.spawn(greeter).is_alive
+            assert system.spawn(greeter).is_alive()
 
         in_child(look)
-        assert ref.is_alive and ref.run("hi", timeout=10).text == "hello"
+        assert ref.is_alive() and ref.run("hi", timeout=10).text == "hello"
     """)
 
 
@@ -313,7 +313,7 @@ def test_functions_stay_subscribed_in_the_child_and_actors_are_the_parents() -> 
         by_actor = system.subscribe(listener, us.ActorStarted)
         by_function, by_slow = system.subscribe(hear, us.ActorStarted), system.subscribe(slow, us.ActorStarted, buffer=1)
         stopped = system.spawn(Counter, name="stopped")
-        stopped.stop(10)
+        stopped.stop(timeout=10)
         stopped.tell("x")
         entered.wait()
 
@@ -331,7 +331,7 @@ def test_functions_stay_subscribed_in_the_child_and_actors_are_the_parents() -> 
 
         in_child(look)
         gate.set()
-        system.spawn(Counter, name="late").stop(10)
+        system.spawn(Counter, name="late").stop(timeout=10)
         assert len(system.dead_letters()) == 1
         assert system.stop() == ()
         assert heard[-2:] == slowly == told == [(os.getpid(), "own/stopped"), (os.getpid(), "own/late")]
@@ -343,7 +343,7 @@ def test_a_child_hears_though_another_thread_held_the_streams_locks_at_the_fork(
         heard = []
         subscription = system.subscribe(heard.append, us.DeadLetter, buffer=1)
         ref = system.spawn(Counter)
-        ref.stop(10)
+        ref.stop(timeout=10)
 
         def hold():
             with system._events._lock, system._events.letters._lock, subscription._lock, \

@@ -155,14 +155,15 @@ def ask_against_orderly_stop() -> None:
     together(
         lambda: replies.append(clerk.ask_future(1, timeout=LONG)),
         lambda: replies.append(clerk.ask_future(2, timeout=LONG)),
-        clerk.stop,
+        lambda: clerk.stop(block=False),
     )
     come_to_rest()
 
     for reply in replies:
         assert reply.done()
         assert reply.exception() is None or isinstance(reply.exception(), us.AgentDown)
-    assert clerk.stop(0) and not clerk.is_alive
+    clerk.stop(timeout=0)
+    assert not clerk.is_alive()
 
 
 def watch_against_stop() -> None:

@@ -230,7 +230,7 @@ class Trial:
 
     def _stop_each(self) -> None:
         for name, ref in self._refs.items():
-            self._must(ref.stop(PATIENCE), f"{name} stops")
+            self._must(ref.stop(timeout=PATIENCE), f"{name} stops")
 
     def _must(self, holds: bool, what: str) -> None:
         if not holds:
