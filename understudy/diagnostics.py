@@ -6,6 +6,7 @@ has what users or models said, unless a user asks for it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Mapping
 
@@ -39,10 +40,9 @@ def emit(
     if not logger.isEnabledFor(level):
         return
     extra = {"event": event, **values}
-    if text:
-        logger.log(level, text, *arguments, exc_info=exc_info, extra=extra, stacklevel=2)
-    else:
-        logger.log(level, BARE, event, Values(values), exc_info=exc_info, extra=extra, stacklevel=2)
+    shown = arguments if text else (event, Values(values))
+    with contextlib.suppress(Exception):  # of a handler or filter of the host's: what the line is about must go on
+        logger.log(level, text or BARE, *shown, exc_info=exc_info, extra=extra, stacklevel=2)
 
 
 class Values:

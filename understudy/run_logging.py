@@ -28,6 +28,8 @@ class LoggingCallback(AgentCallback):
         logger: the logger to use.
     """
 
+    writes_log = True
+
     def __init__(
         self, *, contents: bool = False, level: int = logging.INFO, logger: logging.Logger | None = None
     ) -> None:

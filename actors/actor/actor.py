@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError
 from functools import partial
+from logging import ERROR
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from understudy.diagnostics import emit
 from understudy.errors import ActorError, in_words
 from understudy.orchestration.definitions.method_checks import fault_of_actor
 from understudy.vocabulary.context.ancestry import next_hops
@@ -27,7 +28,6 @@ else:
     M_contra = TypeVar("M_contra", contravariant=True)
 
 V = TypeVar("V")
-log = logging.getLogger("understudy")
 
 
 class Actor(Generic[M_contra]):
@@ -103,12 +103,14 @@ class Actor(Generic[M_contra]):
         def send(done: Future[V] | StandardFuture[V]) -> None:
             error = _error_of(done)
             if error is not None and on_error is None:
-                log.error("%s: a piped future failed: %s", address, in_words(error), exc_info=error)
+                text = "%s: a piped future failed: %s"
+                emit(ERROR, "pipe_failed", {"actor": address}, text, address, in_words(error), exc_info=error)
                 return
             try:
                 made = message(done.result()) if error is None or on_error is None else on_error(error)
             except Exception:
-                log.exception("%s: no message could be made of what a piped future brought", address)
+                text = "%s: no message could be made of what a piped future brought"
+                emit(ERROR, "pipe_failed", {"actor": address}, text, address, exc_info=True)
                 return
             cell.tell(made, context=context)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import logging
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from logging import ERROR, WARNING
 from math import inf
 from typing import Any
 
@@ -21,6 +21,7 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.mailbox import MailboxQueue, Put
 from understudy.actors.threads.alarms import ring_at
 from understudy.actors.threads.promise import Promise
+from understudy.diagnostics import emit
 from understudy.errors import AgentCrashed, AgentDown, in_words
 from understudy.orchestration.supervision.restarts import Restart
 from understudy.vocabulary.actors.messages import Down, Mailbox
@@ -37,8 +38,6 @@ from .ref import ActorRef
 from .supervisor import SupervisorCell
 from .timers import Timer
 from .unhandled import is_dead_letter, lost_because
-
-log = logging.getLogger("understudy")
 
 
 class ActorCell(MessageCell):
@@ -196,7 +195,8 @@ class ActorCell(MessageCell):
                 ring_at(time.monotonic() + delay, lambda: self.begin(0.0, on_done, is_current, generation))
                 return
             except RuntimeError as error:
-                log.warning("%s begins at once, for no thread can be had to wait: %s", self.address, error)
+                text = "%s begins at once, for no thread can be had to wait: %s"
+                emit(WARNING, "backoff_skipped", {"actor": self.address}, text, self.address, error)
 
         def begin() -> None:
             if is_current():
@@ -266,7 +266,8 @@ class ActorCell(MessageCell):
         error.__cause__ = cause
         if envelope.promise is not None:
             envelope.promise.fail(error)
-        for end in (partial(log.error, "%s", error, exc_info=cause), partial(self._lifecycle.end, error), self.close):
+        tell = partial(emit, ERROR, "actor_failed", {"actor": self.address}, "%s", error, exc_info=cause)
+        for end in (tell, partial(self._lifecycle.end, error), self.close):
             with contextlib.suppress(BaseException):
                 end()
 
@@ -288,7 +289,7 @@ class ActorCell(MessageCell):
         error = AgentCrashed(f"{self.address} failed: {in_words(cause)}", actor=self.address)
         error.__cause__ = cause
         if envelope.promise is None:  # nobody waits to be told
-            log.error("%s", error, exc_info=cause)
+            emit(ERROR, "actor_failed", {"actor": self.address}, "%s", error, exc_info=cause)
         self._lifecycle.fail_over(cause, envelope.message, lambda: self.finish(envelope, Fate.FAILED, error=error))
 
     def _note_unhandled(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import time
 import weakref
 from functools import partial
+from logging import WARNING
 from math import inf
 
 from understudy.actors.threads.alarms import ring_at
+from understudy.diagnostics import emit
 
 from .endpoint import Endpoint
-
-log = logging.getLogger("understudy")
 
 
 def answer_by(cell: Endpoint, deadline: float) -> None:
@@ -27,7 +26,8 @@ def answer_by(cell: Endpoint, deadline: float) -> None:
         ring_at(deadline, partial(_look, weakref.ref(cell)))
     except RuntimeError as error:  # the actor answers them when it comes to them
         cell.look_at = inf
-        log.warning("%s: no thread can be had to answer asks that are too late: %s", cell.address, error)
+        text = "%s: no thread can be had to answer asks that are too late: %s"
+        emit(WARNING, "asks_not_watched", {"actor": cell.address}, text, cell.address, error)
 
 
 def expire(cell: Endpoint) -> None:

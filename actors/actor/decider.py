@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
+from logging import ERROR
 
+from understudy.diagnostics import emit
 from understudy.orchestration.supervision.restarts import DIRECTIVES, Directive, Strategy
-
-log = logging.getLogger("understudy")
 
 
 def wanted_directive(strategy: Strategy, error: BaseException, name: str) -> Directive:
@@ -25,7 +24,9 @@ def wanted_directive(strategy: Strategy, error: BaseException, name: str) -> Dir
             if isinstance(wanted, str) and wanted == directive:
                 return directive
         expected = ", ".join(DIRECTIVES)
-        log.error("%s: the failure escalates: its decider must return %s; got %r", name, expected, wanted)
+        text = "%s: the failure escalates: its decider must return %s; got %r"
+        emit(ERROR, "decider_failed", {"actor": name}, text, name, expected, wanted)
     except BaseException:  # also SystemExit, which would end this actor's thread before anything is decided
-        log.exception("%s: the failure escalates: its decider failed", name)
+        text = "%s: the failure escalates: its decider failed"
+        emit(ERROR, "decider_failed", {"actor": name}, text, name, exc_info=True)
     return "escalate"

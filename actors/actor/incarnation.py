@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 from collections.abc import Callable
 from functools import partial
+from logging import ERROR
 from typing import cast
 
+from understudy.diagnostics import emit
 from understudy.errors import MailboxFull
 from understudy.vocabulary.context.ancestry import Link, enter_ancestry
 
@@ -15,8 +16,6 @@ from .actor import Actor, attach
 from .commands import Timed
 from .endpoint import Endpoint, OwnedCell
 from .timers import Timer
-
-log = logging.getLogger("understudy")
 
 
 class Incarnation:
@@ -68,7 +67,7 @@ class Incarnation:
         try:
             self.context.run(call)
         except BaseException:
-            log.exception("%s: %s failed", address, what)
+            emit(ERROR, "hook_failed", {"actor": address}, "%s: %s failed", address, what, exc_info=True)
 
     def timer(self, cell: Endpoint, first: float, message: object, period: float | None) -> Timer:
         """Send a message to the actor later; the timer ends with the object that sets it."""

@@ -6,11 +6,11 @@ the message, and goes on with a new object on another thread. A result that the 
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from logging import ERROR
 
 from understudy.actors.cells.dead_letters import type_name
 from understudy.actors.cells.envelope import Envelope, Fate
@@ -18,6 +18,7 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.alarms import ring_at
 from understudy.actors.threads.work import Work
+from understudy.diagnostics import emit
 from understudy.errors import AgentCrashed
 from understudy.orchestration.supervision.restarts import Restart
 from understudy.vocabulary.actors.messages import Mailbox
@@ -28,8 +29,6 @@ from .actor import detach
 from .actor_cell import ActorCell
 from .commands import Command
 from .supervisor import SupervisorCell
-
-log = logging.getLogger("understudy")
 
 
 class Turn:
@@ -146,7 +145,7 @@ class LimitedCell(ActorCell):
         error = AgentCrashed(f"{self.address} failed: {cause}", actor=self.address)
         error.__cause__ = cause
         if turn.envelope.promise is None:
-            log.error("%s", error)
+            emit(ERROR, "actor_failed", {"actor": self.address}, "%s", error)
         old = self._incarnation.vacate(self)  # without a hook: the object is in use
         if old is not None:
             detach(old)

@@ -15,12 +15,14 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from logging import ERROR
 from typing import Any, NoReturn, cast
 
 import pykka
 
 from understudy.actors.threads.pool import here, start_next_thread, submit
-from understudy.actors.threads.promise import Late, Promise, log
+from understudy.actors.threads.promise import Late, Promise
+from understudy.diagnostics import emit
 from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull, in_words
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
 
@@ -254,7 +256,8 @@ class Cell(Counted, pykka.Actor):
             try:
                 envelope.on_lost(error)
             except BaseException:  # this thread has other messages to handle
-                log.exception("%s: what was to be done about a lost message failed", self.address)
+                text = "%s: what was to be done about a lost message failed"
+                emit(ERROR, "lost_message_hook_failed", {"actor": self.address}, text, self.address, exc_info=True)
 
     def _note_unhandled(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
         """Note a message that was not handled, before its sender hears of it; actors of users post a dead letter."""

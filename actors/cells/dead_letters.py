@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from logging import WARNING
 
+from understudy.diagnostics import emit
 from understudy.vocabulary.actors.system_events import DeadLetter, LostBecause
 
 KEPT = 100  # Enough to see a pattern.
 LOGGED = 10  # Enough lines to say what is wrong; a thousand would hide everything else.
 QUIET = 300.0  # Seconds until the next lines.
 LONGEST_NAME = 100  # A class may have any name.
-
-log = logging.getLogger("understudy")
 
 
 class DeadLetters:
@@ -53,7 +52,9 @@ class DeadLetters:
         self._log_missed(missed)
         if number <= LOGGED:
             more = f"; more are summed up after {QUIET:g} s" if number == LOGGED else ""
-            log.warning("%s: a message of type %s was lost (%s)%s", address, message_type, reason, more)
+            values = {"actor": address, "message_type": message_type, "reason": reason}
+            text = "%s: a message of type %s was lost (%s)%s"
+            emit(WARNING, "dead_letter", values, text, address, message_type, reason, more)
 
     def _begin_period(self) -> int:
         """Begin another period if the last one is over; return how many letters of that one had no line."""
@@ -72,7 +73,8 @@ class DeadLetters:
 
     def _log_missed(self, missed: int) -> None:
         if missed:
-            log.warning("%s: %d more messages were lost; dead_letters() has the last ones", self._system, missed)
+            text = "%s: %d more messages were lost; dead_letters() has the last ones"
+            emit(WARNING, "dead_letters", {"count": missed}, text, self._system, missed)
 
     def last(self) -> tuple[DeadLetter, ...]:
         """Return the last `KEPT` letters, the oldest first."""

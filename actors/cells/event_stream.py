@@ -12,6 +12,7 @@ from understudy.vocabulary.actors.system_events import CircleRefused, DeadLetter
 
 from .dead_letters import DeadLetters, type_name
 from .envelope import Envelope
+from .event_lines import is_logged, write_line
 from .subscriptions import FunctionInbox, Inbox, Subscription, sent_on_hearing
 
 
@@ -35,14 +36,19 @@ class EventStream:
         self._subscriptions = tuple([each for each in self._subscriptions if each.begin_anew()])
 
     def wants(self, kind: type[SystemEvent]) -> bool:
+        """Whether an event of this class has a subscriber, or a line in the log."""
+        return self.is_heard(kind) or is_logged(kind)
+
+    def is_heard(self, kind: type[SystemEvent]) -> bool:
         """Whether an event of this class has a subscriber."""
         subscriptions = self._subscriptions
         return bool(subscriptions) and any(each.wants(kind) for each in subscriptions)
 
     def publish(self, event: SystemEvent) -> None:
-        """Pass an event on to its subscribers; waits for none of them."""
+        """Pass an event on to its subscribers, and write its line; waits for no subscriber."""
         for subscription in self._subscriptions:
             subscription.offer(event)
+        write_line(event)
 
     def subscribe(self, inbox: Inbox, kinds: tuple[type[SystemEvent], ...]) -> Subscription:
         """Have events of these classes sent to `inbox`, in the order in which they are published."""

@@ -10,17 +10,18 @@ moment, and keeps its seat until its thread comes back. While such turns hold al
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
 import time
 from collections.abc import Callable
 from enum import Enum, auto
 from itertools import count
+from logging import ERROR
 from math import inf
 from typing import Generic
 
 from understudy.actors.threads.alarms import ring_at
+from understudy.diagnostics import emit
 from understudy.vocabulary.actors.system_events import LostBecause
 
 from .counted import Counted
@@ -30,8 +31,6 @@ from .seats import E, Lose, Seats, Waiting
 
 FATES: dict[LostBecause, Fate] = {"expired": Fate.EXPIRED, "cancelled": Fate.CANCELLED}
 """How a message ends that has no turn; as dead for every other reason."""
-
-log = logging.getLogger("understudy")
 
 
 class Entered(Enum):
@@ -153,7 +152,8 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
             try:
                 waiting.start()
             except BaseException:  # the next one begins all the same
-                log.exception("%s: a message that waited could not begin", self.address)
+                text = "%s: a message that waited could not begin"
+                emit(ERROR, "message_not_begun", {"actor": self.address}, text, self.address, exc_info=True)
                 if self._stand_up(message)[0]:
                     self._lose(message, waiting.lose, "no_thread")
 
@@ -198,7 +198,8 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
         try:
             lose(reason)
         except BaseException:  # others are told all the same
-            log.exception("%s: what was to be done about a lost message failed", self.address)
+            text = "%s: what was to be done about a lost message failed"
+            emit(ERROR, "lost_message_hook_failed", {"actor": self.address}, text, self.address, exc_info=True)
 
     def _end(self, message: E, fate: Fate, reason: LostBecause | None = None) -> None:
         """Count the end of a message. The caller has taken it out of line or seats, so nobody else ends it."""

@@ -6,20 +6,19 @@ A function is called in a cell of its own, on a lent thread; an actor receives e
 from __future__ import annotations
 
 import contextvars
-import logging
 import threading
 from collections.abc import Callable
+from logging import ERROR, WARNING
 from typing import Protocol, Self
 
 from understudy.actors.threads.promise import Promise
+from understudy.diagnostics import emit
 from understudy.errors import MailboxFull
 from understudy.vocabulary.actors.system_events import SystemEvent
 
 from .cell import Cell
 from .envelope import Envelope
 from .mailbox import Put
-
-log = logging.getLogger("understudy")
 
 OnLost = Callable[[BaseException], object]
 _hearing: contextvars.ContextVar[bool] = contextvars.ContextVar("understudy_hearing", default=False)
@@ -110,7 +109,7 @@ class Subscription:
             self._lost += 1
             first = self._lost == 1
         if first:
-            log.warning("a subscriber is too slow and loses events: %s", error)
+            emit(WARNING, "subscriber_too_slow", {}, "a subscriber is too slow and loses events: %s", error)
 
     def drain(self) -> Promise[object]:
         """Take no more events; the promise completes when the subscriber has handled those that wait."""
@@ -185,6 +184,6 @@ class _Caller:
         try:
             self.function(message)
         except BaseException:  # also SystemExit: the thread belongs to the pool
-            log.exception("%s: a subscriber failed", self._address)
+            emit(ERROR, "subscriber_failed", {}, "%s: a subscriber failed", self._address, exc_info=True)
         finally:
             self.thread = 0

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, assert_never
 from understudy.actors.cells.envelope import Fate
 from understudy.actors.run_view.errors import checked_turn, model_failure, model_time, model_timeout, timed_out
 from understudy.actors.run_view.log import Retried, RunLog
+from understudy.actors.run_view.run_lines import tell_late_driver
 from understudy.actors.run_view.tracebacks import let_go
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import run_next_here, submit
-from understudy.actors.threads.promise import log
 from understudy.actors.tools.batch import ToolBatch
 from understudy.actors.tools.executor import execute
 from understudy.actors.tools.failed_calls import fails_agent
@@ -100,7 +100,7 @@ class AgentDriver:
     def _lost(self, error: ActorError, cause: BaseException) -> None:
         error.__cause__ = cause
         if not self._record.host.fail(self._record, error, self._epoch):
-            log.warning("run %s: a driver failed that no longer had it", self._record.run_id, exc_info=cause)
+            tell_late_driver(self._record.link, cause)
 
     @property
     def _address(self) -> str:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from logging import ERROR
 from typing import TYPE_CHECKING, cast
 
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Dropped, Finished
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
-from understudy.actors.threads.promise import log
+from understudy.diagnostics import emit
 from understudy.errors import UnderstudyError
 from understudy.orchestration.agent.rulings import ENDING, Ruling
 from understudy.orchestration.agent.steps import Verdict
+from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.session import SessionOverlay
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.runs.callbacks import AgentCallback, Continue, Moment, RewriteArguments, action_of
@@ -146,7 +148,8 @@ class CallbackDispatcher:
         except Stale:
             raise
         except BaseException as failure:
-            log.error("a callback failed in on_error of run %s", record.run_id, exc_info=failure)
+            text = "a callback failed in on_error of run %s"
+            emit(ERROR, "callback_failed", values_of_run(record.link), text, record.run_id, exc_info=failure)
             safely(record, record.fail_agent, failure)
             return False
         # There is no run to give a text to before it began, and none to give another to if there is no time left.
@@ -172,7 +175,7 @@ class CallbackDispatcher:
             answer = getattr(callback, moment)(record.context_with(session), *arguments)
             action, fault = action_of(callback, moment, answer)
             if fault:
-                log.error("%s (run %s)", fault, record.run_id)
+                emit(ERROR, "callback_failed", values_of_run(record.link), "%s (run %s)", fault, record.run_id)
             if not isinstance(action, Continue):
                 ruling = Ruling(callback.name, action)
                 record.note_answer(self._epoch, question, ruling, session)

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from logging import WARNING
 from math import inf
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.turn_findings import NOTHING, AboutTurn
-from understudy.actors.threads.promise import log
+from understudy.diagnostics import emit
 from understudy.errors import RunError, in_words
 from understudy.orchestration.agent.calls import calls_of, repaired, with_ids
 from understudy.orchestration.agent.steps import (
@@ -32,6 +33,7 @@ from understudy.orchestration.agent.typed_answers import answer_in, final_call
 from understudy.orchestration.definitions.agent_rules import resolved
 from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.checks import WrongReturn, found_instead
+from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.messages import JsonObject, ModelTurn, ToolCall
 from understudy.vocabulary.tools.parameters import BadArguments
 from understudy.vocabulary.tools.signature import Signature
@@ -152,12 +154,20 @@ def _verdict(record: AgentRunRecord, rule: Callable[[ToolCall, RunContext], bool
         raise
     except BaseException as error:  # also its sys.exit(): a rule that raises is a rule that does not let the call run
         fault = f"Not run: the approval rule of tool {call.name!r} raised {in_words(error)}"
-        log.warning("%s (run %s)", fault, record.run_id, exc_info=error)
+        emit(
+            WARNING,
+            "approval_rule_failed",
+            values_of_run(record.link),
+            "%s (run %s)",
+            fault,
+            record.run_id,
+            exc_info=error,
+        )
         return fault
     if said is True or said is False:  # not isinstance, which asks the object's __class__: that may raise
         return said
     fault = f"Not run: the approval rule of tool {call.name!r} must return True or False, got {found_instead(said)}"
-    log.warning("%s (run %s)", fault, record.run_id)
+    emit(WARNING, "approval_rule_failed", values_of_run(record.link), "%s (run %s)", fault, record.run_id)
     return fault
 
 

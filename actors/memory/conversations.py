@@ -10,15 +10,16 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
+from logging import ERROR
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.view import RunView
-from understudy.actors.threads.promise import log
 from understudy.actors.threads.slots import Slots, Taken
 from understudy.actors.waiting.awaited import Merged, link_of_thing
 from understudy.actors.waiting.graph import graph
 from understudy.actors.waiting.waits import Wait
+from understudy.diagnostics import emit
 from understudy.errors import RunError
 from understudy.orchestration import Agent
 from understudy.vocabulary.runs.memory import ConversationKey
@@ -223,7 +224,8 @@ class Conversations:
             try:
                 start()
             except BaseException:  # one that cannot be started keeps nobody else from it
-                log.exception("a run that waited for %s could not be started", line.name)
+                text = "a run that waited for %s could not be started"
+                emit(ERROR, "run_not_started", {}, text, line.name, exc_info=True)
 
     # --- leaving
 

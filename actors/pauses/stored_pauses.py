@@ -6,10 +6,11 @@ import secrets
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from logging import WARNING
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from understudy.actors.runs.saving import save
-from understudy.actors.threads.promise import log
+from understudy.diagnostics import emit
 from understudy.errors import StoreError, TokenUsed, UnknownToken, in_words
 from understudy.vocabulary.checks import found_instead, named_safely
 from understudy.vocabulary.runs.pause_store import PausedRun, PauseStore
@@ -162,7 +163,8 @@ class StoredPauses:
             self._ask("", lambda: self._store.close(run_id, revision))
         except StoreError:
             store = named_safely(self._store)
-            log.warning("the entry of run %s, which is over, could not be closed in %s", run_id, store, exc_info=True)
+            text = "the entry of run %s, which is over, could not be closed in %s"
+            emit(WARNING, "pause_not_closed", {"run_id": run_id}, text, run_id, store, exc_info=True)
 
     def _ask(self, what: str, do: Callable[[], T]) -> T:
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from logging import ERROR
 from typing import Protocol, TypeVarTuple
 
-from understudy.actors.threads.promise import log
+from understudy.diagnostics import emit
 
 Ts = TypeVarTuple("Ts")
 
@@ -30,6 +31,8 @@ def safely(record: Named, do: Callable[[*Ts], object], *arguments: *Ts) -> BaseE
     except BaseException as failure:
         with contextlib.suppress(BaseException):  # a handler of the host's may fail in its turn
             name = getattr(do, "__qualname__", type(do).__name__)
-            log.error("run %s: %s failed; the run goes to its end all the same", record.run_id, name, exc_info=failure)
+            text = "run %s: %s failed; the run goes to its end all the same"
+            values = {"run_id": record.run_id}
+            emit(ERROR, "run_ending_failed", values, text, record.run_id, name, exc_info=failure)
         return failure
     return None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from logging import ERROR
 from typing import Literal, Protocol, TypeAlias
 
-from understudy.actors.threads.promise import log
+from understudy.diagnostics import emit
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Outcome
@@ -119,6 +120,7 @@ class RunLog:
         "began",
         "facts",
         "first_seq",
+        "line_writer",
         "parent",
         "run_id",
         "runner_id",
@@ -134,6 +136,8 @@ class RunLog:
         """When the run began or went on, on the monotonic clock."""
         self.first_seq = 0
         """Number of the first event; above 0 if the run paused before. Set before the run goes on."""
+        self.line_writer: Callable[[RunLogEntry], object] | None = None
+        """Writes the log lines of the facts, outside of the lock; None if nobody listens. Set before the run starts."""
         self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
         """Guards the order of the facts, the end, and the listeners."""
         self.facts: list[RunLogEntry] = []
@@ -152,6 +156,8 @@ class RunLog:
             self.facts.append(fact)
             for listener in self._listeners:
                 listener.wake()
+        if self.line_writer is not None:
+            self.line_writer(fact)
 
     def note_settled(self, calls: Iterable[Finished]) -> None:
         """Add calls that have their result without having run, by what a person answered."""
@@ -162,18 +168,22 @@ class RunLog:
     def end(self, ending: Outcome[object] | BaseException) -> None:
         """Add the last fact; a second one is dropped."""
         with self._lock:
-            if not self._ended:
-                self.times.append(time.monotonic())
-                self.facts.append(ending)
-                self._ended = True
-                for listener in self._listeners:
-                    self._wake_up(listener)
+            if self._ended:
+                return
+            self.times.append(time.monotonic())
+            self.facts.append(ending)
+            self._ended = True
+            for listener in self._listeners:
+                self._wake_up(listener)
+        if self.line_writer is not None:
+            self.line_writer(ending)
 
     def _wake_up(self, listener: Listener) -> None:
         try:
             listener.wake()
         except BaseException:  # the others would wait for ever
-            log.exception("run %s: who listens to it could not be told of its end", self.run_id)
+            text = "run %s: who listens to it could not be told of its end"
+            emit(ERROR, "listener_failed", {"run_id": self.run_id}, text, self.run_id, exc_info=True)
 
     def listen(self, listener: Listener) -> None:
         """Have a listener told of each fact that is noted from now on."""

@@ -55,11 +55,12 @@ class AbandonedWork:
             record: the run it belongs to.
             what: what it is at, in words.
             since: when that began, on the monotonic clock.
-            stack: returns where it is at this moment; called only if somebody hears of it.
+            stack: returns where it is at this moment; called only if somebody subscribed to it.
         """
         if self._events.wants(WorkOverdue):
             address, run_id, seconds = record.cell.address, record.run_id, time.monotonic() - since
-            event = WorkOverdue(address=address, run_id=run_id, what=what, seconds=seconds, stack=stack())
+            shown = stack() if self._events.is_heard(WorkOverdue) else ""  # its line has no stack
+            event = WorkOverdue(address=address, run_id=run_id, what=what, seconds=seconds, stack=shown)
             self._events.publish(event)
 
     def count(self) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from understudy.actors.memory.access import recall, remember
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished
+from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.tools.failed_calls import fails_agent
 from understudy.actors.tools.tool_call import Executed, Paused
@@ -317,6 +318,9 @@ class AgentRunRecord(RunRecord):
 
     def fails_runner(self, cause: BaseException) -> bool:
         return fails_agent(self.agent, cause)
+
+    def lines(self) -> RunLines | None:
+        return lines_of(self.link, self.agent.callbacks, self.agent.tools_by_name)
 
     def tell_error(self, error: BaseException) -> None:
         if self.agent.callbacks and not self.told_error:

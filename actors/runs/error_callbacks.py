@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from logging import ERROR
 
-from understudy.actors.threads.promise import log
+from understudy.diagnostics import emit
 from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.runs.callbacks import AgentCallback, action_of
 
@@ -18,6 +19,7 @@ def tell_callbacks(
             answer = callback.on_error(context(), error)
             _, fault = action_of(callback, "on_error", answer)
             if fault:
-                log.error("%s (run %s)", fault, run_id)
+                emit(ERROR, "callback_failed", {"run_id": run_id}, "%s (run %s)", fault, run_id)
         except BaseException as failure:  # the run is over, and the others should hear of it too
-            log.error("callback %s failed in on_error of run %s", callback.name, run_id, exc_info=failure)
+            text = "callback %s failed in on_error of run %s"
+            emit(ERROR, "callback_failed", {"run_id": run_id}, text, callback.name, run_id, exc_info=failure)

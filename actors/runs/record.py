@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from understudy.actors.run_view.event_reader import next_seq
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLog
+from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.threads.promise import Promise
 from understudy.errors import CircularAgentCall, RunError, UnderstudyError
 from understudy.vocabulary.context.account import Account
@@ -217,6 +218,10 @@ class RunRecord(Ownership, ABC):
     def fails_runner(self, cause: BaseException) -> bool:
         """Whether the runner's definition names the error as one that fails its actor."""
         return False
+
+    def lines(self) -> RunLines | None:
+        """Return what writes the log lines of the run; None if the logger takes none."""
+        return lines_of(self.link)
 
     def tell_error(self, error: BaseException) -> None:
         """Tell callbacks, on a lent thread, of the error of a run that was ended from outside."""

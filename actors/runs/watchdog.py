@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from logging import ERROR
 from math import inf
 
-from understudy.actors.threads.promise import log
 from understudy.actors.threads.run_elsewhere import run_elsewhere
+from understudy.diagnostics import emit
 from understudy.errors import AgentDown
+from understudy.vocabulary.context.run_values import values_of_run
 
 from .record import RunRecord
 
@@ -121,6 +123,7 @@ class Watchdog:
         try:
             what(record)
         except BaseException:
-            log.exception("the watchdog failed at run %s", record.run_id)
+            text = "the watchdog failed at run %s"
+            emit(ERROR, "watchdog_failed", values_of_run(record.link), text, record.run_id, exc_info=True)
         finally:
             self._seen_to.discard((record.run_id, what))

@@ -8,6 +8,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
+from logging import WARNING
 from typing import TYPE_CHECKING
 
 from understudy.actors.cells.event_stream import EventStream
@@ -18,6 +19,7 @@ from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.errors import LIMITS, cancelled, named, step_timeout, timed_out
 from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.run_lines import tell_late_driver
 from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.admission import Admission
 from understudy.actors.runs.agent_record import AgentRunRecord
@@ -26,9 +28,9 @@ from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.threads import cancel_hooks
-from understudy.actors.threads.promise import log
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.tools.executors import Executors
+from understudy.diagnostics import emit
 from understudy.errors import (
     AgentCrashed,
     CircularAgentCall,
@@ -42,6 +44,7 @@ from understudy.errors import (
 from understudy.vocabulary.actors.system_events import RunCrashed
 from understudy.vocabulary.checks import WrongReturn
 from understudy.vocabulary.context.ancestry import Link, next_hops
+from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.scope import Scope, current_scope
 from understudy.vocabulary.context.session import lasting
 from understudy.vocabulary.messages import Part
@@ -179,6 +182,10 @@ class RunManager(RunHost[RunRecord]):
         """Start a run that was prepared."""
         record.started_in = copy_context()
         record.started_in.run(record.enter, next_hops())
+        lines = record.lines()
+        if lines is not None:
+            record.log.line_writer = lines.take
+            lines.started()
         self._watchdog.watch(record)  # before the tie: it may end the run at once, and that ends the watch
         if record.phase != "running":  # it ended before it was watched, and its end undid no watch
             self._watchdog.unwatch(record)
@@ -287,12 +294,13 @@ class RunManager(RunHost[RunRecord]):
                 crashes = len(record.crashes)
                 successor = record.take_over(epoch) if not wrong and _may_go_on(record, cause) else None
         if not crashes:  # the run is over or in other hands, so nobody else hears of it
-            return log.warning("run %s: a driver failed that no longer had it", record.run_id, exc_info=cause)
+            return tell_late_driver(record.link, cause)
         safely(record, self._tell_crashed, record, cause, crashes, successor is None)
         if not wrong:
             safely(record, record.fail_agent, cause)
         if successor is not None:
-            log.warning("run %s: its driver failed, and the run goes on", record.run_id, exc_info=cause)
+            text = "run %s: its driver failed, and the run goes on"
+            emit(WARNING, "run_crashed", values_of_run(record.link), text, record.run_id, exc_info=cause)
             self._begin(self._start, record, successor)
             return
         if crashes < POISON and isinstance(cause, UnderstudyError):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
+from logging import ERROR
+
+from understudy.diagnostics import emit
 
 from .forked import Stage, at_fork
 from .pool import submit
 
 LINGER = 10.0  # Seconds; the next alarm usually comes sooner.
 SWEEP_FROM = 64  # Fewer alarms, called off or not, are not worth a sweep.
-
-log = logging.getLogger("understudy")
 
 
 class Alarm:
@@ -46,7 +46,7 @@ class Alarm:
             try:
                 ring()
             except BaseException:  # also SystemExit: Pykka would stop all its actors
-                log.exception("an alarm failed")
+                emit(ERROR, "alarm_failed", {}, "an alarm failed", exc_info=True)
 
 
 class AlarmClock:

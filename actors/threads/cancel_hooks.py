@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from logging import ERROR, WARNING
 
+from understudy.diagnostics import emit
 from understudy.vocabulary.context.scope import Scope
 
 from .alarms import Alarm, ring_at
@@ -19,8 +20,6 @@ from .work import Work
 
 PATIENCE = 5.0  # Seconds for one function; it should only set a flag or close something.
 AT_HAND = 0.25  # Seconds that the cancelling thread waits for all of them: enough to set flags and close files.
-
-log = logging.getLogger("understudy")
 
 
 def cancel(scope: Scope, give_up: Callable[[Work], object]) -> None:
@@ -129,10 +128,11 @@ class _Hooks:
             if called.returned:
                 return
             called.given_up = True
-        log.warning("a function that on_cancel was given has not returned within %g s and holds its thread", PATIENCE)
+        text = "a function that on_cancel was given has not returned within %g s and holds its thread"
+        emit(WARNING, "cancel_hook_overdue", {}, text, PATIENCE)
         self._give_up(called)
         self.run_turns()
 
 
 def _log(failure: BaseException) -> None:
-    log.error("a function that on_cancel was given failed", exc_info=failure)
+    emit(ERROR, "cancel_hook_failed", {}, "a function that on_cancel was given failed", exc_info=failure)

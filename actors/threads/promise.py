@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import sys
 import threading
 import time
 from collections.abc import Callable
+from logging import ERROR
 from typing import TYPE_CHECKING, TypeVar
 
 import pykka
+
+from understudy.diagnostics import emit
 
 from .pool import start_next_thread
 
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SLICE = 0.5  # Seconds after which the main thread interrupts its wait, to see a Ctrl-C.
-
-log = logging.getLogger("understudy")
-log.addHandler(logging.NullHandler())  # silent until the host configures logging
 
 
 class Late(TimeoutError, pykka.Timeout):
@@ -184,4 +183,4 @@ def _call(callback: Callable[[], object]) -> None:
     try:
         callback()
     except BaseException:  # also its sys.exit(): a callback must not end this thread
-        log.exception("a callback failed")
+        emit(ERROR, "callback_failed", {}, "a callback failed", exc_info=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from enum import Enum, auto
+from logging import ERROR
 from typing import Generic, Protocol, TypeVar
+
+from understudy.diagnostics import emit
 
 
 class Holder(Protocol):
@@ -16,7 +18,6 @@ class Holder(Protocol):
 
 
 H = TypeVar("H", bound=Holder)
-log = logging.getLogger("understudy")
 
 
 class Taken(Enum):
@@ -70,7 +71,7 @@ class Slots(Generic[H]):
             try:
                 start()
             except BaseException:  # the next one is started all the same
-                log.exception("what waited for a slot could not be started")
+                emit(ERROR, "slot_not_used", {}, "what waited for a slot could not be started", exc_info=True)
 
     def _next(self, me: int) -> Callable[[], object] | None:
         """Give a free slot to the first in the queue and return its `start`; None if nobody waits, or no slot is free."""

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from contextvars import Context
 from functools import partial
+from logging import ERROR, WARNING
 from math import inf
 
 from understudy.actors.cells.envelope import HANDLED, Fate
@@ -16,7 +17,8 @@ from understudy.actors.run_view.progress import Reporter
 from understudy.actors.run_view.tracebacks import let_go, where
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.actors.threads.pool import submit
-from understudy.actors.threads.promise import Promise, log
+from understudy.actors.threads.promise import Promise
+from understudy.diagnostics import emit
 from understudy.errors import (
     ActorError,
     AgentCrashed,
@@ -30,6 +32,7 @@ from understudy.errors import (
 )
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.vocabulary.backoff import backoff_wait
+from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.context.session import SessionOverlay, ToolContext, lasting
 from understudy.vocabulary.messages import ToolErrorKind, ToolResult
@@ -134,9 +137,9 @@ def _failed(order: ToolCallTask, error: BaseException) -> ToolResult:
             words = words.removeprefix("CallFailed: ")  # the name of the error there follows
         words += _without_deps(order)
     except Exception as failure:  # of a property of the error's own class, mostly; its text may quote arguments
-        log.error(
-            "tool %s (run %s): its error was not told: %s", call.name, order.record.run_id, type(failure).__name__
-        )
+        values = values_of_run(order.record.link) | {"tool": call.name, "call_id": call.id}
+        text = "tool %s (run %s): its error was not told: %s"
+        emit(ERROR, "tool_error_untold", values, text, call.name, order.record.run_id, type(failure).__name__)
         words = words or in_words(error)
     return error_result(call, kind, f"{call.name} failed: {words}")
 
@@ -169,7 +172,13 @@ def _log(order: ToolCallTask, error: BaseException) -> None:
     if trace and not order.scope.cancelled:
         place = " in its process" if isinstance(error, CallFailed) else ""
         run_id, times = order.record.run_id, f", {order.attempts} attempts" if order.attempts > 1 else ""
-        log.warning("tool %s failed%s (run %s%s):\n%s", order.call.name, place, run_id, times, trace)
+        values = values_of_run(order.record.link) | {
+            "tool": order.call.name,
+            "call_id": order.call.id,
+            "attempts": order.attempts,
+        }
+        text = "tool %s failed%s (run %s%s):\n%s"
+        emit(WARNING, "tool_failed", values, text, order.call.name, place, run_id, times, trace)
 
 
 def _kind_of(error: BaseException, record: ToolRun) -> ToolErrorKind:

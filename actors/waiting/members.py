@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from concurrent.futures import Future as StandardFuture
+from logging import ERROR
 from typing import Any, TypeVar, cast
 
 import pykka
 
 from understudy.actors.threads import cancel_hooks
+from understudy.diagnostics import emit
 from understudy.vocabulary.runs.handles import Future
 
 from .endings import Ending, Failure, Member, Value
 from .foreign_future import ForeignFuture
 
 V = TypeVar("V")
-
-log = logging.getLogger("understudy")
 
 
 def as_members(name: str, futures: Iterable[Member[V] | pykka.Future[V]]) -> tuple[Member[V], ...]:
@@ -56,4 +55,4 @@ def cancel_all(members: Iterable[Member[object]]) -> None:
                 try:
                     member.cancel()
                 except Exception:
-                    log.exception("a future could not be cancelled")
+                    emit(ERROR, "future_not_cancelled", {}, "a future could not be cancelled", exc_info=True)

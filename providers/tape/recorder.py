@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterable
+from logging import ERROR
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
+from understudy.diagnostics import emit
 from understudy.errors import RunCancelled, RunTimedOut
 from understudy.providers.catalogue import resolve
 from understudy.providers.http.credentials import Secret
@@ -22,8 +23,6 @@ from . import file as tape
 from .answers import written
 from .redaction import RedactLike, Redactor
 from .requests import asked
-
-log = logging.getLogger("understudy")
 
 _forks = 0
 """Number of forks of this process and its ancestors."""
@@ -151,7 +150,7 @@ class Recorder:
                 return
             self.problem = problem
         # Only the type: the text may quote a secret.
-        log.error("recording to %s stopped: %s", self.path, type(problem).__name__)
+        emit(ERROR, "recording_stopped", {}, "recording to %s stopped: %s", self.path, type(problem).__name__)
 
     def _keys(self) -> list[Secret]:
         return [key for model in tuple(self._keyed) for key in model.known_keys()]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections import defaultdict, deque
+from logging import WARNING
 from pathlib import Path
 
+from understudy.diagnostics import emit
 from understudy.errors import BadReply, ProviderError
 from understudy.providers.http.forks import renew_after_fork
 from understudy.providers.wire.json_values import WrongShape
@@ -22,8 +23,6 @@ from .requests import Asked, asked, differences, explained
 
 PROVIDER = "replay"
 NOT_ON_TAPE = "not_on_tape"
-
-log = logging.getLogger("understudy")
 
 
 class Replay:
@@ -65,7 +64,7 @@ class Replay:
         self.start_afresh()
         renew_after_fork(self)
         if self.torn:
-            log.warning("%s ends in the middle of a line, which is left out", self.path)
+            emit(WARNING, "tape_torn", {}, "%s ends in the middle of a line, which is left out", self.path)
 
     def start_afresh(self) -> None:
         self._lock = threading.Lock()

@@ -129,7 +129,7 @@ def test_each_moment_is_one_line_with_fields(caplog: pytest.LogCaptureFixture) -
     assert (lines[3]["is_error"], lines[3]["error_kind"]) == (False, "")
     assert lines[2]["call_id"] == lines[3]["call_id"] != ""
     assert (lines[6]["status"], lines[6]["turns"], lines[6]["iterations"]) == ("complete", 2, 1)
-    assert caplog.messages[2].startswith("tool_call_started agent_id='clerk' run_id=")
+    assert lines[2]["message"].startswith("tool_call_started agent_id='clerk' run_id=")
 
 
 def test_what_was_said_stays_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:

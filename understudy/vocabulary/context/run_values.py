@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .ancestry import ActorLink
+from .ancestry import ActorLink, Link
 from .origin import Origin
 from .scope import present_origin
 
@@ -33,3 +33,8 @@ def values_of(origin: Origin) -> dict[str, str]:
     if origin.call is not None:
         values.update(tool=origin.call.name, call_id=origin.call.id)
     return values
+
+
+def values_of_run(link: Link) -> dict[str, object]:
+    """Return the values of a run."""
+    return dict(values_of(Origin((link,), None)))

@@ -151,9 +151,12 @@ class AgentCallback:
 
     Attributes:
         name: what errors and reasons call it; the class's name, unless the class or the object says another.
+        writes_log: whether it writes log lines about turns, tool calls and the end of a run; the runtime leaves out its own
+            then.
     """
 
     name: str = "AgentCallback"
+    writes_log: bool = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -1,0 +1,214 @@
+"""The lines of the runtime: named events with values, about runs and actors, and no words of users or models."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+import understudy as us
+from tests.support.gates import Gate
+from tests.support.scripts import WAIT, eventually
+from understudy.testing import ScriptedModel, calls, says
+
+Line = dict[str, Any]
+
+
+def lines_of(caplog: pytest.LogCaptureFixture, *names: str) -> list[Line]:
+    """Return the lines of these events, or of all that have one, as far as they were written."""
+    lines = [vars(record) for record in caplog.records if record.name == "understudy" and hasattr(record, "event")]
+    return [line for line in lines if not names or line["event"] in names]
+
+
+def written(caplog: pytest.LogCaptureFixture, name: str) -> Line:
+    """Wait for the line of an event and return it."""
+    eventually(lambda: bool(lines_of(caplog, name)), f"{name} is written")
+    return lines_of(caplog, name)[0]
+
+
+def look(sku: str) -> str:
+    return f"found {sku}"
+
+
+def clerk(*turns: us.ModelTurn | Exception, **options: Any) -> us.Agent:
+    return us.Agent("clerk", model=ScriptedModel(turns), tools=[look], **options)
+
+
+def test_a_run_has_a_line_for_its_start_its_tools_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "understudy")
+
+    outcome = clerk(calls("look", sku="A-113"), says("Seven.")).run("How many?", conversation_id="c-7", timeout=WAIT)
+
+    lines = lines_of(caplog)
+    assert [line["event"] for line in lines] == ["run_started", "tool_finished", "run_finished"]
+    named = [(line["run_id"], line["agent"], line["conversation_id"]) for line in lines]
+    assert named == [(outcome.run_id, "clerk", "c-7")] * 3
+    assert (lines[1]["tool"], lines[1]["is_error"], lines[1]["attempts"]) == ("look", False, 1)
+    assert (lines[2]["status"], lines[2]["turns"], lines[2]["iterations"]) == ("complete", 2, 1)
+
+
+def test_turns_and_starts_of_tools_are_told_at_level_debug(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "understudy")
+
+    clerk(calls("look", sku="A-113"), says("Seven.")).run("How many?", timeout=WAIT)
+
+    of_run = [line["event"] for line in lines_of(caplog) if "run_id" in line]
+    turn = ["turn_started", "turn_finished"]
+    assert of_run == ["run_started", *turn, "tool_started", "tool_finished", *turn, "run_finished"]
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+def test_no_line_has_what_was_said(caplog: pytest.LogCaptureFixture, level: int) -> None:
+    caplog.set_level(level, "understudy")
+
+    clerk(calls("look", sku="A-113"), calls("hidden_name"), says("Seven.")).run("How many?", timeout=WAIT)
+    with pytest.raises(us.RateLimited):
+        clerk(us.RateLimited("key sk-123 is used up")).run("How many?", timeout=WAIT)
+
+    shown = caplog.text + repr([vars(record) for record in caplog.records])
+    assert [word for word in ("How many", "A-113", "found", "Seven", "sk-123", "hidden_name") if word in shown] == []
+
+
+def test_a_run_that_fails_is_told_without_the_text_of_its_error(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "understudy")
+
+    with pytest.raises(us.RateLimited):
+        clerk(us.RateLimited("slow down")).run("go", timeout=WAIT)
+
+    line = written(caplog, "run_failed")
+    assert (line["agent"], line["error_type"], line["levelno"]) == ("clerk", "RateLimited", logging.INFO)
+
+
+def test_a_callback_that_logs_leaves_start_and_retries_to_the_runtime(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "understudy")
+
+    clerk(calls("look", sku="A"), says("ok"), callbacks=[us.LoggingCallback()]).run("go", timeout=WAIT)
+
+    assert [line["event"] for line in lines_of(caplog)] == ["run_started"]
+    assert [record.name for record in caplog.records].count("understudy.runs") == 7
+
+
+def test_a_retry_of_a_tool_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "understudy")
+    tries = iter([ConnectionError("the shelf 4711 is busy"), None])
+
+    @us.tool(retries=1)
+    def fetch() -> str:
+        error = next(tries)
+        if error is not None:
+            raise error
+        return "ok"
+
+    agent = us.Agent("clerk", model=ScriptedModel([calls("fetch"), says("ok")]), tools=[fetch])
+    agent.run("go", timeout=WAIT)
+
+    line = written(caplog, "retry_scheduled")
+    assert {name: line[name] for name in ("agent", "what", "tool", "attempt", "error_type")} == {
+        "agent": "clerk",
+        "what": "tool",
+        "tool": "fetch",
+        "attempt": 1,
+        "error_type": "ConnectionError",
+    }
+    assert "4711" not in line["message"]
+
+
+def test_a_tool_that_fails_has_a_line_with_its_values(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> str:
+        raise KeyError("A-113")
+
+    agent = us.Agent("clerk", model=ScriptedModel([calls("broken"), says("ok")]), tools=[broken])
+    outcome = agent.run("go", timeout=WAIT)
+
+    line = written(caplog, "tool_failed")
+    assert (line["run_id"], line["agent"], line["tool"]) == (outcome.run_id, "clerk", "broken")
+    assert line["message"].startswith(f"tool broken failed (run {outcome.run_id})")
+
+
+class Fragile(us.Actor[str]):
+    def on_receive(self, message: str) -> None:
+        raise ValueError(message)
+
+
+def test_a_restart_of_an_actor_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "understudy")
+
+    with us.ActorSystem("shop") as system:
+        system.spawn(Fragile, name="desk", strategy=us.OneForOne(max_restarts=2)).tell("drop")
+        line = written(caplog, "actor_restarted")
+
+    assert (line["actor"], line["restarts"]) == ("shop/desk", 1)
+    assert written(caplog, "actor_failed")["actor"] == "shop/desk"
+
+
+def test_an_actor_that_is_given_up_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with us.ActorSystem("shop") as system:
+        system.spawn(Fragile, name="desk", strategy=us.OneForOne(max_restarts=0)).tell("drop")
+        line = written(caplog, "actor_given_up")
+
+    assert (line["actor"], line["error_type"], line["levelname"]) == ("shop/desk", "ValueError", "WARNING")
+
+
+def test_work_that_is_abandoned_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "understudy")
+    gate = Gate()
+
+    @us.tool(timeout=0.01)
+    def hang() -> str:
+        gate()
+        return "late"
+
+    try:
+        agent = us.Agent("clerk", model=ScriptedModel([calls("hang"), says("ok")]), tools=[hang])
+        outcome = agent.run("go", timeout=WAIT)
+    finally:
+        gate.open()
+
+    overdue, line = written(caplog, "work_overdue"), written(caplog, "work_abandoned")
+    assert (line["run_id"], line["what"]) == (outcome.run_id, "running tool hang")
+    assert "stack" not in overdue
+
+
+def test_a_message_that_is_lost_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with us.ActorSystem("shop") as system:
+        desk = system.spawn(Fragile, name="desk")
+        desk.stop()
+        desk.tell("drop")
+        line = written(caplog, "dead_letter")
+
+    assert (line["actor"], line["message_type"], line["reason"]) == ("shop/desk", "str", "stopped")
+
+
+def test_a_handler_that_fails_ends_no_run() -> None:
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            called.set()
+            raise RuntimeError("the disk is full")
+
+    logger, handler, called = logging.getLogger("understudy"), Broken(), threading.Event()
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+
+    assert clerk(calls("look", sku="A"), says("ok")).run("go", timeout=WAIT).text == "ok"
+    assert called.is_set()
+
+
+def test_a_run_that_nobody_listens_to_asks_the_logger_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    logger, asked = logging.getLogger("understudy"), list[int]()
+
+    def deaf(level: int) -> bool:
+        asked.append(level)
+        return False
+
+    monkeypatch.setattr(logger, "isEnabledFor", deaf)
+
+    with us.ActorSystem("shop") as system:
+        agent = clerk(says("one"), calls("look", sku="A"), says("two"))
+        agent.run("go", system=system, timeout=WAIT)
+        asked.clear()
+        agent.run("go", system=system, timeout=WAIT)
+        of_run = asked.copy()
+
+    assert of_run == [logging.INFO]
