@@ -39,6 +39,7 @@ from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef
 from .directory import Directory
 from .health import Health, figures, health_of, tree_of
+from .pykka_registry import RegistryEntries
 from .run_manager import RunManager, RunSettings
 
 M = TypeVar("M")
@@ -63,6 +64,8 @@ class ActorSystem:
             message of it, waited for or not; the next one is refused with a `RunError`.
         require_user: refuse, with a `ValueError`, a run of an agent with a memory that has a `conversation_id` and no
             `user_id`: without one, all users would share the conversation. For systems that serve several people.
+        registry: put spawned actors and agents into `pykka.ActorRegistry` until they stop. Whoever calls its `stop_all` stops
+            them then, and Pykka itself does so when any actor of bare Pykka raises `SystemExit` or `KeyboardInterrupt`.
 
     Raises:
         ValueError: the name is empty, `store` names no store, or `max_runs` or `max_hops` is below 1.
@@ -77,6 +80,7 @@ class ActorSystem:
         max_runs: int | None = None,
         max_hops: int = DEFAULT_MAX_HOPS,
         require_user: bool = False,
+        registry: bool = False,
     ) -> None:
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"a system's name must be a string that is not empty, got {name!r}")
@@ -93,7 +97,9 @@ class ActorSystem:
         )
         self._events = EventStream(name)
         hung = AbandonedWork(self._events)
-        self._directory = Directory(name, Maker, hung.give_up, self._events)
+        self._registry = RegistryEntries(self) if checked_flag("registry", registry) else None
+        entered = None if self._registry is None else self._registry.add
+        self._directory = Directory(name, Maker, hung.give_up, self._events, entered)
         self._runs = self._new_runs(hung)
         _systems.add(self)
 
@@ -106,6 +112,8 @@ class ActorSystem:
     def _leave_to_parent(self) -> None:
         """Make anew, in a forked child, what holds a lock, a thread or a run; what was spawned before is the parent's."""
         self._events.begin_anew()
+        if self._registry is not None:
+            self._registry.leave_to_parent()
         for unit in self._directory.units:
             _leave_unit(unit)
         hung = AbandonedWork(self._events)
@@ -311,6 +319,8 @@ class ActorSystem:
             cancelled = self._runs.cancel_all(f"system {self.name!r} stopped")
         self._runs.rest()
         self._runs.executors.stop()
+        if self._registry is not None:
+            self._registry.clear()
         agents, own = self._directory.stop_all()
         for cell in agents:
             cell.stopped.wait(max(0.0, deadline - time.monotonic()))

@@ -38,6 +38,7 @@ class Directory:
         maker: returns what makes the actors that stand for an agent.
         give_up: counts a message that is not waited for any more until its handling comes back.
         events: where what happens to the actors is told.
+        entered: called with each cell that is spawned, and its agent if it is one; under the lock, so it must be quick.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class Directory:
         maker: Callable[[Runner[object]], Make],
         give_up: Callable[[Work], object],
         events: EventStream,
+        entered: Callable[[ActorCell, Runner[object] | None], object] | None = None,
     ) -> None:
+        self._entered = entered
         self._system = system
         self._maker = maker
         self._give_up = give_up
@@ -70,7 +73,7 @@ class Directory:
 
     def in_child(self, give_up: Callable[[Work], object]) -> Directory:
         """Return the directory of a forked child: agents stay known, for they have no state; an end stays an end."""
-        made = Directory(self._system, self._maker, give_up, self._events)
+        made = Directory(self._system, self._maker, give_up, self._events, self._entered)
         made._agents, made._closed = self._agents, self._closed
         return made
 
@@ -259,6 +262,8 @@ class Directory:
         unit = cell if group is None else group
         self._units[unit] = self._units.get(unit, 0) + 1
         cell.stopped.when_done(lambda: self._forget(name, unit))
+        if self._entered is not None:
+            self._entered(cell, child.runner)
         return cell
 
     def _make(self, child: Child, name: str, path: str, family: SupervisorCell) -> ActorCell:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-LostBecause: TypeAlias = Literal["stopped", "given_up", "mailbox_full", "expired", "cancelled", "no_thread"]
+LostBecause: TypeAlias = Literal[
+    "stopped", "given_up", "mailbox_full", "expired", "cancelled", "no_thread", "broadcast"
+]
 """Why no actor handled a message: the actor had stopped; it was given up, or calls that were given up hold all its seats; the mailbox was full; the deadline had passed
-or the reply was no longer wanted; there was no free thread."""
+or the reply was no longer wanted; there was no free thread; an agent was told it by its entry in Pykka's registry, as a broadcast does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
