@@ -63,11 +63,14 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
         "_look_at",
         "_reads",
         "address",
+        "restarts",
     )
 
     def __init__(self, address: str, seats: int | None, events: EventStream) -> None:
         super().__init__(seats)
         self.address = address
+        self.restarts = 0
+        """How often it was restarted after a failure."""
         self._events = events
         self._handing_on: set[int] = set()
         """Threads that begin turns of messages in line, in a loop, for each turn may be over at once."""
@@ -84,6 +87,7 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
         """Count where another cell counts: the one before it at the same address, whose turns may go on."""
         self._counting, self._counts = before._counting, before._counts
         self._handled, self._reads = before._handled, before._reads
+        self.restarts = before.restarts + 1
 
     def enter(self, message: E, start: Callable[[], object], lose: Lose, due: float | None = None) -> Entered:
         """Give a message a seat, now or when its turn comes.

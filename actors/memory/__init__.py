@@ -7,9 +7,9 @@ a memory in its agent or below its group, gets none and passes this room at once
 wait in a queue, without a thread, and the wait is an edge of the wait graph, so that a cycle is refused.
 
 The driver then calls `recall`, which loads the history before the first step. At the end it calls `remember`, which
-appends the new messages. Both use the memory through its `MemoryGate`, one run at a time and on the driver's own
-thread. The memories of this package never block and need no gate: they are called directly, and the append happens
-under the lock of the run's record, in the moment in which the run ends.
+appends the new messages. Both are messages to the `MemoryActor`, which handles one at a time, on the driver's own
+thread. The memories of this package never block and need no line, and the append happens under the lock of the run's
+record, in the moment in which the run ends.
 
 When the run ends or pauses, `Conversations.leave` takes it out. The last run of a root gives the conversation to the
 next root in the queue.

@@ -13,7 +13,7 @@ from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import Message
 
 from .conversations import ConversationUser
-from .memory_gate import MemoryUser
+from .memory_actor import Append, Load, MemoryUser
 
 if TYPE_CHECKING:
     from understudy.orchestration import AgentRun
@@ -31,12 +31,12 @@ class RememberedRun(ConversationUser, MemoryUser, Protocol):
 def recall(record: RememberedRun, epoch: int) -> Sequence[Message]:
     """Return the history that a run begins with: what it was given, or what its agent's memory knows."""
     lease = record.lease
-    if lease is None or lease.keeper is None:
+    if lease is None or lease.memory is None:
         return record.options.history or ()
-    keeper, key = lease.keeper, lease.line.key
-    if keeper.is_quick:
-        return keeper.memory.load(key)
-    known = keeper.call(record, epoch, LOADING, lambda: _messages(record, keeper.memory.load(key)))
+    actor, key = lease.memory, lease.line.key
+    if actor.is_quick:
+        return actor.call_quickly(Load(partial(actor.memory.load, key)))
+    known = actor.call(record, epoch, LOADING, Load(lambda: _messages(record, actor.memory.load(key))))
     record.begin_step(epoch, "starting")
     return known
 
@@ -68,18 +68,18 @@ def remember(record: RememberedRun, messages: Sequence[Message], epoch: int) -> 
         blocks this is all of it, so that nothing is stored of a run that somebody else ends first.
     """
     lease = record.lease
-    if lease is None or lease.keeper is None:
+    if lease is None or lease.memory is None:
         return None
-    keeper, key = lease.keeper, lease.line.key
+    actor, key = lease.memory, lease.line.key
     if lease.was_saved:
         lease.came_between = _came_between(record, epoch)
-    append = partial(keeper.memory.append, key, messages, record.run_id)
-    if not keeper.is_quick:
-        keeper.call(record, epoch, STORING, append)
+    append = Append(partial(actor.memory.append, key, messages, record.run_id))
+    if not actor.is_quick:
+        actor.call(record, epoch, STORING, append)
 
     def at_the_end() -> None:
-        if keeper.is_quick:
-            append()
+        if actor.is_quick:
+            actor.call_quickly(append)
         lease.note_stored(len(messages))
         if lease.came_between:
             record.log.note(Diverged(lease.came_between))

@@ -24,7 +24,8 @@ from understudy.errors import RunError
 from understudy.orchestration import Agent
 from understudy.vocabulary.runs.memory import ConversationKey
 
-from .memory_gate import MemoryGate
+from .memories import Memories
+from .memory_actor import MemoryActor
 
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
@@ -96,16 +97,16 @@ class Lease:
 
     Attributes:
         line: the conversation.
-        keeper: the memory that knows it; None for a group, which only has it for those inside.
+        memory: the actor of the memory that knows it; None for a group, which only has it for those inside.
         was_saved: whether the run was kept as text meanwhile, and nobody counted what others stored.
         came_between: how many messages others stored while the run was paused, if somebody counted.
     """
 
-    __slots__ = ("_left_at", "came_between", "keeper", "line", "was_saved")
+    __slots__ = ("_left_at", "came_between", "line", "memory", "was_saved")
 
-    def __init__(self, line: ConversationQueue, keeper: MemoryGate | None, was_saved: bool = False) -> None:
+    def __init__(self, line: ConversationQueue, memory: MemoryActor | None, was_saved: bool = False) -> None:
         self.line = line
-        self.keeper = keeper
+        self.memory = memory
         self.was_saved = was_saved
         self.came_between = 0
         self._left_at: int | None = None
@@ -126,25 +127,25 @@ class Lease:
 
     def renewed(self) -> Lease:
         """Return the lease with which the run goes on after a pause."""
-        lease = Lease(self.line, self.keeper, self.was_saved)
+        lease = Lease(self.line, self.memory, self.was_saved)
         lease.came_between, lease._left_at = self.came_between, self._left_at
         return lease
 
 
 class Conversations:
-    """The conversations of one system, and the memories that know them. Safe to use from any thread.
+    """The conversations of one system. Safe to use from any thread.
 
     Args:
         app: the name of the system.
+        memories: those that know them.
     """
 
-    def __init__(self, app: str) -> None:
+    def __init__(self, app: str, memories: Memories) -> None:
         self._app = app
+        self._memories = memories
         self._lock = threading.Lock()
-        """Guards both tables, and all lines, groups and leases. Nobody's code runs under it."""
+        """Guards the table, and all lines, groups and leases. Nobody's code runs under it."""
         self._lines: weakref.WeakValueDictionary[ConversationKey, ConversationQueue] = weakref.WeakValueDictionary()
-        self._keepers: weakref.WeakValueDictionary[int, MemoryGate] = weakref.WeakValueDictionary()
-        """By the memory's identity, for one of a user's need not be hashable; a keeper keeps its memory alive."""
 
     def lease(self, record: ConversationUser, *, was_saved: bool = False) -> Lease | None:
         """Return a run's claim to its conversation; None for a run that is in none, or is not to remember it.
@@ -162,16 +163,7 @@ class Conversations:
             line = self._lines.get(key)
             if line is None:
                 line = self._lines[key] = ConversationQueue(key, self._lock)
-            return Lease(line, self._keeper_of(runner), was_saved)
-
-    def _keeper_of(self, runner: Runner[object]) -> MemoryGate | None:
-        memory = runner.memory if isinstance(runner, Agent) else None
-        if memory is None:
-            return None
-        keeper = self._keepers.get(id(memory))
-        if keeper is None:
-            keeper = self._keepers[id(memory)] = MemoryGate(memory, f"memory of {runner.id}")
-        return keeper
+        return Lease(line, self._memories.of(runner) if isinstance(runner, Agent) else None, was_saved)
 
     # --- taking, and standing in line
 

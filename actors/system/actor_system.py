@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -25,6 +25,7 @@ from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import AgentDown
+from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import OneForOne
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
@@ -38,7 +39,7 @@ from understudy.vocabulary.runs.pause_store import PauseStore
 from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef
 from .directory import Directory
-from .health import Health, figures, health_of, tree_of
+from .health import ActorFigures, Health, figures, health_of, tree_of
 from .pykka_registry import RegistryEntries
 from .run_manager import RunManager, RunSettings
 
@@ -210,9 +211,14 @@ class ActorSystem:
     def health(self) -> Health:
         """Return figures of all actors and runs; waits for nothing, whatever they are doing."""
         runs = [record.status() for record in self._runs.in_flight()]
-        executors = {cell: self._runs.executors.of_all(tools, cell) for cell, tools in self._directory.tools().items()}
-        actors = [figures(cell, executors.get(cell, ())) for cell in self._directory.cells]
+        agents = self._directory.agents_by_cell()
+        actors = [self._figures(cell, agents.get(cell, ())) for cell in self._directory.cells]
         return health_of(actors, runs, self._runs.hung.count(), self._events)
+
+    def _figures(self, cell: ActorCell, agents: Sequence[Agent[object]]) -> ActorFigures:
+        tools = [tool for agent in agents for tool in agent.tools_by_name.values()]
+        memories = dict.fromkeys([self._runs.memories.of(agent) for agent in agents if agent.memory is not None])
+        return figures(cell, self._runs.executors.of_all(tools, cell), [each for each in memories if each is not None])
 
     def tree(self) -> str:
         """Return who runs, as lines of text."""
@@ -319,6 +325,7 @@ class ActorSystem:
             cancelled = self._runs.cancel_all(f"system {self.name!r} stopped")
         self._runs.rest()
         self._runs.executors.stop()
+        self._runs.memories.stop()
         if self._registry is not None:
             self._registry.clear()
         agents, own = self._directory.stop_all()

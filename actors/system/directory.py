@@ -19,7 +19,6 @@ from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import OneForOne, RunsInARow
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
-from understudy.vocabulary.tools.definition import Tool
 
 from .agent_actor import ROOM_FOR_RUNS
 from .trees import children_below
@@ -104,13 +103,13 @@ class Directory:
         spawned = set(self._by_name.values())
         return [cell for cell in list(self._by_definition.values()) if cell not in spawned]
 
-    def tools(self) -> Mapping[ActorCell, list[Tool[..., object]]]:
-        """Return the tools of each agent's actor; agents that are defined in the same way share one actor."""
-        found: dict[ActorCell, list[Tool[..., object]]] = {}
+    def agents_by_cell(self) -> Mapping[ActorCell, list[Agent[object]]]:
+        """Return the agents that each actor stands for; agents that are defined in the same way share one actor."""
+        found: dict[ActorCell, list[Agent[object]]] = {}
         with self._lock:
             for runner, cell in list(self._by_definition.items()):
                 if isinstance(runner, Agent):
-                    found.setdefault(cell, []).extend(runner.tools_by_name.values())
+                    found.setdefault(cell, []).append(runner)
         return found
 
     @property

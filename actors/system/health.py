@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.tools.executors import Executor
+from understudy.actors.cells.seated_cell import SeatedCell
 from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.runs.handles import RunStatus
 
@@ -23,7 +24,7 @@ class ActorFigures:
 
     address: str
     state: str
-    """`starting`, `running`, `restarting`, `down` or `stopped`; of a tool's executor, `running` or `stopped`."""
+    """`starting`, `running`, `restarting`, `down` or `stopped`; of a tool or a memory, `running` or `stopped`."""
     depth: int
     """Messages that wait."""
     high_water: int
@@ -43,7 +44,9 @@ class ActorFigures:
     hung: int = 0
     """Messages in hand that were given up: each holds a thread, and a seat if their number is limited."""
     tools: tuple[ActorFigures, ...] = ()
-    """Of an agent: the executors of its tools, one for each tool or toolset. Agents that share a tool share its executor."""
+    """Of an agent: the executors of its tools, one for each tool or toolset. Agents that share a tool share its cell."""
+    memories: tuple[ActorFigures, ...] = ()
+    """Of an agent: the actor of its memory, which it shares with the other agents that have this memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +69,10 @@ class Health:
     """Events that found no room in the buffers of those who subscribe."""
 
 
-def figures(cell: Cell, executors: Iterable[Executor] = ()) -> ActorFigures:
-    """Read an actor's figures, and those of its tools; takes no lock that a hanging actor could hold."""
+def figures(
+    cell: Cell, tools: Iterable[SeatedCell[Any]] = (), memories: Iterable[SeatedCell[Any]] = ()
+) -> ActorFigures:
+    """Read the figures of an actor, and of the tools and memories of its agent; takes no lock that a hanging actor could hold."""
     counts = cell.counts
     own = cell if isinstance(cell, ActorCell) else None
     busy = None if own is None else own.busy_since
@@ -84,26 +89,27 @@ def figures(cell: Cell, executors: Iterable[Executor] = ()) -> ActorFigures:
         restarts=0 if own is None else own.restarts,
         epoch=cell.epoch,
         busy_for=None if busy is None else time.monotonic() - busy,
-        tools=tuple([_of_executor(each) for each in executors]),
+        tools=tuple([_of_seated(each) for each in tools]),
+        memories=tuple([_of_seated(each) for each in memories]),
     )
 
 
-def _of_executor(executor: Executor) -> ActorFigures:
-    counts, busy = executor.counts, executor.busy_since
+def _of_seated(cell: SeatedCell[Any]) -> ActorFigures:
+    counts, busy = cell.counts, cell.busy_since
     return ActorFigures(
-        address=executor.address,
-        state="stopped" if executor.closed else "running",
-        depth=executor.depth,
-        high_water=executor.high_water,
-        oldest_age=executor.oldest_age,
+        address=cell.address,
+        state="stopped" if cell.closed else "running",
+        depth=cell.depth,
+        high_water=cell.high_water,
+        oldest_age=cell.oldest_age,
         handled=counts[Fate.HANDLED],
         failed=counts[Fate.FAILED],
         expired=counts[Fate.EXPIRED] + counts[Fate.CANCELLED],
         dead=counts[Fate.DEAD],
-        restarts=executor.restarts,
-        epoch=executor.restarts,
+        restarts=cell.restarts,
+        epoch=cell.restarts,
         busy_for=None if busy is None else time.monotonic() - busy,
-        hung=executor.hung,
+        hung=cell.hung,
     )
 
 
@@ -129,14 +135,14 @@ def health_of(actors: Sequence[ActorFigures], runs: Sequence[RunStatus], hung: i
 
 
 def tree_of(name: str, health: Health) -> str:
-    """Draw a system as lines of text: its actors, and below each agent its runs and its tools."""
+    """Draw a system as lines of text: its actors, and below each agent its runs, its tools and its memory."""
     lines = [name]
     for actor in health.actors:
         lines.append(f"  {_line(name, actor)}")
         # In a group, an agent's address is more than its id.
         runs = [run for run in health.runs if actor.address.endswith(f"/{run.agent_id}")]
         lines += [f"    {run.run_id}: {run.doing}" for run in runs]
-        lines += [f"    {_line(name, tool)}" for tool in actor.tools]
+        lines += [f"    {_line(name, below)}" for below in (*actor.tools, *actor.memories)]
     return "\n".join(lines)
 
 

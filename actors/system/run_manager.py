@@ -15,6 +15,7 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.drivers.factory import driver_of, loaded_record, new_record
 from understudy.actors.drivers.overdue_steps import see_to_step
 from understudy.actors.memory.conversations import Conversations
+from understudy.actors.memory.memories import Memories
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.errors import LIMITS, cancelled, named, step_timeout, timed_out
@@ -109,7 +110,8 @@ class RunManager(RunHost[RunRecord]):
         self._start = start
         self._numbers = count(1)
         self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
-        self.conversations = Conversations(settings.app)
+        self.memories = Memories(settings.app, events)
+        self.conversations = Conversations(settings.app, self.memories)
         self._admission = Admission(settings.max_runs, self._admitted)
         self._tokens = Tokens() if settings.store is None else StoredPauses(settings.store)
         self.stores = settings.store is not None

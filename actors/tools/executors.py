@@ -9,9 +9,9 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping
 from functools import partial
-from itertools import count
 
 from understudy.actors.actor.actor_cell import ActorCell
+from understudy.actors.cells.addresses import Addresses
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.seated_cell import SeatedCell
 from understudy.vocabulary.tools.definition import Tool
@@ -30,16 +30,13 @@ class Executor(SeatedCell[ToolCallTask]):
         before: the executor of the toolset's object before this one, which goes on counting here.
     """
 
-    __slots__ = ("_made", "restarts")
+    __slots__ = ("_made",)
 
     def __init__(self, address: str, seats: int | None, events: EventStream, before: Executor | None = None) -> None:
         super().__init__(address, seats, events)
         self._made: object = None
-        self.restarts = 0
-        """How often it was given a new object."""
         if before is not None:
             self.count_on(before)
-            self.restarts = before.restarts + 1
 
     def toolset(self, origin: Origin) -> object:
         """Return the object, made at the first call; only for the call that has the seat. What its class raises is raised."""
@@ -62,11 +59,9 @@ class Executors:
     """
 
     def __init__(self, system: str, events: EventStream) -> None:
-        self._system = system
         self._events = events
         self._lock = threading.Lock()
         """Guards changes to the tables, so that each tool has one executor. The first table is read without it."""
-        self._closed = False
         self._of_tools: dict[int, Executor] = {}
         """By the identity of the tool: a weak dictionary would cost each call more than everything else here."""
         self._alive: dict[int, weakref.ref[Tool[..., object]]] = {}
@@ -76,9 +71,7 @@ class Executors:
             weakref.WeakKeyDictionary()
         )
         """Agent's actor -> toolset -> how often the actor had been restarted then, and the executor."""
-        self._named: weakref.WeakValueDictionary[str, Executor] = weakref.WeakValueDictionary()
-        self._numbers: dict[str, count[int]] = {}
-        """Name -> what to try next behind it."""
+        self._addresses: Addresses[ToolCallTask] = Addresses(f"{system}/tools")
 
     def of(self, tool: Tool[..., object], cell: ActorCell) -> Executor:
         """Return the executor of a tool, made now if it is the first message.
@@ -124,25 +117,15 @@ class Executors:
         return executor
 
     def _new(self, name: str, seats: int | None, before: Executor | None = None) -> Executor:
-        address = self._free_address(name) if before is None else before.address
-        executor = self._named[address] = Executor(address, seats, self._events, before)
-        if self._closed:
-            executor.stop()
+        address = self._addresses.free(name) if before is None else before.address
+        executor = Executor(address, seats, self._events, before)
+        self._addresses.add(executor)
         return executor
-
-    def _free_address(self, name: str) -> str:
-        address = f"{self._system}/tools/{name}"
-        if address not in self._named:
-            return address
-        numbers = self._numbers.setdefault(name, count(2))
-        tries = (f"{address}-{number}" for number in numbers)
-        return next(each for each in tries if each not in self._named)
 
     def stop(self) -> None:
         """Have no executor accept any more calls; those under way go on."""
         with self._lock:
-            self._closed = True
-            executors = list(self._named.values())
+            executors = self._addresses.close()
         for executor in executors:
             executor.stop()
 

@@ -21,7 +21,7 @@ import understudy as us
 from tests.support.paths import ROOT
 from tests.support.scripts import WAIT, eventually, finished, needs_input
 from tests.support.stores import DictStore
-from understudy.actors.memory import memory_gate
+from understudy.actors.memory import memory_actor
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.system import memory_notice
 from understudy.actors.system.actor_system import runs_of
@@ -564,7 +564,7 @@ def test_a_memory_may_run_agents_that_have_another_one() -> None:
 
 
 def test_what_a_memory_runs_has_no_more_time_than_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_gate, "DEFAULT_MEMORY_TIMEOUT", 0.05)
+    monkeypatch.setattr(memory_actor, "DEFAULT_MEMORY_TIMEOUT", 0.05)
     gate = Gate()
     inner = us.Agent("inner", model=FunctionModel(lambda request: says(str(gate()))))
     agent = agent_with(Notebook(load=lambda: inner.run("Sum up")))
@@ -649,7 +649,7 @@ def test_a_run_that_is_cancelled_while_it_waits_for_the_memory_does_not_use_it(g
 
 @pytest.mark.parametrize("method", ["load", "append"])
 def test_a_memory_that_hangs_ends_its_run(method: str, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_gate, "DEFAULT_MEMORY_TIMEOUT", 0.05)
+    monkeypatch.setattr(memory_actor, "DEFAULT_MEMORY_TIMEOUT", 0.05)
     with us.ActorSystem("shop") as system:
         agent = agent_with(Notebook(**{method: gate}), says("Yes."))
         with pytest.raises(us.AgentCrashed, match="the memory of agent 'clerk' took more than"):

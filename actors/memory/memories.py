@@ -1,0 +1,58 @@
+"""The memories of one system: an actor for each object, whichever agents have it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from understudy.actors.cells.addresses import Addresses
+from understudy.actors.cells.event_stream import EventStream
+
+from .memory_actor import AnyMessage, MemoryActor
+
+if TYPE_CHECKING:
+    from understudy.orchestration import Agent
+
+
+class Memories:
+    """Finds the actor of a memory. Safe to use from any thread.
+
+    Args:
+        system: the name of the system.
+        events: where dead letters go.
+    """
+
+    def __init__(self, system: str, events: EventStream) -> None:
+        self._events = events
+        self._lock = threading.Lock()
+        """Guards the tables, so that each memory has one actor. Nobody's code runs under it."""
+        self._of_agents: weakref.WeakKeyDictionary[Agent[object], MemoryActor] = weakref.WeakKeyDictionary()
+        """An actor lives as long as an agent that has its memory."""
+        self._by_memory: weakref.WeakValueDictionary[int, MemoryActor] = weakref.WeakValueDictionary()
+        """By the memory's identity, for one of a user's need not be hashable; its actor keeps it alive."""
+        self._addresses: Addresses[AnyMessage] = Addresses(f"{system}/memories")
+
+    def of(self, agent: Agent[object]) -> MemoryActor | None:
+        """Return the actor of an agent's memory, made now if it is the first message; None if the agent has no memory."""
+        memory = agent.memory
+        if memory is None:
+            return None
+        with self._lock:
+            actor = self._of_agents.get(agent)
+            if actor is None:
+                actor = self._by_memory.get(id(memory))
+                if actor is None:
+                    address = self._addresses.free(type(memory).__name__)
+                    actor = MemoryActor(address, memory, f"memory of {agent.id}", self._events)
+                    self._by_memory[id(memory)] = actor
+                    self._addresses.add(actor)
+                self._of_agents[agent] = actor
+            return actor
+
+    def stop(self) -> None:
+        """Have no memory accept any more messages; those in hand go on."""
+        with self._lock:
+            actors = self._addresses.close()
+        for actor in actors:
+            actor.stop()
