@@ -21,8 +21,8 @@ from understudy.actors.threads.promise import Late, Promise
 from understudy.errors import CircularAgentCall, MailboxFull
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.vocabulary.actors.system_events import SystemEvent
-from understudy.vocabulary.context.ancestry import Ancestry, enter_ancestry, enter_work, next_hops
-from understudy.vocabulary.context.scope import Unmade, current_scope, enter_scope
+from understudy.vocabulary.context.ancestry import enter_ancestry, enter_work, next_hops
+from understudy.vocabulary.context.scope import Unmade, current_scope, enter_scope, has_scope
 from understudy.vocabulary.runs.handles import Future
 
 from .ask_expiry import answer_by, expire
@@ -39,11 +39,6 @@ else:
     M_contra = TypeVar("M_contra", contravariant=True)
 
 R = TypeVar("R")
-
-
-def _enter(scope: Unmade | None, work: tuple[Ancestry, int]) -> None:
-    enter_scope(scope)
-    enter_work(work)
 
 
 class ActorInbox:
@@ -239,7 +234,9 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
 
     def _context(self, scope: Unmade | None) -> contextvars.Context:
         context = contextvars.copy_context()
-        context.run(_enter, scope, ((self._cell.link,), next_hops()))
+        if scope is not None or has_scope():
+            context.run(enter_scope, scope)
+        context.run(enter_work, ((self._cell.link,), next_hops()))
         return context
 
     @overload  # type: ignore[override]  # its future has more methods

@@ -310,6 +310,11 @@ def scope_in(context: contextvars.Context) -> Scope | None:
 
 
 # No functions around these methods, because every message, model call and tool call uses them.
+def has_scope() -> bool:
+    """Whether this code is inside of a scope; makes none, unlike `current_scope`."""
+    return _current.get() is not None
+
+
 enter_scope = _current.set
 """Make a scope the current one of this context; undo with `leave_scope`."""
 leave_scope = _current.reset
