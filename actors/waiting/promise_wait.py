@@ -30,9 +30,12 @@ def waited(promise: Promise[Any], awaits: Callable[[], Awaited], timeout: float 
     left = _until_deadline() if unseen(awaited) else None
     if left is None or (timeout is not None and timeout <= left):
         return _wait_in_line(promise, callers, awaited, timeout)
-    if not _wait_in_line(promise, callers, awaited, left):
+    if _wait_in_line(promise, callers, awaited, left):
+        return True
+    awaited = awaits()
+    if unseen(awaited):
         raise Late(f"the deadline of the run is over: {UNSEEN}")
-    return True
+    return _wait_in_line(promise, callers, awaited, None if timeout is None else timeout - left)
 
 
 def _until_deadline() -> float | None:

@@ -27,6 +27,7 @@ from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads import pool as pool_module
 from understudy.actors.threads.pool import IDLE_SECONDS, ThreadPool, forget_threads
 from understudy.actors.threads.promise import Promise
+from understudy.actors.waiting.base_future import DerivedFuture
 from understudy.actors.waiting.merged_future import MergedFuture
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -384,14 +385,13 @@ def first_frees_its_losers() -> None:
 
 
 def collect_misses_nobody() -> None:
-    """`collect` has all values once the last one is there, whoever comes last."""
-    three = promises(3)
-    merged = us.collect(three)
+    """`collect` has all values once the last one is there, whoever comes last, also while it is made."""
+    three, merged = promises(3), list[us.Future[list[int]]]()
 
-    together(*[partial(promise.set, n) for n, promise in enumerate(three)])
+    together(lambda: merged.append(us.collect(three)), *[partial(promise.set, n) for n, promise in enumerate(three)])
 
-    assert merged.done()
-    assert merged.result() == [0, 1, 2]
+    assert merged[0].done()
+    assert merged[0].result() == [0, 1, 2]
 
 
 def collect_against_lapse() -> None:
@@ -411,6 +411,24 @@ def collect_against_lapse() -> None:
     assert heard == [ending, ending]
     assert ending in ("no", "late")
     assert all(promise.done() for promise in two)
+
+
+def join_misses_nobody() -> None:
+    """A future derived from several calls its function once, when the last one is there, and each callback hears of it."""
+    forget_threads()
+    two, calls_made, heard = promises(2), list[object](), list[object]()
+
+    def note(values: list[int]) -> list[int]:
+        calls_made.append(values)
+        return values
+
+    derived = DerivedFuture(two, note)
+    derived.add_done_callback(lambda each: heard.append(_ending(each)))
+
+    together(lambda: two[0].set(0), lambda: two[1].set(1))
+    come_to_rest()
+
+    assert calls_made == heard == [[0, 1]]
 
 
 def lapse(merged: us.Future[list[int]]) -> None:
@@ -459,5 +477,6 @@ MODELS: tuple[Callable[[], None], ...] = (
     first_frees_its_losers,
     collect_misses_nobody,
     collect_against_lapse,
+    join_misses_nobody,
     answer_against_wait,
 )

@@ -24,6 +24,7 @@ from understudy.actors.runs.record import RunRecord
 from understudy.actors.system.run_manager import RunManager
 from understudy.actors.threads.pool import ThreadPool
 from understudy.actors.threads.promise import Promise
+from understudy.actors.waiting.base_future import DerivedFuture
 from understudy.actors.waiting.merged_future import MergedFuture
 
 from . import models
@@ -110,15 +111,34 @@ MUTANTS = (
     ),
     Mutant(
         "ending_without_lock",
-        (models.first_against_cancel, models.collect_misses_nobody),
+        (models.first_against_cancel,),
         MergedFuture,
         "_end",
         UNLOCKED,
         "opcode",
     ),
     Mutant(
+        "derived_without_lock",
+        (models.join_misses_nobody,),
+        DerivedFuture,
+        "_hear",
+        (
+            *UNLOCKED,  # and two lines in place of one call, in which threads are not switched
+            (
+                "ended = self._ends.failed if isinstance(ending, Failure) else self._ends.succeeded",
+                "ended = self._ends.succeeded",
+            ),
+            ("ended.append(place)", "self._ends.succeeded = [*ended, place]"),
+        ),
+    ),
+    Mutant(
         "answer_without_lock",
-        (models.collect_against_lapse, models.first_frees_its_losers, models.answer_against_wait),
+        (
+            models.collect_against_lapse,
+            models.first_frees_its_losers,
+            models.answer_against_wait,
+            models.collect_misses_nobody,
+        ),
         Promise,
         "finish",
         UNLOCKED,
