@@ -447,7 +447,7 @@ def test_an_interrupt_before_there_is_a_handle_ends_the_run(gate: Gate, system: 
     agent = us.Agent("clerk", model=gate)
     token = paused(agent.run("hi", system=system)).token
 
-    with interrupted_at_the_end_of("ActorSystem.launch"):
+    with interrupted_at_the_end_of("RunManager.launch"):
         agent.submit_resume(token, "Ada", system=system)
 
     assert system.in_flight == 0
@@ -462,7 +462,7 @@ def test_an_interrupt_before_there_is_a_handle_ends_a_run_that_begins(system: us
         leave.wait(WAIT)
         return says("late")
 
-    with interrupted_at_the_end_of("ActorSystem.launch"):
+    with interrupted_at_the_end_of("RunManager.launch"):
         us.Agent("clerk", model=FunctionModel(answer)).submit("hi", system=system)
 
     assert system.in_flight == 0
