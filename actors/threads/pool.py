@@ -1,20 +1,19 @@
-"""The pool of threads, and the only file that uses private parts of Pykka: a pool thread is a Pykka actor without a mailbox.
+"""The pool of threads. Its threads are plain ones, lent to work that cannot wait: a cell, the driver of a run, an alarm.
 
-A Pykka actor owns its thread and its inbox and dies with its first failure. Actors of this package must outlive failures,
-so a cell has their mailbox and behaviour, and is lent a thread. A pool thread takes a cell from its slot, runs it until its
-mailbox is empty, and parks. It uses Pykka's `_actor_loop`, and sets itself the attributes that Pykka's constructor sets and
-the event that `threading.Thread.start` waits for; tests hold all three to the form that is used here.
+A cell has a mailbox and a behaviour of its own and outlives failures, so no thread belongs to it. A pool thread takes a cell,
+runs it until its mailbox is empty, and parks.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections import deque
 from itertools import count
 from typing import Protocol
 
-import pykka
+from understudy.diagnostics import emit
 
 from .forked import Stage, at_fork
 
@@ -34,45 +33,8 @@ class Runnable(Protocol):
         ...
 
 
-class _Slot:
-    """The inbox of a pool thread: room for one piece of work, and a lock to park on. It is also the envelope for Pykka's loop.
-
-    Attributes:
-        message: the work that the thread does now.
-        reply_to: always None: nobody waits for a reply.
-    """
-
-    __slots__ = ("gate", "given", "message", "pool", "thread")
-    reply_to = None
-
-    def __init__(self, thread: PoolThread, pool: ThreadPool) -> None:
-        self.gate = threading.Lock()
-        self.gate.acquire()
-        self.given: Runnable | None = None
-        self.message: Runnable | None = None
-        self.thread = thread
-        self.pool = pool
-
-    def put(self, envelope: object, /) -> None:
-        raise RuntimeError("a pool thread takes work from its pool, not messages")
-
-    def empty(self) -> bool:
-        return True  # Pykka drains its inbox at the end; the mailbox of a cell is none of its business.
-
-    def get(self) -> _Slot:
-        thread, pool = self.thread, self.pool
-        self.message = None  # a parked thread keeps no cell alive
-        if thread.next is not None:
-            self.message, thread.next = thread.next, None
-        elif pool.park(thread, self.gate):
-            self.message, self.given = self.given, None
-        else:
-            thread.actor_stopped.set()
-        return self
-
-
 class _Flag:
-    """A `threading.Event` without waiters: one object instead of six, for a burst makes hundreds."""
+    """A `threading.Event` without waiters, so that a thread which starts another one does not wait until that one runs."""
 
     __slots__ = ("_is_set",)
 
@@ -86,19 +48,13 @@ class _Flag:
         self._is_set = True
 
     def wait(self, timeout: float | None = None) -> bool:
-        return True  # `Thread.start` would wait here for the thread to run
+        return True
 
     def _at_fork_reinit(self) -> None:
         """There is no lock to make anew."""
 
 
-_excepthook = vars(threading.Thread(name="understudy")).get("_invoke_excepthook")
-"""The function that a thread calls with an uncaught exception. Each thread makes one, and all of them do the same, so one is
-shared. None if a later Python has no such attribute.
-"""
-
-
-class PoolThread(pykka.ThreadingActor):
+class PoolThread:
     """One thread, lent to one cell at a time.
 
     Args:
@@ -107,40 +63,46 @@ class PoolThread(pykka.ThreadingActor):
         name: the name of the thread, unique in the process.
 
     Attributes:
+        gate: the lock that it parks on.
+        given: the work that it was woken for.
         next: work that this thread does after its present work, without waking another thread.
-        slot: its inbox.
     """
 
-    use_daemon_thread = True  # A tool that hangs must not keep the process from ending.
+    __slots__ = ("_name", "_pool", "gate", "given", "next")
 
     def __init__(self, pool: ThreadPool, first: Runnable, name: str) -> None:
-        # Without Pykka's constructor, which draws a random name: at that system call another thread gets the interpreter
-        # lock. In a burst of new threads that would be most of the cost beyond the threads themselves.
+        self._pool = pool
+        self._name = name
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.given: Runnable | None = None
         self.next: Runnable | None = first
-        self.slot = _Slot(self, pool)
-        self.actor_urn = name
-        self.actor_inbox = self.slot  # type: ignore[assignment]  # Pykka types its own queue here
-        self.actor_stopped = _Flag()  # type: ignore[assignment]  # Pykka types an event here, and asks whether it is set
-
-    @property
-    def _actor_ref(self) -> pykka.ActorRef[PoolThread]:  # type: ignore[override]  # Pykka's own is made with the actor
-        return pykka.ActorRef(self)  # used once, at the end
 
     def begin(self) -> None:
         """Start the thread, and go on before it runs. Raises `RuntimeError` when the system has none left."""
-        thread = threading.Thread(target=self._actor_loop, name=self.actor_urn, daemon=True)
+        # A daemon: a tool that hangs must not keep the process from ending.
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         thread._started = _Flag()  # type: ignore[attr-defined]  # `start` waits for it: two more waits for the interpreter lock
-        if _excepthook is not None:
-            thread._invoke_excepthook = _excepthook  # type: ignore[attr-defined]
         thread.start()
 
-    def on_start(self) -> None:
+    def _run(self) -> None:
         _here.thread = self
-        self.slot.pool.arrived()
+        self._pool.arrived()
+        while (work := self._next_work()) is not None:
+            try:
+                work.run_turns()
+            except BaseException:  # a fault of the runtime's, for work must not raise; the next work is not to blame
+                emit(logging.ERROR, "work_failed", {}, "a thread of the pool goes on after an error", exc_info=True)
+            del work  # a parked thread keeps no cell alive
 
-    def on_receive(self, message: object) -> None:
-        if message is not None:
-            message.run_turns()  # type: ignore[attr-defined]  # the slot holds only runnables
+    def _next_work(self) -> Runnable | None:
+        """Return the next work; wait for it in the pool, and return None if there is none for too long."""
+        work = self.next
+        if work is not None:
+            self.next = None
+        elif self._pool.park(self, self.gate):
+            work, self.given = self.given, None
+        return work
 
 
 class _Here(threading.local):
@@ -193,7 +155,7 @@ class ThreadPool:
                 if self._idle:
                     thread = self._idle[-1]
                     del self._idle[-1]
-                    thread.slot.given = cell
+                    thread.given = cell
                 else:
                     starts = True
             if starts:
@@ -204,7 +166,7 @@ class ThreadPool:
             raise
         finally:
             if thread is not None:
-                thread.slot.gate.release()
+                thread.gate.release()
 
     def arrived(self) -> None:
         """Bring the next thread; called by a thread that has arrived and has the interpreter lock now."""
@@ -217,9 +179,9 @@ class ThreadPool:
                 cell = self._queue.popleft()
                 if self._idle:
                     thread = self._idle.pop()
-                    thread.slot.given = cell
+                    thread.given = cell
             if thread is not None:
-                return thread.slot.gate.release()
+                return thread.gate.release()
             try:
                 return self._start(cell)
             except RuntimeError as cause:
@@ -232,7 +194,7 @@ class ThreadPool:
         """Give the calling thread queued work, or wait until it is lent again; False if it waited for too long."""
         with self._lock:
             if self._queue:
-                thread.slot.given = self._queue.popleft()
+                thread.given = self._queue.popleft()
                 return True
             self._idle.append(thread)
         if not gate.acquire(timeout=IDLE_SECONDS):

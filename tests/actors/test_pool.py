@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 import weakref
 from collections import deque
@@ -10,7 +9,6 @@ from collections.abc import Callable
 from typing import cast
 from unittest.mock import Mock
 
-import pykka
 import pytest
 
 from understudy.actors.threads import pool as pool_module
@@ -44,42 +42,26 @@ def wait_until_idle(pool: ThreadPool, number: int) -> None:
     pytest.fail(f"{pool.idle} pool threads are idle, expected {number}")
 
 
-def test_pykka_still_has_the_hooks_that_a_pool_thread_overrides() -> None:
-    hooks = {
-        "_actor_loop": ["self"],
-        "on_start": ["self"],
-        "on_receive": ["self", "message"],
-    }
-
-    found = {name: list(inspect.signature(getattr(pykka.ThreadingActor, name)).parameters) for name in hooks}
-
-    assert found == hooks
+def test_a_thread_still_has_the_event_that_a_pool_thread_exchanges() -> None:
+    assert "_started" in vars(threading.Thread())
 
 
-def test_a_pool_thread_has_all_that_pykkas_own_constructor_sets() -> None:
-    class Bare(pykka.ThreadingActor):
-        """An actor as Pykka makes it."""
-
-    made = PoolThread(ThreadPool(), Note(), "understudy-0")
-
-    assert vars(Bare()).keys() == {"actor_urn", "actor_inbox", "actor_stopped", "_actor_ref"}
-    assert all(hasattr(made, name) for name in vars(Bare()))
-    assert made.actor_ref.actor_urn == "understudy-0"
-    assert str(made) == "PoolThread (understudy-0)"
-
-
-def test_a_thread_still_has_what_a_pool_thread_exchanges_of_it() -> None:
-    assert {"_started", "_invoke_excepthook"} <= vars(threading.Thread()).keys()
-
-
-def test_a_pool_thread_is_a_pykka_actor_that_no_registry_knows() -> None:
+def test_work_that_fails_against_its_law_is_logged_and_its_thread_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     pool, note = ThreadPool(), Note()
 
+    class Fails(Note):
+        def run_turns(self) -> None:
+            super().run_turns()
+            raise SystemExit("against the law")
+
+    fails = Fails()
+    pool.submit(fails)
+    wait_until_idle(pool, 1)
     pool.submit(note)
 
     assert note.ran.wait(WAIT)
-    assert issubclass(PoolThread, pykka.ThreadingActor)
-    assert pykka.ActorRegistry.get_all() == []
+    assert note.thread is fails.thread
+    assert "against the law" in caplog.text
 
 
 def test_a_parked_pool_thread_is_reused_before_a_thread_is_started() -> None:
@@ -207,8 +189,8 @@ def resting_in(pool: ThreadPool, woken: list[str], *names: str) -> None:
     """Park a pool thread that has not started for each name; the last one is taken first."""
     for name in names:
         resting = PoolThread(pool, Note(), name)
-        resting.slot.gate = cast("threading.Lock", Bell(woken, name))
-        pool.park(resting, resting.slot.gate)
+        resting.gate = cast("threading.Lock", Bell(woken, name))
+        pool.park(resting, resting.gate)
 
 
 def test_of_work_submitted_at_once_each_arriving_pool_thread_starts_the_next() -> None:
@@ -243,7 +225,7 @@ def test_a_pool_thread_that_is_done_takes_queued_work_and_does_not_wait() -> Non
         pool.submit(note)
     done = PoolThread(pool, Note(), "done")
 
-    assert [(pool.park(done, done.slot.gate), done.slot.given) for _ in range(2)] == [(True, first), (True, second)]
+    assert [(pool.park(done, done.gate), done.given) for _ in range(2)] == [(True, first), (True, second)]
     assert woken == ["a"]  # and it is still on its way: nobody took its place
 
 
@@ -396,15 +378,15 @@ def test_a_ctrl_c_while_a_pool_thread_is_woken_loses_neither_it_nor_its_place(
     resting_in(pool, woken, "c", "b")
     interrupted = PoolThread(pool, Note(), "a")
     gate = (InterruptedBell if at == "the gate" else Bell)(woken, "a")
-    interrupted.slot.gate = cast("threading.Lock", gate)
-    pool.park(interrupted, interrupted.slot.gate)
+    interrupted.gate = cast("threading.Lock", gate)
+    pool.park(interrupted, interrupted.gate)
     if at == "the lock":
         monkeypatch.setattr(pool, "_lock", InterruptedLock())
 
     with pytest.raises(KeyboardInterrupt):
         pool.submit(note)
 
-    assert (woken, interrupted.slot.given) == (["a"], note)
+    assert (woken, interrupted.given) == (["a"], note)
     pool.submit(Note())
     assert woken == ["a"]  # it has the only place
     pool.arrived()
@@ -458,11 +440,11 @@ def test_a_pool_thread_given_work_as_it_gives_up_waiting_runs_it() -> None:
 
         def acquire(self, timeout: float = -1) -> bool:
             if timeout < 0:
-                return resting.slot.gate.acquire(timeout=WAIT)
+                return resting.gate.acquire(timeout=WAIT)
             pool.submit(note)
             return False
 
     stays = pool.park(resting, cast("threading.Lock", GivenTooLate()))
 
     assert stays
-    assert resting.slot.given is note
+    assert resting.given is note
