@@ -53,8 +53,8 @@ class ActorCell(MessageCell):
     """
 
     __slots__ = (
+        "_begun_round",
         "_failed_runs",
-        "_generation",
         "_incarnation",
         "_lifecycle",
         "events",
@@ -81,8 +81,8 @@ class ActorCell(MessageCell):
         self._lifecycle = Lifecycle(self, self._incarnation, supervisor)
         self._failed_runs = False
         """Whether a run has failed it since the last run that succeeded."""
-        self._generation = 0
-        """The generation of its supervisor in which it has begun last; orders of an earlier one come too late."""
+        self._begun_round = 0
+        """The round of its supervisor in which it has begun last; orders of an earlier one come too late."""
         self.suspend()  # until it has begun: earlier messages wait
 
     @property
@@ -175,12 +175,12 @@ class ActorCell(MessageCell):
     # --- a member of its supervisor
 
     def halt(
-        self, cause: BaseException | None, on_done: OnDone, generation: int = 0, *, with_siblings: bool = False
+        self, cause: BaseException | None, on_done: OnDone, round: int = 0, *, with_siblings: bool = False
     ) -> None:
         ends = with_siblings and self.restart == "temporary"
 
         def halt() -> None:
-            if generation < self._generation:
+            if round < self._begun_round:
                 return
             if ends:
                 self._lifecycle.end(cause)
@@ -189,10 +189,10 @@ class ActorCell(MessageCell):
 
         self._command(halt, on_done)
 
-    def begin(self, delay: float, on_done: OnDone, is_current: IsCurrent = always, generation: int = 0) -> None:
+    def begin(self, delay: float, on_done: OnDone, is_current: IsCurrent = always, round: int = 0) -> None:
         if delay > 0:
             try:
-                ring_at(time.monotonic() + delay, lambda: self.begin(0.0, on_done, is_current, generation))
+                ring_at(time.monotonic() + delay, lambda: self.begin(0.0, on_done, is_current, round))
                 return
             except RuntimeError as error:
                 text = "%s begins at once, for no thread can be had to wait: %s"
@@ -200,7 +200,7 @@ class ActorCell(MessageCell):
 
         def begin() -> None:
             if is_current():
-                self._generation = generation
+                self._begun_round = round
                 self._lifecycle.begin(on_done)
 
         self._command(
@@ -208,16 +208,16 @@ class ActorCell(MessageCell):
         )
 
     def begin_again(self, delay: float, on_done: OnDone, is_current: IsCurrent) -> None:
-        """Begin by itself after `delay` seconds, in the generation in which it began before."""
-        self.begin(delay, on_done, is_current, self._generation)
+        """Begin by itself after `delay` seconds, in the round in which it began before."""
+        self.begin(delay, on_done, is_current, self._begun_round)
 
     def begin_here(self) -> None:
         """Begin on this thread: for an actor that is made without code of the user's, before anybody has its address."""
         self._lifecycle.begin(nothing)
 
-    def give_up(self, cause: BaseException, on_done: OnDone, generation: int = 0) -> None:
+    def give_up(self, cause: BaseException, on_done: OnDone, round: int = 0) -> None:
         def give_up() -> None:
-            if generation >= self._generation:
+            if round >= self._begun_round:
                 self._lifecycle.give_up(cause)
 
         def lost(error: BaseException) -> None:

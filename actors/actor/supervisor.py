@@ -1,7 +1,7 @@
-"""A supervisor at run time: it restarts its members together, one after another, on their own threads.
+"""A supervisor at run time: the machine of its group decides, and the cell here carries out its commands.
 
-A supervisor has no thread. A member that fails asks it what to do. Where others are affected, they are halted, the last
-one first, and begun again, the first one first: each by a message in its system queue, whose callback goes on to the next.
+A supervisor has no thread. A member that fails asks it what to do. Where others are affected, they are halted, the last one
+first, and begun again, the first one first: each by a message in its system queue, whose callback is the machine's next event.
 """
 
 from __future__ import annotations
@@ -9,21 +9,53 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import deque
+from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 from understudy.actors.cells.event_stream import EventStream
-from understudy.orchestration.supervision.restarts import (
-    Directive,
-    Restart,
-    RestartBudget,
-    Strategy,
-    decide,
+from understudy.errors import AgentDown
+from understudy.orchestration.supervision.group_events import (
+    Begin,
+    Begun,
+    ChildFailed,
+    Command,
+    Done,
+    Escalate,
+    Event,
+    FailureEscalated,
+    Forgiven,
+    GivenUp,
+    GiveUp,
+    Halt,
+    Halted,
+    ParentBegins,
+    ParentGivesUp,
+    ParentHalts,
+    RestartDue,
+    Rule,
+    StartDue,
+    StaysDown,
+    StopAsked,
+    StopMember,
+    Stopped,
+    TellDelay,
+    TellEscalation,
+    TryAgain,
+    Worked,
 )
+from understudy.orchestration.supervision.group_machine import handle
+from understudy.orchestration.supervision.group_state import GroupState
+from understudy.orchestration.supervision.restarts import Directive, Restart, RestartBudget, Strategy
 from understudy.vocabulary.actors.system_events import Escalated
 
 from .decider import wanted_directive
 from .event_notices import tell_delay
-from .members import IsCurrent, Member, OnDone, always, begin_all, call_all, give_up_all, halt_all, stop_all
+from .members import IsCurrent, Member, OnDone, always, give_up_in_time
+
+GroupEvent: TypeAlias = "Event[Member, OnDone]"
+GroupCommand: TypeAlias = "Command[Member, OnDone]"
 
 
 class SupervisorCell:
@@ -38,6 +70,8 @@ class SupervisorCell:
         budget: how many failures it bears; None for the strategy's number.
     """
 
+    __slots__ = ("_above", "_events", "_group", "_lock", "_parent", "members", "name", "restart")
+
     def __init__(
         self,
         name: str,
@@ -50,43 +84,30 @@ class SupervisorCell:
     ) -> None:
         self.name = name
         self.restart: Restart = restart
-        self.members: list[Member] = []
-        self._strategy = strategy
+        budget = RestartBudget(strategy) if budget is None else budget
+        group: GroupState[Member, OnDone] = GroupState(name, strategy, budget)
+        self._group = group
+        self.members = group.members
         self._parent = parent
         self._events = events
-        self._budget = RestartBudget(strategy) if budget is None else budget
-        self._waiting_for_begin: tuple[OnDone, ...] = ()
-        """Callbacks of all who had the members begin, until these have begun; empty while no begin is under way."""
+        self._above: IsCurrent = always
+        """Whether the parent's last order to begin still holds."""
         self._lock = threading.Lock()
-        """Guards the budget, those callbacks and everything below."""
-        self._regrouping = False
-        """Whether some members are being restarted together."""
-        self._unbegun: tuple[Member, ...] = ()
-        """The members among them that have not begun again."""
-        self._next: tuple[Member, ...] = ()
-        """Members that have failed meanwhile; they are restarted after that."""
-        self._epoch = 0
-        """How often it was begun, halted or given up. A begin that was decided in an earlier epoch is superseded."""
-        self._generation = 0
-        """How often it was begun."""
-        self._parent_generation = 0
-        """The parent's generation in which it was begun last."""
-        self._halted = False
-        """Whether it was halted and has not begun since: the supervisors above are restarted, and it begins with them."""
-        self.cause: BaseException | None = None
+        """Guards the machine. No command is carried out under it."""
+
+    @property
+    def cause(self) -> BaseException | None:
         """Why it was given up; None while it works."""
+        return self._group.cause
 
     # --- called by a member, on its own thread
 
     def decide(self, member: Member, error: BaseException, *, starting: bool = False, run: str = "") -> Directive:
         """Return what to do about a failure, in a `run` if the member is an agent; all members share the budget."""
-        wanted = wanted_directive(self._strategy, error, self.name)  # a user's function, so outside of the lock
-        with self._lock:
-            if self.cause is not None:
-                return "escalate"  # no member begins again in a group that is given up
-            if self._halted or (member in self._unbegun and not starting):
-                return "restart"  # it gets a new object already, so the budget is not spent
-            return decide(wanted, member.restart, self._budget, time.monotonic(), run)
+        wanted = wanted_directive(self._group.strategy, error, self.name)  # a user's function, so outside of the lock
+        (rule,) = self._handle(ChildFailed(member, wanted, member.restart, time.monotonic(), run, starting))
+        assert isinstance(rule, Rule)
+        return rule.directive
 
     def is_only(self, member: Member) -> bool:
         """Whether `member` has no siblings, and no supervisor above this one."""
@@ -94,182 +115,161 @@ class SupervisorCell:
 
     def worked(self) -> None:
         """Note that a run of a member has succeeded."""
-        with self._lock:
-            self._budget.worked()
+        self._feed(Worked())
 
     def concerns_others(self, member: Member) -> bool:
         """Whether a restart of `member` restarts others too."""
-        return self._strategy.affected(self.members, member) != (member,)
+        return self._group.strategy.affected(self.members, member) != (member,)
 
     @property
     def backs_off(self) -> bool:
         """Whether a restart comes after a delay."""
-        return self._strategy.backoff is not None
+        return self._group.strategy.backoff is not None
 
     def undisturbed(self) -> IsCurrent:
         """Return a function that is true until the supervisor is next begun, halted or given up; never, if it does not work."""
         with self._lock:
-            return self._undisturbed() if self.cause is None and not self._halted else _never
-
-    def _undisturbed(self) -> IsCurrent:
-        epoch = self._epoch
-        return lambda: self._epoch == epoch
+            epoch = self._group.epoch if self._group.phase not in ("halted", "given up") else -1
+        return lambda: self._group.epoch == epoch
 
     def delay(self) -> float:
         """Return the seconds to wait before the restart that was decided last."""
         with self._lock:
-            return self._budget.delay(random.random())
+            return self._group.budget.delay(random.random())
 
     def regroup(self, member: Member, cause: BaseException) -> None:
-        """Restart `member` and those that the strategy restarts with it: now, or after the regrouping under way."""
-        with self._lock:
-            if member in self._unbegun or self.cause is not None or self._halted:
-                return
-            if self._regrouping:  # it has begun already, and failed since
-                self._next += (member,)
-                return
-            affected = self._strategy.affected(self.members, member)
-            self._regrouping, self._unbegun = True, affected
-            delay, is_current, generation = self._budget.delay(random.random()), self._undisturbed(), self._generation
-        self._tell_of_delay(delay)
-        begin = partial(begin_all, affected, delay, self._regrouped, is_current, generation, self._has_begun)
-        halt_all(affected, cause, begin, generation, with_siblings=True)
-
-    def _tell_of_delay(self, delay: float) -> None:
-        if self._events is not None:
-            tell_delay(self._events, self.name, delay)
-
-    def _has_begun(self, member: Member) -> None:
-        with self._lock:
-            self._unbegun = tuple([each for each in self._unbegun if each is not member])
-
-    def _regrouped(self) -> None:
-        with self._lock:
-            self._regrouping = False
-            following, self._next = self._next[:1], self._next[1:]
-        for member in following:
-            self.regroup(member, RuntimeError(f"{self.name}: it failed while others were restarted"))
+        """Restart `member` and those that the strategy restarts with it: now, or after the restart under way."""
+        self._feed(RestartDue(member, cause, random.random()))
 
     def escalate(self, cause: BaseException) -> None:
         """Give up all members, the last one first, and then tell the parent."""
-        with self._lock:
-            if self.cause is not None:
-                return
-            generation = self._end(cause)
-            callbacks, self._waiting_for_begin = self._waiting_for_begin, ()
-        if self._events is not None and self._events.wants(Escalated):
-            self._events.publish(Escalated(address=self.name, reason=cause))
-        give_up_all(self.members, cause, partial(self._tell_parent, cause, callbacks, generation), generation)
+        self._feed(FailureEscalated(cause))
 
-    def _tell_parent(self, cause: BaseException, callbacks: tuple[OnDone, ...], generation: int) -> None:
-        if self._parent is not None:
-            self._parent.member_failed(self, cause, partial(call_all, callbacks) if callbacks else None, generation)
-
-    def _end(self, cause: BaseException | None) -> int:
-        """Supersede the begins that were decided before, and return the generation."""
-        self.cause = cause
-        self._epoch += 1
-        self._regrouping, self._unbegun, self._next = False, (), ()
-        return self._generation
-
-    def member_failed(
-        self, member: SupervisorCell, cause: BaseException, on_done: OnDone | None, generation: int
-    ) -> None:
-        """Decide about a member that is a supervisor and has given up.
-
-        Args:
-            member: the supervisor.
-            cause: its last failure.
-            on_done: called after its next successful start, if it gave up while it was starting; else None.
-            generation: its own generation in which it gave up; in a later one there is nothing to do.
-        """
-        is_current = self.undisturbed()
-        if member.has_begun_since(generation, on_done):
+    def _member_failed(self, member: SupervisorCell, failed: Escalate) -> None:
+        """Decide about a member that is a supervisor and has given up."""
+        epoch = self._group.epoch
+        if member.has_begun_since(failed.round):
             return
-        match self.decide(member, cause, starting=on_done is not None):
-            case "restart" if on_done is not None:
-                delay = self.delay()
-                self._tell_of_delay(delay)
-                member.begin(delay, on_done, is_current, self._generation)
+        match self.decide(member, failed.cause, starting=failed.starting):
+            case "restart" if failed.starting:
+                self._feed(StartDue(member, epoch, random.random()))
             case "restart":
-                self.regroup(member, cause)
+                self.regroup(member, failed.cause)
             case "escalate":
-                self.escalate(cause)
-            case "resume" | "stop":  # it stays given up, and the members after it start without it
-                if on_done is not None:
-                    on_done()
+                self.escalate(failed.cause)
+            case "resume" | "stop":
+                self._feed(StaysDown(member))
 
-    def has_begun_since(self, generation: int, on_done: OnDone | None) -> bool:
-        """Return whether it was begun after `generation`; if so, `on_done` is called when all members have begun."""
+    def has_begun_since(self, round: int) -> bool:
+        """Whether it was begun after this round of its own."""
         with self._lock:
-            if self._generation == generation:
-                return False
-            beginning = bool(self._waiting_for_begin)
-            if beginning and on_done is not None:
-                self._waiting_for_begin += (on_done,)
-        if not beginning and on_done is not None:
-            on_done()
-        return True
+            return self._group.begun > round
 
     # --- a supervisor as a member
 
     def halt(
-        self, cause: BaseException | None, on_done: OnDone, generation: int = 0, *, with_siblings: bool = False
+        self, cause: BaseException | None, on_done: OnDone, round: int = 0, *, with_siblings: bool = False
     ) -> None:
-        with self._lock:
-            mine = self._end(self.cause) if generation >= self._parent_generation else None
-            self._halted = self._halted or mine is not None
-        if mine is None:
-            on_done()
-        else:
-            halt_all(self.members, cause, on_done, mine)
+        self._feed(ParentHalts(round, cause, on_done))
 
-    def begin(self, delay: float, on_done: OnDone, is_current: IsCurrent = always, generation: int = 0) -> None:
+    def begin(self, delay: float, on_done: OnDone, is_current: IsCurrent = always, round: int = 0) -> None:
         with self._lock:
             if not is_current():
                 return
-            self._parent_generation = generation
-            self._end(None)  # supersedes also the begin of a member that failed after it was halted
-            self._halted = False
-            self._generation += 1
-            self._budget.renew()
-            self._waiting_for_begin += (on_done,)  # beside those of an earlier begin, such as a regrouping's
-            undisturbed, mine = self._undisturbed(), self._generation
-        begin_all(self.members, delay, self._begun, lambda: undisturbed() and is_current(), mine)
+            self._above = is_current
+            commands = handle(self._group, ParentBegins(round, delay, on_done))
+        self._carry_out(commands)
 
-    def _begun(self) -> None:
-        with self._lock:
-            callbacks, self._waiting_for_begin = self._waiting_for_begin, ()
-        call_all(callbacks)
+    def give_up(self, cause: BaseException, on_done: OnDone, round: int = 0) -> None:
+        self._feed(ParentGivesUp(round, cause, on_done))
 
     def stop_then(self, on_done: OnDone) -> None:
         """Stop the members, the last one first, each after the one before it, and then call `on_done`."""
-        stop_all(self.members, on_done)
-
-    def give_up(self, cause: BaseException, on_done: OnDone, generation: int = 0) -> None:
-        with self._lock:
-            # Also if it was given up before: its members may have been halted since.
-            why = cause if self.cause is None else self.cause
-            mine = self._end(why) if generation >= self._parent_generation else None
-        if mine is None:
-            on_done()
-        else:
-            give_up_all(self.members, cause, on_done, mine)
+        self._feed(StopAsked(on_done))
 
     def forgive(self) -> None:
         """Forget the failures, for a new attempt."""
-        with self._lock:
-            self.cause = None
-            self._budget.renew()
+        self._feed(Forgiven())
 
     def try_again(self) -> None:
         """Begin all members again after it was given up, and those of the supervisors above that were given up with it."""
         if self._parent is not None and self._parent.cause is not None:
             self._parent.try_again()
-        else:
-            self.begin(0.0, lambda: None, generation=self._parent_generation)
+            return
+        with self._lock:
+            self._above = always
+            commands = handle(self._group, TryAgain())
+        self._carry_out(commands)
 
+    def stay_in_parent(self) -> None:
+        """Be given up in this forked child, with all members: they are the parent's."""
+        self._lock = threading.Lock()  # another thread of the parent may have held it
+        self._group.leave(AgentDown(f"{self.name} belongs to the process that forked this one", actor=self.name))
+        for member in self.members:
+            member.stay_in_parent()
 
-def _never() -> bool:
-    """Never true: the start is superseded already."""
-    return False
+    # --- the machine
+
+    def _feed(self, event: GroupEvent) -> None:
+        self._carry_out(self._handle(event))
+
+    def _handle(self, event: GroupEvent) -> list[GroupCommand]:
+        with self._lock:
+            return handle(self._group, event)
+
+    def _carry_out(self, commands: list[GroupCommand]) -> None:
+        """Carry out commands, and those that follow from answers that come at once.
+
+        A member that answers at once, as one that has stopped does, is followed by the next in a loop, not in a nested call:
+        there may be more members than the stack is deep.
+        """
+        if not commands:
+            return
+        due, here = deque(commands), threading.get_ident()
+        in_loop = True
+
+        def answered(event: GroupEvent) -> None:
+            following = self._handle(event)
+            if in_loop and threading.get_ident() == here:
+                due.extend(following)
+            else:
+                self._carry_out(following)
+
+        try:
+            while due:
+                self._do(due.popleft(), answered)
+        finally:
+            in_loop = False
+            self._carry_out(list(due))  # after an error: other members wait for these
+
+    def _do(self, command: GroupCommand, answered: Callable[[GroupEvent], None]) -> None:
+        match command:
+            case Halt(member=member, round=round):
+                done = partial(answered, Halted(member, round))
+                member.halt(command.cause, done, round, with_siblings=command.with_siblings)
+            case Begin(member=member, round=round, after=after):
+                is_current = self._is_current(round, self._above if command.with_group else always)
+                member.begin(after, partial(answered, Begun(member, round)), is_current, round)
+            case GiveUp(member=member, round=round):
+                give_up_in_time(member, command.cause, partial(answered, GivenUp(member, round)), round)
+            case StopMember(member=member, round=round):
+                member.stop_then(partial(answered, Stopped(member, round)))
+            case Done(reply=reply):
+                reply()
+            case _:
+                self._tell(command)
+
+    def _is_current(self, round: int, above: IsCurrent) -> IsCurrent:
+        return lambda: self._group.is_current(round) and above()
+
+    def _tell(self, command: GroupCommand) -> None:
+        """Tell the parent, or those who subscribed to events."""
+        match command:
+            case Escalate() if self._parent is not None:
+                self._parent._member_failed(self, command)
+            case TellDelay(seconds=seconds) if self._events is not None:
+                tell_delay(self._events, self.name, seconds)
+            case TellEscalation(cause=cause) if self._events is not None and self._events.wants(Escalated):
+                self._events.publish(Escalated(address=self.name, reason=cause))
+            case _:
+                pass

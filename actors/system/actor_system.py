@@ -13,9 +13,7 @@ from typing import Any, Self, TypeVar, cast, overload
 
 from understudy.actors.actor.actor import Actor
 from understudy.actors.actor.actor_cell import ActorCell
-from understudy.actors.actor.members import Member
 from understudy.actors.actor.ref import ActorRef
-from understudy.actors.actor.supervisor import SupervisorCell
 from understudy.actors.actor.supervisor_ref import SupervisorRef
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.subscriptions import Subscription
@@ -24,7 +22,6 @@ from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.forked import Stage, at_fork
-from understudy.errors import AgentDown
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import OneForOne
@@ -116,7 +113,7 @@ class ActorSystem:
         if self._registry is not None:
             self._registry.leave_to_parent()
         for unit in self._directory.units:
-            _leave_unit(unit)
+            unit.stay_in_parent()
         hung = AbandonedWork(self._events)
         self._directory = self._directory.in_child(hung.give_up)
         self._runs = self._new_runs(hung)
@@ -388,15 +385,6 @@ _systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
 def _leave_systems() -> None:
     for system in list(_systems):
         system._leave_to_parent()  # pyright: ignore[reportPrivateUsage]  # as above
-
-
-def _leave_unit(unit: Member) -> None:
-    if isinstance(unit, ActorCell):
-        unit.stay_in_parent()
-    elif isinstance(unit, SupervisorCell):
-        unit.cause = AgentDown(f"{unit.name} belongs to the process that forked this one", actor=unit.name)
-        for member in unit.members:
-            _leave_unit(member)
 
 
 at_fork(Stage.SYSTEMS, begin_anew_in_child)

@@ -18,9 +18,8 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.actor import actor_cell, lifecycle, members, supervisor
-from understudy.actors.actor.members import always
-from understudy.actors.actor.supervisor import SupervisorCell
 from understudy.actors.threads.alarms import Alarm
+from understudy.orchestration.supervision import group_machine
 from understudy.orchestration.supervision.restarts import Restart, Strategy
 
 
@@ -605,6 +604,32 @@ def test_a_child_that_waits_for_its_restart_when_its_group_is_given_up_does_not_
     assert stage.happened.count("start a") == 1
 
 
+def test_a_group_that_waits_for_its_restart_when_it_is_given_up_does_not_begin(
+    system: us.ActorSystem, alarms: list[Callable[[], object]]
+) -> None:
+    stage = Stage()
+    rules = us.OneForAll(backoff=(1.0, 1.0))
+    inner = us.Supervisor("inner", [stage.child("a"), stage.child("b")], strategy=rules)
+    children: list[us.Child | us.Supervisor] = [stage.child("x"), inner]
+    system.spawn(us.Supervisor("outer", children, strategy=us.OneForOne(max_restarts=0)))
+    settled(stage, 3)
+    with pytest.raises(us.AgentCrashed):
+        system.find("a").ask(ValueError("no"))
+    eventually(lambda: len(alarms) == 1, "a is to begin after a second")
+    downs: queue.SimpleQueue[us.Down] = queue.SimpleQueue()
+    for name in "ab":
+        system.find(name).on_down("test", downs.put)
+    with pytest.raises(us.AgentCrashed):
+        system.find("x").ask(ValueError("no"))
+    assert {downs.get(timeout=WAIT).actor for _ in "ab"} == {"shop/outer/inner/a", "shop/outer/inner/b"}
+    alarms[0]()
+
+    for name in "ab":
+        with pytest.raises(us.AgentDown, match="given up"):
+            system.find(name).ask("x", timeout=WAIT)
+    assert [stage.happened.count(f"start {name}") for name in "ab"] == [1, 1]
+
+
 def test_a_group_inside_that_cannot_start_and_is_stopped_does_not_keep_those_after_it(system: us.ActorSystem) -> None:
     stage = Stage(failing_starts={"b": 9})
     inner = us.Supervisor("inner", [stage.child("b")], strategy=us.OneForOne(max_restarts=0))
@@ -614,132 +639,6 @@ def test_a_group_inside_that_cannot_start_and_is_stopped_does_not_keep_those_aft
     assert system.find("c").ask("x", timeout=WAIT) == 1
     with pytest.raises(us.AgentDown):
         system.find("b").ask("x", timeout=WAIT)
-
-
-class Noted:
-    """A member that notes what is asked of it and comes in time; it is halted when the test says so."""
-
-    restart: Restart = "transient"
-
-    def __init__(self, name: str, notes: list[str]) -> None:
-        self._name = name
-        self._notes = notes
-        self._generation = 0
-        self.held: list[Callable[[], object]] = []
-
-    def _note(self, what: str, in_time: bool) -> None:
-        self._notes.append(f"{self._name}: {what if in_time else f'not {what}'}")
-
-    def begin(
-        self, delay: float, on_done: Callable[[], object], is_current: Callable[[], bool] = always, generation: int = 0
-    ) -> None:
-        self._note("begun", is_current())
-        if is_current():
-            self._generation = generation
-            on_done()
-
-    def halt(
-        self,
-        cause: BaseException | None,
-        on_done: Callable[[], object],
-        generation: int = 0,
-        *,
-        with_siblings: bool = False,
-    ) -> None:
-        self._note("halted", generation >= self._generation)
-        self.held.append(on_done)
-
-    def give_up(self, cause: BaseException, on_done: Callable[[], object], generation: int = 0) -> None:
-        self._note("given up", generation >= self._generation)
-        on_done()
-
-    def stop_then(self, on_done: Callable[[], object]) -> None:
-        on_done()
-
-
-class Held(Noted):
-    """Begins when the test says so."""
-
-    def begin(
-        self, delay: float, on_done: Callable[[], object], is_current: Callable[[], bool] = always, generation: int = 0
-    ) -> None:
-        self.held.append(on_done)
-
-
-def group_of(notes: list[str], *names: str) -> tuple[SupervisorCell, list[Noted]]:
-    family, members = SupervisorCell("desk", us.OneForAll()), [Noted(name, notes) for name in names]
-    family.members.extend(members)
-    return family, members
-
-
-def test_everyone_who_had_a_group_begin_hears_when_it_has() -> None:
-    member, heard = Held("held", []), list[str]()
-    family = SupervisorCell("desk", us.OneForOne())
-    family.members.append(member)
-
-    family.begin(0.0, lambda: heard.append("its first start"))
-    family.begin(0.0, lambda: heard.append("its restart with others"))
-    for on_done in member.held:
-        on_done()
-
-    assert heard == ["its first start", "its restart with others"]
-
-
-def test_a_restart_that_a_group_given_up_had_begun_halts_nobody_in_its_next_life() -> None:
-    notes = list[str]()
-    family, (first, last) = group_of(notes, "first", "last")
-
-    family.regroup(first, ValueError("it failed"))
-    family.escalate(ValueError("too often"))
-    family.begin(0.0, lambda: None)
-    del notes[:]
-    last.held.pop()()
-    first.held.pop()()
-
-    assert notes == ["first: not halted", "first: not begun"]
-
-
-def test_a_restart_inside_of_a_group_that_is_halted_begins_nobody() -> None:
-    notes = list[str]()
-    family, (only,) = group_of(notes, "only")
-
-    family.regroup(only, ValueError("it failed"))
-    family.halt(None, lambda: notes.append("all are halted"))
-    for halted in only.held:
-        halted()
-
-    assert notes == ["only: halted", "only: halted", "only: not begun", "all are halted"]
-
-
-def test_a_group_that_was_given_up_and_then_halted_with_others_can_be_given_up_again() -> None:
-    notes = list[str]()
-    family, (only,) = group_of(notes, "only")
-
-    family.escalate(ValueError("too often"))
-    family.halt(None, lambda: None)
-    only.held.pop()()
-    family.give_up(ValueError("the others too"), lambda: None)
-
-    assert notes == ["only: given up", "only: halted", "only: given up"]
-    assert str(family.cause) == "too often"
-
-
-def test_a_member_that_fails_between_the_halt_and_the_beginning_of_its_group_can_be_restarted_in_the_next_life() -> (
-    None
-):
-    notes = list[str]()
-    family, (only,) = group_of(notes, "only")
-
-    family.halt(None, lambda: None)
-    family.regroup(only, ValueError("it failed before its halt reached it"))
-    family.begin(0.0, lambda: None, generation=1)
-    for halted in list(only.held):
-        halted()
-    del notes[:], only.held[:]
-    family.regroup(only, ValueError("it failed again"))
-    only.held.pop()()
-
-    assert notes == ["only: halted", "only: begun"]
 
 
 def test_an_ask_is_answered_after_a_group_was_restarted_around_a_member_that_failed_in_the_middle(
@@ -989,7 +888,7 @@ def test_an_error_in_the_decision_itself_ends_the_actor_and_leaves_nobody_waitin
     def broken(*arguments: object, **options: object) -> None:
         raise KeyError("a bug of the runtime")
 
-    monkeypatch.setattr(supervisor, "decide", broken)
+    monkeypatch.setattr(group_machine, "decide", broken)
     failing, gate = blocked(system, "a", ValueError("no"))
     waiting = system.find("a").ask_future("x", timeout=WAIT)
     a = system.find("a")
@@ -1000,3 +899,22 @@ def test_an_error_in_the_decision_itself_ends_the_actor_and_leaves_nobody_waitin
     a.stop(timeout=WAIT)
     assert system.find("b").ask("x") == 1
     assert ref.stop(timeout=WAIT)
+
+
+def test_an_error_in_one_command_of_a_restart_does_not_keep_the_group_from_its_restart(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object) -> None:
+        raise KeyError("a bug of the runtime")
+
+    monkeypatch.setattr(supervisor, "tell_delay", broken)
+    stage = Stage()
+    group(system, stage, us.OneForAll(backoff=(0.001, 0.001)))
+    failing = system.find("b")
+
+    with pytest.raises(us.AgentCrashed):
+        failing.ask(ValueError("no"))
+
+    failing.stop(timeout=WAIT)  # it cannot go on
+    assert [system.find(name).ask("x", timeout=WAIT) for name in "ac"] == [1, 1]
+    assert [stage.happened.count(f"start {name}") for name in "ac"] == [2, 2]

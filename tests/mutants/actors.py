@@ -10,6 +10,8 @@ REPLY = "actors/threads/promise.py"
 DECIDER = "actors/actor/decider.py"
 SUPERVISOR = "actors/actor/supervisor.py"
 RESTARTS = "orchestration/supervision/restarts.py"
+GROUP_MACHINE = "orchestration/supervision/group_machine.py"
+GROUP_STATE = "orchestration/supervision/group_state.py"
 WAIT_GRAPH = "actors/waiting/graph.py"
 MEMBERS = "actors/waiting/members.py"
 ENDINGS = "actors/waiting/endings.py"
@@ -17,6 +19,7 @@ ENDINGS = "actors/waiting/endings.py"
 TEST_CELL = "tests/actors/test_cell.py"
 TEST_GROUPS = "tests/actors/test_supervision.py"
 TEST_RESTARTS = "tests/orchestration/test_supervision.py"
+TEST_MACHINE = "tests/orchestration/test_group_machine.py"
 TEST_CYCLES = "tests/actors/test_cycles.py"
 TEST_MERGES = "tests/actors/test_merging.py"
 
@@ -82,9 +85,30 @@ MUTANTS = (
     Mutant(
         "a group that failed too often tells nobody above",
         SUPERVISOR,
-        "if self._parent is not None:",
-        "if False:",
+        "case Escalate() if self._parent is not None:",
+        "case Escalate() if False:",
         (f"{TEST_GROUPS}::test_a_group_that_fails_too_often_is_restarted_by_the_group_above",),
+    ),
+    Mutant(
+        "a group that is begun anew goes on with earlier begins and restarts",
+        GROUP_MACHINE,
+        "    group.supersede()  # also",
+        "    # also",
+        (TEST_MACHINE,),
+    ),
+    Mutant(
+        "a halted group forgets to answer when a member escalates",
+        GROUP_STATE,
+        'frozenset({"begin", "restart", "start again"})',
+        'frozenset({"begin", "restart", "start again", "halt"})',
+        (TEST_MACHINE,),
+    ),
+    Mutant(
+        "a member that begins does not ask whether its round is current",
+        SUPERVISOR,
+        "self._group.is_current(round) and above()",
+        "True",
+        (f"{TEST_GROUPS}::test_a_group_that_waits_for_its_restart_when_it_is_given_up_does_not_begin",),
     ),
     Mutant(
         "a decider that fails restarts",

@@ -18,6 +18,7 @@ from .endings import ROUND, end_runs
 from .faults import FAULTS, replayed, try_all
 from .footprint import Footprint
 from .mixed import Report, run_all
+from .tree_machines import try_machines
 from .trees import try_trees
 
 NOT_IN_THE_WAY = ("dropped once", "delayed", "reset first", "429 first", "429 first, with a date", "500 first")
@@ -54,6 +55,13 @@ def test_no_tree_of_supervisors_hangs_or_is_left_as_otp_would_not_leave_it() -> 
     endings = try_trees(120, unheard)
 
     assert endings.total() == 120
+    assert all(endings[how] for how in ("works", "given up", "stopped in a storm"))
+
+
+def test_no_tree_of_machines_waits_for_ever_or_is_left_as_otp_would_not_leave_it() -> None:
+    endings = try_machines(300, unheard)
+
+    assert endings.total() == 300
     assert all(endings[how] for how in ("works", "given up", "stopped in a storm"))
 
 
