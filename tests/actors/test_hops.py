@@ -232,8 +232,9 @@ def test_the_default_system_is_told_how_many_runs_may_lead_to_one() -> None:
         from understudy.testing import FunctionModel, says
         us.configure(max_hops=7)
         print(us.Agent("clerk", model=FunctionModel(lambda request: says("hello"))).run("go").text)
+        from understudy.actors.system.actor_system import runs_of
         from understudy.actors.system.default_system import current_system
-        print(current_system().max_hops)
+        print(runs_of(current_system()).max_hops)
     """)
 
     assert told == "hello\n7\n"
