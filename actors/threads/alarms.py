@@ -45,7 +45,7 @@ class Alarm:
         if ring is not None:
             try:
                 ring()
-            except BaseException:  # also SystemExit: the clock must go on
+            except BaseException:  # also SystemExit: the thread belongs to the pool
                 emit(ERROR, "alarm_failed", {}, "an alarm failed", exc_info=True)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import pykka
 import pytest
 
 from tests.support.paths import ROOT, wire_folder
@@ -41,7 +42,7 @@ def shown(number: int, document: Path) -> str:
 
 
 def test_every_program_has_a_file_or_a_reason() -> None:
-    assert FILES.keys() | NOT_YET.keys() == set(range(1, 16))
+    assert FILES.keys() | NOT_YET.keys() == set(range(1, 17))
     assert FILES.keys() & NOT_YET.keys() == set()
 
 
@@ -223,3 +224,17 @@ def test_many_inputs(capsys: pytest.CaptureFixture[str]) -> None:
         pass
 
     assert sorted(capsys.readouterr().out.splitlines()) == ["0 label='spam'", "1 slow down", "2 label='ham'"]
+
+
+def test_from_pykka(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        with performed(FILES[16]):
+            pass
+    finally:
+        stopped = pykka.ActorRegistry.stop_all(timeout=10)
+
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "Yes: seven."
+    assert second.count("Complete(") == 2
+    assert second.index("'Yes: seven.'") < second.index("'No.'")  # in the order of the questions
+    assert stopped == [True]  # the bare actor alone: the others were stopped with their system
