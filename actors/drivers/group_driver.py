@@ -6,6 +6,7 @@ thread in between.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,7 +32,7 @@ from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.ancestry import circular
 from understudy.vocabulary.context.prices import in_dollars
 from understudy.vocabulary.context.session import SessionOverlay, lasting
-from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause, stamp
 
 ALL = "all"
 NEWS = "news"
@@ -73,7 +74,7 @@ class GroupDriver(Woken):
         except Stale:
             pass  # the run has ended, or another driver has it: what this one had to say no longer counts
         except UnderstudyError as error:
-            record.host.fail(record, error, epoch)
+            self._fail(error)
         except BaseException as cause:
             record.host.crashed(record, cause, epoch)
         finally:
@@ -121,7 +122,7 @@ class GroupDriver(Woken):
             try:
                 step = record.next_step(epoch, only_new=not all_of_them)
             except Exception as error:
-                record.host.fail(record, error, epoch)
+                self._fail(error)
                 return None
             match step:
                 case RunChildren(children=orders):
@@ -131,7 +132,9 @@ class GroupDriver(Woken):
                         return None
                     all_of_them = False
                 case AwaitChildren(pauses=pauses):
-                    return record.host.park(record, self._paused(pauses), epoch)
+                    paused = self._paused(pauses)
+                    record.tell_ending(epoch, paused)
+                    return record.host.park(record, paused, epoch)
                 case GroupDone(outcome=outcome):
                     return self._complete(outcome)
                 case _:
@@ -149,7 +152,16 @@ class GroupDriver(Woken):
             cost_usd=in_dollars(spending.cost),
             children=record.outcomes.at_the_end(),
         )
+        stamp(told, record.run_id, dict(record.session), record.artifacts.snapshot())
+        record.tell_ending(self._epoch, told)
         record.host.complete(record, told, self._epoch)
+
+    def _fail(self, error: Exception) -> None:
+        """End the run with an error, after its callbacks have heard of it."""
+        record = self._record
+        with contextlib.suppress(Stale):
+            record.tell_ending(self._epoch, error)
+            record.host.fail(record, error, self._epoch)
 
     def _paused(self, pauses: tuple[Pause, ...]) -> NeedsInput | NeedsApproval:
         record, spending = self._record, self._record.account.spending

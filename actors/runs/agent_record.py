@@ -325,7 +325,9 @@ class AgentRunRecord(RunRecord):
     def tell_error(self, error: BaseException) -> None:
         if self.agent.callbacks and not self.told_error:
             self.told_error = True
-            tell = partial(tell_callbacks, self.agent.callbacks, self._context_of_its_own, self.run_id, error)
+            tell = partial(
+                tell_callbacks, self.agent.callbacks, "on_error", self._context_of_its_own, self.run_id, error
+            )
             run_elsewhere(named_after(Origin(self.ancestry, None), tell))
 
     def _context_of_its_own(self) -> RunContext:

@@ -1,9 +1,10 @@
-"""Callbacks that hear of the error of a run which was ended from outside, and change nothing."""
+"""Callbacks that hear how a run ended, and change nothing: of groups and workflows, and of agents whose run was ended from outside."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from logging import ERROR
+from typing import Literal
 
 from understudy.diagnostics import emit
 from understudy.vocabulary.context.session import RunContext
@@ -11,15 +12,19 @@ from understudy.vocabulary.runs.callbacks import AgentCallback, action_of
 
 
 def tell_callbacks(
-    callbacks: Sequence[AgentCallback], context: Callable[[], RunContext], run_id: str, error: BaseException
+    callbacks: Sequence[AgentCallback],
+    moment: Literal["on_error", "on_finish"],
+    context: Callable[[], RunContext],
+    run_id: str,
+    ending: object,
 ) -> None:
-    """Tell each callback of the error, whatever another one does about it; `context` makes what each gets to see."""
+    """Tell each callback of the outcome or the error, whatever another one does; `context` makes what each gets to see."""
     for callback in callbacks:
         try:
-            answer = callback.on_error(context(), error)
-            _, fault = action_of(callback, "on_error", answer)
+            answer = getattr(callback, moment)(context(), ending)
+            _, fault = action_of(callback, moment, answer)
             if fault:
                 emit(ERROR, "callback_failed", {"run_id": run_id}, "%s (run %s)", fault, run_id)
-        except BaseException as failure:  # the run is over, and the others should hear of it too
-            text = "callback %s failed in on_error of run %s"
-            emit(ERROR, "callback_failed", {"run_id": run_id}, text, callback.name, run_id, exc_info=failure)
+        except BaseException as failure:  # the run has its ending, and the others should hear of it too
+            text, values = f"callback %s failed in {moment} of run %s", {"run_id": run_id}
+            emit(ERROR, "callback_failed", values, text, callback.name, run_id, exc_info=failure)

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import ChildBegan, Finished
+from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.threads.alarms import Alarm, ring_at
+from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.waiting.children import ChildWaits, EachChild, FirstChild
 from understudy.actors.waiting.graph import graph
 from understudy.errors import UnderstudyError
@@ -22,12 +24,14 @@ from understudy.orchestration.definitions.workflow import Task, Workflow
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
 from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.origin import Origin, named_after
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import SessionOverlay, lasting
+from understudy.vocabulary.context.session import RunContext, SessionOverlay, lasting
 from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer
 
 from .child_outcomes import ChildOutcomes
+from .error_callbacks import tell_callbacks
 from .host import RunHost
 from .inner_run import Inside
 from .ownership import RunDriver, Stale
@@ -57,7 +61,7 @@ class GroupRunRecord(RunRecord):
         machine: what decides; it has the input.
     """
 
-    __slots__ = ("alarms", "children", "endings", "group", "machine", "news", "ready", "waits")
+    __slots__ = ("alarms", "children", "endings", "group", "machine", "news", "ready", "told_error", "waits")
 
     def __init__(
         self,
@@ -83,6 +87,8 @@ class GroupRunRecord(RunRecord):
         """Position -> what wakes the driver when a retry is due."""
         self.ready: set[int] = set()
         """Positions whose alarm has rung."""
+        self.told_error = False
+        """Whether the callbacks have been told of the error that ends the run."""
         self.waits: ChildWaits = (FirstChild if machine.any_will_do else EachChild)(self.link, scope)
 
     @property
@@ -131,6 +137,41 @@ class GroupRunRecord(RunRecord):
         if not from_inside:  # a group says nothing itself
             error.messages = ()
             error.session = lasting(self.session)
+
+    def lines(self) -> RunLines | None:
+        return lines_of(self.link, self.group.callbacks)
+
+    def tell_ending(self, epoch: int, ending: Outcome[object] | Exception) -> None:
+        """Tell the callbacks how the run is about to end, on the thread of the driver that holds `epoch`."""
+        if self.group.callbacks:
+            self.begin_step(epoch, "telling callbacks of the end")
+            self.told_error = isinstance(ending, Exception)
+            self._tell(ending)
+
+    def tell_error(self, error: BaseException) -> None:
+        if self.group.callbacks and not self.told_error:
+            self.told_error = True
+            run_elsewhere(named_after(Origin(self.ancestry, None), partial(self._tell, error)))
+
+    def _tell(self, ending: Outcome[object] | BaseException) -> None:
+        moment: Literal["on_error", "on_finish"] = "on_error" if isinstance(ending, BaseException) else "on_finish"
+        tell_callbacks(self.group.callbacks, moment, self._context_of_its_own, self.run_id, ending)
+
+    def _context_of_its_own(self) -> RunContext:
+        """Return what a callback gets to see; what it writes to the session is dropped."""
+        return RunContext(
+            run_id=self.run_id,
+            parent_run_id=self.parent_run_id,
+            agent_id=self.group.id,
+            input=self.input_text,
+            session=SessionOverlay(self.session),
+            deps=self.options.deps,
+            scope=self.scope,
+            user_id=self.options.user_id,
+            conversation_id=self.options.conversation_id,
+            turns=self.turns,
+            iterations=self.iterations,
+        )
 
     def continued(self, scope: Scope, deps: object) -> GroupRunRecord:
         options = self._options_to_go_on(deps)

@@ -1,4 +1,4 @@
-"""Checks an agent's callbacks and criteria and its rule for invalid calls.
+"""Checks the callbacks of runners, and an agent's criteria and its rule for invalid calls.
 
 As in `checks`, each function returns what it was given, ready for use, or says what is wrong.
 """
@@ -37,18 +37,31 @@ returns one of the resolutions; None stands for `"result"`.
 WORDS = ("result", "fail", "retry")
 
 
-def checked_callbacks(id: str, callbacks: Iterable[AgentCallback]) -> tuple[AgentCallback, ...]:
+def checked_callbacks(id: str, callbacks: Iterable[AgentCallback], kind: str = "agent") -> tuple[AgentCallback, ...]:
     """Return the callbacks, in their order."""
     if isinstance(callbacks, (str, AgentCallback)) or not isinstance(callbacks, Iterable):
-        raise TypeError(f"agent {id!r}: callbacks must be a list of AgentCallback objects, got {callbacks!r}")
+        raise TypeError(f"{kind} {id!r}: callbacks must be a list of AgentCallback objects, got {callbacks!r}")
     given = tuple(callbacks)
     for callback in given:
         if isinstance(callback, type) and issubclass(callback, AgentCallback):
-            raise TypeError(f"agent {id!r}: callbacks must hold objects, got a class; write {callback.__name__}()")
+            raise TypeError(f"{kind} {id!r}: callbacks must hold objects, got a class; write {callback.__name__}()")
         if not isinstance(callback, AgentCallback):
-            raise TypeError(f"agent {id!r}: callbacks must hold AgentCallback objects, got {callback!r} in it")
+            raise TypeError(f"{kind} {id!r}: callbacks must hold AgentCallback objects, got {callback!r} in it")
         if fault := fault_of_callback(callback):
-            raise TypeError(f"agent {id!r}: callback {callback.name!r} {fault}")
+            raise TypeError(f"{kind} {id!r}: callback {callback.name!r} {fault}")
+    return given
+
+
+def checked_watchers(id: str, callbacks: Iterable[AgentCallback], kind: str) -> tuple[AgentCallback, ...]:
+    """Return the callbacks of a group or a workflow. One that would never be called, such as a guardrail, is refused."""
+    given = checked_callbacks(id, callbacks, kind)
+    for callback in given:
+        found = type(callback)
+        if found.on_error is AgentCallback.on_error and found.on_finish is AgentCallback.on_finish:
+            raise TypeError(
+                f"{kind} {id!r}: callback {callback.name!r} has neither on_finish nor on_error, "
+                f"and a {kind} calls no model and no tool; give it to the agents inside"
+            )
     return given
 
 

@@ -8,27 +8,40 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 from understudy.orchestration.group.spec import GroupSpec, Merge, OnError, PassOutput
 
+from .agent_rules import checked_watchers
 from .checks import checked_count, checked_description, checked_id
 from .runner import Runner
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from understudy.vocabulary.runs.callbacks import AgentCallback
+
 
 class Group(Runner[object]):
     """The base of sequences and parallel groups."""
 
-    __slots__ = ("_group_spec", "children")
+    __slots__ = ("_group_spec", "callbacks", "children")
 
     children: tuple[Runner[object], ...]
     """In order; one runner may have several positions."""
+    callbacks: tuple[AgentCallback, ...]
+    """In order."""
 
-    def _take(self, id: str, children: Iterable[Runner[object]], description: str, name: str) -> None:
+    def _take(
+        self,
+        id: str,
+        children: Iterable[Runner[object]],
+        description: str,
+        callbacks: Iterable[AgentCallback],
+        name: str,
+    ) -> None:
         checked_id(id, "group")
         set_ = object.__setattr__
         set_(self, "id", id)
         set_(self, "description", checked_description(id, description, "group"))
         set_(self, "children", _checked_children(id, children, name))
+        set_(self, "callbacks", checked_watchers(id, callbacks, "group"))
         set_(self, "_group_spec", None)
 
     @property
@@ -58,6 +71,7 @@ class SequenceChanges(TypedDict, total=False):
     steps: Iterable[Runner[object]]
     pass_output: PassOutput
     description: str
+    callbacks: Iterable[AgentCallback]
 
 
 class SequentialAgent(Group):
@@ -72,6 +86,7 @@ class SequentialAgent(Group):
         pass_output: whether a step is told the text of the one before it, or, with `"combined"`, all texts of a parallel
             group as a JSON array. False tells each what the user said.
         description: what it is for.
+        callbacks: told how a run ends, by `on_finish` and `on_error`; see docs/callbacks.md.
 
     Raises:
         ValueError: there is no step, or `pass_output` is unknown.
@@ -83,9 +98,15 @@ class SequentialAgent(Group):
     pass_output: PassOutput
 
     def __init__(
-        self, id: str, steps: Iterable[Runner[object]], *, pass_output: PassOutput = False, description: str = ""
+        self,
+        id: str,
+        steps: Iterable[Runner[object]],
+        *,
+        pass_output: PassOutput = False,
+        description: str = "",
+        callbacks: Iterable[AgentCallback] = (),
     ) -> None:
-        self._take(id, steps, description, "steps")
+        self._take(id, steps, description, callbacks, "steps")
         if pass_output not in (False, True, "combined"):
             raise ValueError(f"group {id!r}: pass_output must be False, True or 'combined', got {pass_output!r}")
         object.__setattr__(self, "pass_output", pass_output)
@@ -101,6 +122,7 @@ class SequentialAgent(Group):
             "steps": self.children,
             "pass_output": self.pass_output,
             "description": self.description,
+            "callbacks": self.callbacks,
         }
         return SequentialAgent(self.id if id is None else id, **(kept | changes))
 
@@ -116,6 +138,7 @@ class ParallelChanges(TypedDict, total=False):
     max_parallel: int | None
     on_error: OnError
     description: str
+    callbacks: Iterable[AgentCallback]
 
 
 class ParallelAgent(Group):
@@ -133,6 +156,7 @@ class ParallelAgent(Group):
         on_error: what a child's failure does when all are collected. `"fail"`: the others are cancelled, and the run fails
             with its error. `"collect"`: the others go on, and the place of its text is null.
         description: what it is for.
+        callbacks: told how a run ends, by `on_finish` and `on_error`; see docs/callbacks.md.
 
     Raises:
         ValueError: there is no child, or an option is unknown.
@@ -154,8 +178,9 @@ class ParallelAgent(Group):
         max_parallel: int | None = None,
         on_error: OnError = "fail",
         description: str = "",
+        callbacks: Iterable[AgentCallback] = (),
     ) -> None:
-        self._take(id, children, description, "children")
+        self._take(id, children, description, callbacks, "children")
         if merge not in ("collect_all", "first"):
             raise ValueError(f"group {id!r}: merge must be 'collect_all' or 'first', got {merge!r}")
         if on_error not in ("fail", "collect"):
@@ -174,6 +199,7 @@ class ParallelAgent(Group):
             "max_parallel": self.max_parallel,
             "on_error": self.on_error,
             "description": self.description,
+            "callbacks": self.callbacks,
         }
         return ParallelAgent(self.id if id is None else id, **(kept | changes))
 

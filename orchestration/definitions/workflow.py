@@ -15,12 +15,15 @@ from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure, Outcome, TaskResult
 from understudy.vocabulary.tools.definition import NAME
 
+from .agent_rules import checked_watchers
 from .checks import checked_count, checked_description, checked_errors, checked_id
 from .port import MapOptions, MapSystemKeywords, RunKeywords, RunOptions, runtime
 from .runner import Runner
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from understudy.vocabulary.runs.callbacks import AgentCallback
 
 When = str | Callable[[Mapping[str, TaskResult]], bool]
 Until = str | Callable[[str], bool]
@@ -158,6 +161,7 @@ class WorkflowChanges(TypedDict, total=False):
     tasks: Iterable[Task]
     max_parallel: int | None
     description: str
+    callbacks: Iterable[AgentCallback]
 
 
 class Workflow(Runner[object]):
@@ -172,23 +176,31 @@ class Workflow(Runner[object]):
         tasks: in any order, at least one.
         max_parallel: how many tasks run at once; None for as many as may.
         description: what it is for.
+        callbacks: told how a run ends, by `on_finish` and `on_error`; see docs/callbacks.md.
 
     Raises:
         SpecError: tasks wait for one another, a dependency or a reference leads nowhere; all of it at once, a line each.
         TypeError: a task is none.
     """
 
-    __slots__ = ("_graph_spec", "given", "max_parallel", "parameters", "tasks")
+    __slots__ = ("_graph_spec", "callbacks", "given", "max_parallel", "parameters", "tasks")
 
     tasks: tuple[Task, ...]
     max_parallel: int | None
+    callbacks: tuple[AgentCallback, ...]
     parameters: frozenset[str]
     """Names in the prompts that are no tasks: each run must set them."""
     given: Mapping[str, JsonValue]
     """Values of other such names, from `with_parameters`."""
 
     def __init__(
-        self, id: str, tasks: Iterable[Task], *, max_parallel: int | None = None, description: str = ""
+        self,
+        id: str,
+        tasks: Iterable[Task],
+        *,
+        max_parallel: int | None = None,
+        description: str = "",
+        callbacks: Iterable[AgentCallback] = (),
     ) -> None:
         given = _checked_tasks(checked_id(id, "workflow"), tasks)
         if max_parallel is not None:
@@ -198,6 +210,7 @@ class Workflow(Runner[object]):
             "description": checked_description(id, description, "workflow"),
             "tasks": given,
             "max_parallel": max_parallel,
+            "callbacks": checked_watchers(id, callbacks, "workflow"),
             "parameters": parameters_of([task.spec() for task in given]),
             "given": MappingProxyType({}),
             "_graph_spec": None,
@@ -211,6 +224,7 @@ class Workflow(Runner[object]):
             "tasks": self.tasks,
             "max_parallel": self.max_parallel,
             "description": self.description,
+            "callbacks": self.callbacks,
         }
         made = Workflow(self.id if id is None else id, **(kept | changes))
         return made.with_parameters({name: each for name, each in self.given.items() if name in made.parameters})
@@ -228,7 +242,13 @@ class Workflow(Runner[object]):
         """
         given = checked_mapping(f"workflow {self.id!r}", parameters)
         check_given(self.id, self.parameters, given, self.given)
-        made = Workflow(self.id, self.tasks, max_parallel=self.max_parallel, description=self.description)
+        made = Workflow(
+            self.id,
+            self.tasks,
+            max_parallel=self.max_parallel,
+            description=self.description,
+            callbacks=self.callbacks,
+        )
         object.__setattr__(made, "given", MappingProxyType({**self.given, **given}))
         object.__setattr__(made, "parameters", self.parameters - given.keys())
         return made

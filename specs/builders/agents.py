@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from understudy.orchestration import Agent, SubAgent, Workflow
@@ -133,7 +133,7 @@ class AgentBuilder:
             tools=[self._tool(entry) for entry in described.tools or ()],
             sub_agents=[_sub_agent(entry, runners) for entry in described.sub_agents or ()],
             criteria=[self._criterion(entry) for entry in described.criteria or ()],
-            callbacks=[self._callback(entry) for entry in described.callbacks or ()],
+            callbacks=self.callbacks(described.callbacks),
             memory=self._memory(described),
             restart_on=[self._registered.get(ERROR, name) for name in described.restart_on or ()],
             **options,
@@ -180,6 +180,10 @@ class AgentBuilder:
                 return StructuredOutputCriteria(entry.schema_)
             case NamedGrammar():
                 return cast(Criterion, self._registered.get(CRITERION, entry.name))
+
+    def callbacks(self, entries: Iterable[LoggingGrammar | Guardrail | NamedGrammar] | None) -> list[AgentCallback]:
+        """Return the callbacks that a runner's spec describes."""
+        return [self._callback(entry) for entry in entries or ()]
 
     def _callback(self, entry: LoggingGrammar | Guardrail | NamedGrammar) -> AgentCallback:
         match entry:

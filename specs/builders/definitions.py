@@ -78,10 +78,12 @@ class Builder:
             case SequentialGrammar():
                 steps = self._steps(described.steps, located)
                 options = given(described, "description", "pass_output")
+                options["callbacks"] = self._agents.callbacks(described.callbacks)
                 self.runners[described.id] = self._try(located, lambda: SequentialAgent(described.id, steps, **options))
             case ParallelGrammar():
                 steps = self._steps(described.steps, located)
                 options = given(described, "description", "max_parallel", "on_error", merge="merge_strategy")
+                options["callbacks"] = self._agents.callbacks(described.callbacks)
                 self.runners[described.id] = self._try(located, lambda: ParallelAgent(described.id, steps, **options))
             case GraphGrammar():
                 tasks = [
@@ -89,6 +91,7 @@ class Builder:
                     for task, at in zip(described.tasks, located.at("tasks").items(), strict=True)
                 ]
                 options = given(described, "description", "max_parallel")
+                options["callbacks"] = self._agents.callbacks(described.callbacks)
                 self.runners[described.id] = self._try(located, lambda: Workflow(described.id, tasks, **options))
             case SupervisorGrammar():
                 self.supervisors[described.id] = self._try(located, lambda: self._supervisor(described))

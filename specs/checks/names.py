@@ -45,10 +45,13 @@ NAMED: Mapping[str, Ways] = {
         (("output_type",), OUTPUT_TYPE),
     ),
     "workflow": (
+        (("callbacks", EACH_UNTYPED, "name"), CALLBACK),
         (("tasks", EACH, "when", "name"), WHEN),
         (("tasks", EACH, "until", "name"), UNTIL),
         (("tasks", EACH, "retry_on", EACH), ERROR),
     ),
+    "sequential": ((("callbacks", EACH_UNTYPED, "name"), CALLBACK),),
+    "parallel": ((("callbacks", EACH_UNTYPED, "name"), CALLBACK),),
     "supervisor": ((("decider",), DECIDER),),
 }
 """Kind of definition -> the paths of names in it, with the kind of object that each name stands for."""

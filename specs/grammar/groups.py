@@ -13,7 +13,7 @@ from understudy.vocabulary.messages import JsonValue
 
 from .agent import PARAMETERS, RUNNER_ID, AgentGrammar
 from .grammar import TEXT, Grammar, exact, form, forms
-from .named import Condition
+from .named import Condition, WatcherEntry
 
 WORKFLOW_TYPES = ("sequential", "parallel", "workflow")
 DEFINES = ("id", "model", "provider", "type")
@@ -52,6 +52,7 @@ class SequentialGrammar(Grammar):
         default=False,
         description="a step is told the text of the one before; `combined`: all texts of a parallel group; `false`: the input",
     )
+    callbacks: list[WatcherEntry] | None = Field(default=None, description="told how a run ends, in order")
 
 
 class ParallelGrammar(Grammar):
@@ -70,6 +71,7 @@ class ParallelGrammar(Grammar):
     on_error: Literal["fail", "collect"] = Field(
         default="fail", description="a step's failure ends the run, or leaves its place empty"
     )
+    callbacks: list[WatcherEntry] | None = Field(default=None, description="told how a run ends, in order")
 
 
 class TaskGrammar(Grammar):
@@ -125,6 +127,7 @@ class GraphGrammar(Grammar):
     max_parallel: int | None = Field(
         default=None, ge=1, description="how many tasks run at once; null for all that may"
     )
+    callbacks: list[WatcherEntry] | None = Field(default=None, description="told how a run ends, in order")
 
 
 WorkflowEntry = Annotated[

@@ -92,3 +92,13 @@ CallbackEntry = Annotated[
         type_first=True,
     ),
 ]
+WatcherEntry = Annotated[
+    Annotated[LoggingGrammar, form("logging")] | Annotated[NamedGrammar, NAME_FORM],
+    forms(
+        "must be a mapping with 'type: logging', or with 'name' of a registered callback",
+        types=("logging",),
+        keys=("name",),
+        type_first=True,
+    ),
+]
+"""A callback of a group or a workflow: guardrails belong to agents, which call models."""

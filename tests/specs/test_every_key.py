@@ -25,6 +25,7 @@ from understudy import (
     LoggingCallback,
     MaxIterationsCriteria,
     OneForAll,
+    Outcome,
     Price,
     RateLimited,
     Rehearsal,
@@ -49,7 +50,8 @@ class Shelf(Toolset):
 
 
 class Audit(AgentCallback):
-    pass
+    def on_finish(self, ctx: RunContext, outcome: Outcome[object]) -> None:
+        pass
 
 
 def polite(context: RunContext, text: str) -> bool:
@@ -154,6 +156,16 @@ def logging_with(**keys: JsonValue) -> dict[str, Any]:
 
 def group_with(kind: str, **keys: JsonValue) -> Any:
     return loaded(workflows=[{"id": "w", "type": kind, "steps": [{"ref": "a"}], **keys}]).runner("w")
+
+
+def watchers_of(kind: str) -> list[str]:
+    """Return the classes of a group's or workflow's callbacks: one of a type, and one that is registered."""
+    parts: dict[str, JsonValue] = (
+        {"tasks": [{"id": "t", "agent": "a"}]} if kind == "workflow" else {"steps": [{"ref": "a"}]}
+    )
+    flow: JsonValue = {"id": "w", "type": kind, **parts, "callbacks": [{"type": "logging"}, {"name": "audit"}]}
+    found: Any = loaded(workflows=[flow]).runner("w")
+    return [type(each).__name__ for each in found.callbacks]
 
 
 def task_with(**keys: JsonValue) -> Task:
@@ -391,6 +403,9 @@ ROWS: dict[str, Row] = {
         for grammar, kind in (("SequentialGrammar", "sequential"), ("ParallelGrammar", "parallel"))
         for key, value in (("id", "w"), ("description", "d"))
     },
+    "SequentialGrammar.callbacks": (partial(watchers_of, "sequential"), ["LoggingCallback", "Audit"]),
+    "ParallelGrammar.callbacks": (partial(watchers_of, "parallel"), ["LoggingCallback", "Audit"]),
+    "GraphGrammar.callbacks": (partial(watchers_of, "workflow"), ["LoggingCallback", "Audit"]),
     "SequentialGrammar.type": (lambda: type(group_with("sequential")).__name__, "SequentialAgent"),
     "SequentialGrammar.steps": (lambda: len(group_with("sequential", steps=[{"ref": "a"}] * 2).steps), 2),
     "SequentialGrammar.pass_output": (lambda: group_with("sequential", pass_output=True).pass_output, True),
