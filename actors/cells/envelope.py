@@ -29,7 +29,8 @@ class Fate(IntEnum):
     DEAD = auto()
 
 
-HANDLED = Fate.HANDLED  # A name of its own: to look up a member of an enum takes as long as to lock a mailbox.
+# Names of their own: to look up a member of an enum takes as long as to lock a mailbox.
+HANDLED, FAILED, CANCELLED = Fate.HANDLED, Fate.FAILED, Fate.CANCELLED
 
 
 class Envelope:

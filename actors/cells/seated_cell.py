@@ -69,7 +69,7 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
     def __init__(self, address: str, seats: int | None, events: EventStream) -> None:
         super().__init__(seats)
         self.address = address
-        self.restarts = 0
+        self.restarts: int = 0
         """How often it was restarted after a failure."""
         self._events = events
         self._handing_on: set[int] = set()

@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from understudy.actors.cells.envelope import HANDLED, Fate
+from understudy.actors.cells.envelope import CANCELLED, FAILED, HANDLED, Fate
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.seated_cell import Entered, SeatedCell
 from understudy.actors.run_view.errors import DEFAULT_MEMORY_TIMEOUT, cancelled, step_timeout
@@ -101,7 +101,7 @@ class MemoryActor(SeatedCell[AnyMessage]):
             refused: list[LostBecause] = []
             self.enter(message, _nothing, refused.append)
             raise AgentDown(f"{self.address} has stopped", actor=self.address)
-        fate = Fate.FAILED
+        fate = FAILED
         try:
             value = message.use()
             fate = HANDLED
@@ -122,14 +122,14 @@ class MemoryActor(SeatedCell[AnyMessage]):
         """
         until = time.monotonic() + DEFAULT_MEMORY_TIMEOUT
         record.begin_step(epoch, doing, until + GRACE)
-        at_once, fate = self.take_turn(message), Fate.CANCELLED
+        at_once, fate = self.take_turn(message), CANCELLED
         if not at_once:
             self._await_turn(message, record, until)
         try:
             if not at_once:
                 record.begin_step(epoch, doing, until + GRACE)
                 message.begun = time.monotonic()
-            fate = Fate.FAILED
+            fate = FAILED
             wait = graph.begin(self._link, record.link, None)
             try:
                 value = _use(record, until, message.use)
@@ -141,7 +141,7 @@ class MemoryActor(SeatedCell[AnyMessage]):
             self._leave(message, fate)
 
     def _leave(self, message: AnyMessage, fate: Fate) -> None:
-        if fate is Fate.FAILED:
+        if fate is FAILED:
             self.restarts += 1
         self.leave(message, fate)
 
@@ -161,7 +161,7 @@ class MemoryActor(SeatedCell[AnyMessage]):
             turn.get()
         except BaseException:
             if not self.withdraw(message):
-                self.leave(message, Fate.CANCELLED)  # its turn has come in this moment
+                self.leave(message, CANCELLED)  # its turn has come in this moment
             raise
         finally:
             forget()

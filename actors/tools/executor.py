@@ -12,7 +12,7 @@ from functools import partial
 from logging import ERROR, WARNING
 from math import inf
 
-from understudy.actors.cells.envelope import HANDLED, Fate
+from understudy.actors.cells.envelope import CANCELLED, FAILED, HANDLED, Fate
 from understudy.actors.run_view.progress import Reporter
 from understudy.actors.run_view.tracebacks import let_go, where
 from understudy.actors.threads.forked import Stage, at_fork
@@ -70,13 +70,13 @@ class LentTurn:
     def run_turns(self) -> None:
         """Make the call, unless nobody waits for it any more."""
         if self._reply.done:
-            self._order.came_back(Fate.CANCELLED)  # it never began, and so does not hang
+            self._order.came_back(CANCELLED)  # it never began, and so does not hang
             return
         try:
             self._reply.set(self._context.run(execute, self._order))
         except BaseException as cause:  # no tool's, whose failure is a result
             error = AgentCrashed(f"{self._address} failed: {in_words(cause)}", actor=self._address)
-            self._lost(error, cause, Fate.FAILED)
+            self._lost(error, cause, FAILED)
 
     def _lost(self, error: ActorError, cause: BaseException, fate: Fate) -> None:
         error.__cause__ = cause
@@ -93,23 +93,14 @@ def execute(order: ToolCallTask) -> Executed:
 
     Raises nothing, but on the caller's own thread what is not the tool's: Ctrl-C, an exit, a greenlet's end.
     """
-    fate = Fate.FAILED
+    call, fate = order.call, FAILED
     order.thread = threading.get_ident()
     token = enter_scope(order.scope)
     try:
-        executed = _executed(order)
+        executed = _attempts(order, _attempt_of(order))
         if not executed[0].is_error:
             fate = HANDLED
         return executed
-    finally:
-        leave_scope(token)
-        order.came_back(fate)
-
-
-def _executed(order: ToolCallTask) -> Executed:
-    call = order.call
-    try:
-        return _attempts(order, _attempt_of(order))
     except BadArguments as error:
         return error_result(call, "bad_arguments", str(error)), None
     except TooLarge as error:
@@ -122,6 +113,9 @@ def _executed(order: ToolCallTask) -> Executed:
         if order.tool.isolation == "caller" and not isinstance(error, Exception):
             raise
         return _failed(order, error), None
+    finally:
+        leave_scope(token)
+        order.came_back(fate)
 
 
 def _failed(order: ToolCallTask, error: BaseException) -> ToolResult:

@@ -196,7 +196,8 @@ def test_a_failure_of_a_quick_memory_is_counted() -> None:
     def fail() -> Sequence[us.Message]:
         raise MemoryError
 
-    actor = Memories("shop", EventStream("shop")).of(agent_with(us.InMemoryMemory()))
+    agent = agent_with(us.InMemoryMemory())
+    actor = Memories("shop", EventStream("shop")).of(agent)
     assert actor is not None
 
     with pytest.raises(MemoryError):
