@@ -230,7 +230,10 @@ class Trial:
 
     def _stop_each(self) -> None:
         for name, ref in self._refs.items():
-            self._must(ref.stop(timeout=PATIENCE), f"{name} stops")
+            try:
+                ref.stop(timeout=PATIENCE)
+            except TimeoutError as late:
+                raise AssertionError(self._told(f"{name} does not stop: {late}")) from None
 
     def _must(self, holds: bool, what: str) -> None:
         if not holds:
