@@ -103,6 +103,14 @@ def test_the_vocabulary_uses_nothing_but_locks_and_context(graph: grimp.ImportGr
     assert strays(graph, vocabulary(graph), SHARED) == []
 
 
+def test_the_vocabulary_names_pykka_for_type_checkers_in_one_file() -> None:
+    counted = grimp.build_graph("understudy", include_external_packages=True, cache_dir=None)
+
+    naming = [module for module in vocabulary(counted) if "pykka" in counted.find_modules_directly_imported_by(module)]
+
+    assert naming == ["understudy.vocabulary.runs.handles"]
+
+
 def test_the_port_is_the_only_way_up_from_the_two_lowest_floors(graph: grimp.ImportGraph) -> None:
     upward = {
         (module, imported)
