@@ -153,10 +153,10 @@ class LimitedCell(ActorCell):
         if self.events.wants(WorkAbandoned):
             what = f"handling a message of type {type_name(turn.envelope.message)}"
             self.events.publish(WorkAbandoned(address=self.address, what=what, seconds=self._limit))
-        super().finish(turn.envelope, Fate.FAILED, error=error)
         self.fail(cause)
+        self._start_actor_loop()  # before callbacks of the reply, which may wait for the actor
+        super().finish(turn.envelope, Fate.FAILED, error=error)
         cancel_hooks.cancel(turn.scope, self._give_up_turn)
-        self._start_actor_loop()
 
     def stay_in_parent(self) -> None:
         super().stay_in_parent()

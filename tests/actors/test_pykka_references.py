@@ -14,6 +14,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually
+from tests.support.threads import no_threads
 from understudy.testing import FunctionModel, says
 
 
@@ -236,6 +237,46 @@ def test_a_stop_by_an_actor_that_it_waits_for_is_refused_and_stops_it_all_the_sa
     assert isinstance(caught.value.__cause__, us.AgentCrashed)
     assert isinstance(caught.value.__cause__.__cause__, us.CircularAgentCall)
     assert asks.actor_stopped.wait(WAIT)
+
+
+def test_a_callback_of_a_message_that_was_given_up_may_stop_the_actor(system: us.ActorSystem) -> None:
+    ref = system.spawn(Sum, turn_timeout=0.05)
+    gate = threading.Event()
+    stopped: list[bool] = []
+
+    hung = ref.ask(gate, block=False)
+    hung.add_done_callback(lambda _: stopped.append(ref.stop(timeout=WAIT)))
+
+    eventually(lambda: stopped == [True], "the callback has stopped it")
+    gate.set()
+
+
+def test_a_hook_that_ends_an_actor_for_want_of_a_thread_may_stop_it_again(system: us.ActorSystem) -> None:
+    ended: list[bool] = []
+
+    class Ends(us.Actor[str]):
+        def on_stop(self) -> None:
+            ended.append(self.ref.stop())
+
+    ref = system.spawn(Ends)
+    eventually(lambda: ref._cell.state == "running", "it has begun")  # pyright: ignore[reportPrivateUsage]
+    with no_threads():
+        assert ref.stop(timeout=WAIT) is True
+
+    assert ended == [True]
+
+
+def test_a_stop_that_nobody_waited_long_enough_for_can_be_waited_for_again(system: us.ActorSystem) -> None:
+    ref = system.spawn(Sum)
+    gate = threading.Event()
+    ref.tell(gate)
+    ending = ref.stop(block=False)
+
+    assert ending.cancel()
+    gate.set()
+
+    assert ref.stop(timeout=WAIT) in (True, False)
+    assert not ref.is_alive()
 
 
 # --- proxies
