@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
+from logging import WARNING
 from typing import Protocol
 
 from understudy.actors.threads.alarms import Alarm, ring_at
+from understudy.diagnostics import emit
 from understudy.orchestration.supervision.restarts import Restart
 
 OnDone = Callable[[], object]
 """Called once when something has happened."""
 IsCurrent = Callable[[], bool]
 """Whether something that was decided earlier still holds, or was superseded."""
-
-log = logging.getLogger("understudy")
 
 SHUTDOWN = 5.0  # Seconds. OTP's supervisors give a child as many to end in, unless told otherwise.
 
@@ -73,7 +72,8 @@ def give_up_in_time(member: Member, cause: BaseException, on_done: OnDone, round
     try:
         alarm = ring_at(time.monotonic() + SHUTDOWN, on_done)
     except RuntimeError as error:
-        log.warning("no thread can be had to limit the wait for an actor that is given up: %s", error)
+        text = "no thread can be had to limit the wait for an actor that is given up: %s"
+        emit(WARNING, "wait_not_limited", {}, text, error)
 
     def done() -> None:
         if alarm is not None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import partial
+from logging import ERROR
 from typing import TYPE_CHECKING, Generic, Literal, NoReturn, cast, overload
 
 from understudy.actors.actor.ref import ActorRef
 from understudy.actors.actor.unhandled import lost_because
 from understudy.actors.cells.envelope import Envelope, Fate
+from understudy.diagnostics import emit
 from understudy.errors import AgentDown, in_words
 from understudy.orchestration.definitions.port import Answer, MapOptions, RunOptions, runtime
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT
@@ -31,8 +32,6 @@ else:
     from typing import TypeVar
 
     T_co = TypeVar("T_co", covariant=True)
-
-log = logging.getLogger("understudy")
 
 
 class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
@@ -142,7 +141,8 @@ class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
         if isinstance(error, AgentDown):
             self._lost(message, error)
         elif error is not None:
-            log.error("%s: a run that nobody waits for failed: %s", self.address, in_words(error), exc_info=error)
+            text, values = "%s: a run that nobody waits for failed: %s", {"actor": self.address}
+            emit(ERROR, "told_run_failed", values, text, self.address, in_words(error), exc_info=error)
 
     def _lost(self, message: object, error: AgentDown) -> None:
         cell = self._cell

@@ -113,15 +113,15 @@ def test_callbacks_hear_of_a_pause_and_of_the_end_after_it(make: Make) -> None:
 
 
 class Unruly(us.AgentCallback):
-    """Answers with a given value, or raises it."""
+    """Answers with a given value, or raises the error that is given as a function."""
 
     def __init__(self, answer: object) -> None:
         self._answer = answer
 
     def on_finish(self, ctx: us.RunContext, outcome: us.Outcome[object]) -> Any:
         ctx.session["seen"] = True
-        if isinstance(self._answer, BaseException):
-            raise self._answer
+        if callable(self._answer):
+            raise self._answer("no")
         return self._answer
 
 
