@@ -62,8 +62,8 @@ class ActorSystem:
             message of it, waited for or not; the next one is refused with a `RunError`.
         require_user: refuse, with a `ValueError`, a run of an agent with a memory that has a `conversation_id` and no
             `user_id`: without one, all users would share the conversation. For systems that serve several people.
-        registry: put spawned actors and agents into `pykka.ActorRegistry` until they stop. Whoever calls its `stop_all` stops
-            them then, and Pykka itself does so when any actor of bare Pykka raises `SystemExit` or `KeyboardInterrupt`.
+        registry: put spawned actors and agents into `pykka.ActorRegistry` until they stop. Its `stop_all` stops them
+            too, and Pykka calls that when an actor of bare Pykka raises `SystemExit` or `KeyboardInterrupt`.
 
     Raises:
         ValueError: the name is empty, `store` names no store, or `max_runs` or `max_hops` is below 1.

@@ -249,7 +249,14 @@ EVERYTHING: dict[str, Options] = {
     ),
     "ActorSystem": Options(
         us.ActorSystem,
-        {"name": "word", "store": "None", "max_runs": f"None {COUNT}", "max_hops": COUNT, "require_user": "True"},
+        {
+            "name": "word",
+            "store": "None",
+            "max_runs": f"None {COUNT}",
+            "max_hops": COUNT,
+            "require_user": "True",
+            "registry": "True",
+        },
         {"name": "shop"},
     ),
     "configure": Options(
