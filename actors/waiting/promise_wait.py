@@ -23,19 +23,16 @@ def waited(promise: Promise[Any], awaits: Callable[[], Awaited], timeout: float 
         CircularAgentCall: this is inside of a run or an actor, and the wait closes a cycle, now or later.
         Late: the deadline of the run around this wait is over, and a cycle through a future of Pykka cannot be excluded.
     """
-    callers = () if promise.done or (timeout is not None and timeout <= 0) else callers_here()  # to look is not to wait
-    if not callers:
+    if promise.done or (timeout is not None and timeout <= 0):  # to look is not to wait
         return promise.wait(timeout)
-    awaited = awaits()
-    left = _until_deadline() if unseen(awaited) else None
-    if left is None or (timeout is not None and timeout <= left):
-        return _wait_in_line(promise, callers, awaited, timeout)
-    if _wait_in_line(promise, callers, awaited, left):
+    callers, left = callers_here(), _until_deadline()
+    if left is None or (timeout is not None and timeout <= left) or not unseen(awaits()):
+        return _wait(promise, callers, awaits, timeout)
+    if _wait(promise, callers, awaits, left):
         return True
-    awaited = awaits()
-    if unseen(awaited):
+    if unseen(awaits()):
         raise Late(f"the deadline of the run is over: {UNSEEN}")
-    return _wait_in_line(promise, callers, awaited, None if timeout is None else timeout - left)
+    return _wait(promise, callers, awaits, None if timeout is None else timeout - left)
 
 
 def _until_deadline() -> float | None:
@@ -43,11 +40,13 @@ def _until_deadline() -> float | None:
     return None if scope is None else scope.remaining()
 
 
-def _wait_in_line(promise: Promise[Any], callers: Ancestry, awaited: Awaited, timeout: float | None) -> bool:
-    """Wait inside of a run or an actor; woken also when the wait has come to close a cycle."""
+def _wait(promise: Promise[Any], callers: Ancestry, awaits: Callable[[], Awaited], timeout: float | None) -> bool:
+    """Wait; inside of a run or an actor, woken also when the wait has come to close a cycle."""
+    if not callers:  # outside, or after the end of the run
+        return promise.wait(timeout)
     woken: Promise[None] = Promise()
     wake = partial(woken.set, None)
-    with graph.waiting(callers, awaited, woken.fail):
+    with graph.waiting(callers, awaits(), woken.fail):
         promise.when_done(wake, first=True)  # a loser may be slow to cancel
         try:
             if woken.wait(timeout):

@@ -196,6 +196,28 @@ def test_a_wait_in_a_run_ends_at_its_deadline() -> None:
     assert isinstance(waited[0], pykka.Timeout)
 
 
+def test_a_wait_that_begins_after_the_end_of_its_run_ends_at_once() -> None:
+    over, ended = threading.Event(), threading.Event()
+
+    @us.tool
+    def wait() -> str:
+        """Wait for a future whose cycles nobody sees, too late."""
+        assert over.wait(WAIT)
+        try:
+            us.collect([Deaf()]).result()
+        except TimeoutError:
+            ended.set()
+        return "done"
+
+    agent = us.Agent("clerk", model=FunctionModel(lambda _: calls("wait")), tools=[wait])
+    with pytest.raises(us.RunTimedOut):
+        agent.run("hi", timeout=0.1)
+
+    over.set()
+
+    assert ended.wait(WAIT)
+
+
 def test_a_wait_for_a_foreign_future_in_a_run_may_succeed(ledger: pykka.ActorRef[Ledger]) -> None:
     @us.tool
     def total() -> str:
