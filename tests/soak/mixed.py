@@ -49,6 +49,8 @@ def _systems(gate: Gate) -> Generator[tuple[list[us.ActorSystem], list[us.AgentR
         shop.spawn(us.Supervisor("counter", together, strategy=us.OneForAll(max_restarts=ANY, within=1.0)))
         for agent in alone:
             desk.spawn(agent, strategy=us.OneForOne(max_restarts=ANY, within=1.0))
+        for system in (shop, desk):
+            system.health()  # makes the actors of tools that no run has called yet: the warm-up may not come to all of them
         yield [shop, desk], [*[shop.ref(each.id) for each in together], *[desk.ref(each.id) for each in alone]]
 
 
