@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from logging import ERROR, WARNING
+from logging import ERROR, INFO, WARNING
 from math import inf
 from typing import Any
 
@@ -288,8 +288,8 @@ class ActorCell(MessageCell):
     def _failed(self, envelope: Envelope, cause: BaseException) -> None:
         error = AgentCrashed(f"{self.address} failed: {in_words(cause)}", actor=self.address)
         error.__cause__ = cause
-        if envelope.promise is None:  # nobody waits to be told
-            emit(ERROR, "actor_failed", {"actor": self.address}, "%s", error, exc_info=cause)
+        level = ERROR if envelope.promise is None else INFO  # nobody waits to be told; a future may be dropped too
+        emit(level, "actor_failed", {"actor": self.address}, "%s", error, exc_info=cause)
         self._lifecycle.fail_over(cause, envelope.message, lambda: self.finish(envelope, Fate.FAILED, error=error))
 
     def _note_unhandled(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from logging import ERROR
 from math import inf
 
 from understudy.actors.cells.down import ActorDead
+from understudy.diagnostics import emit
 from understudy.errors import AgentDown, in_words
 from understudy.orchestration.supervision.restarts import LONGEST_BACKOFF
 from understudy.vocabulary.actors.messages import Down
@@ -79,6 +81,10 @@ class Lifecycle:
     def _start_failed(self, cause: BaseException, on_done: OnDone) -> None:
         """Decide about a failure to start, by the same budget; `on_done` is called after the next successful start, if any."""
         tell_failed(self._cell, cause, None)
+        address = self._cell.address
+        emit(
+            ERROR, "actor_failed", {"actor": address}, "%s did not start: %s", address, in_words(cause), exc_info=cause
+        )
         is_current = self._supervisor.undisturbed()
         match self._supervisor.decide(self._cell, cause, starting=True):
             case "restart":

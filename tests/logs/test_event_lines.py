@@ -143,6 +143,37 @@ def test_a_restart_of_an_actor_is_told(caplog: pytest.LogCaptureFixture) -> None
     assert written(caplog, "actor_failed")["actor"] == "shop/desk"
 
 
+def test_a_failure_at_a_message_whose_answer_somebody_waits_for_has_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "understudy")
+
+    with us.ActorSystem("shop") as system:
+        desk = system.spawn(Fragile, name="desk", strategy=us.OneForOne(max_restarts=2))
+        with pytest.raises(us.AgentCrashed):
+            desk.ask("drop")
+
+    (record,) = [each for each in caplog.records if vars(each).get("event") == "actor_failed"]
+    assert (record.levelno, vars(record)["actor"]) == (logging.INFO, "shop/desk")
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], ValueError)
+
+
+def test_an_actor_that_does_not_start_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    class Diskless(us.Actor[str]):
+        def on_start(self) -> None:
+            raise OSError("no disk")
+
+    with us.ActorSystem("shop") as system:
+        desk = system.spawn(Diskless, name="desk", strategy=us.OneForOne(max_restarts=0))
+        with pytest.raises(us.AgentDown):
+            desk.ask("go")
+
+    line = written(caplog, "actor_failed")
+    assert line["message"] == "shop/desk did not start: OSError: no disk"
+    assert line["exc_info"] is not None
+
+
 def test_an_actor_that_is_given_up_is_told(caplog: pytest.LogCaptureFixture) -> None:
     with us.ActorSystem("shop") as system:
         system.spawn(Fragile, name="desk", strategy=us.OneForOne(max_restarts=0)).tell("drop")
