@@ -65,8 +65,6 @@ def run_all(runs: int, progress: Callable[[str], object]) -> Report:
     endings: Counter[tuple[str, str]] = Counter()
     footprints: list[tuple[int, Footprint]] = []
     with _systems(gate) as (systems, agents):
-        for system in systems:
-            system.health()  # makes the executors of all tools; a rare tool would have its own after the warm-up
         for begun in range(0, runs, AT_ONCE):
             done = min(runs, begun + AT_ONCE)
             window = [(kinds.next(), agents[number % len(agents)]) for number in range(begun, done)]
