@@ -33,7 +33,7 @@ from .incarnation import Incarnation
 from .lifecycle import Lifecycle
 from .members import IsCurrent, OnDone, always
 from .message_cell import MessageCell
-from .proxy_messages import PROXY_MESSAGES, handle_proxy_message
+from .proxy_messages import PROXY_MESSAGES, CallersMistake, handle_proxy_message
 from .ref import ActorRef
 from .supervisor import SupervisorCell
 from .timers import Timer
@@ -286,11 +286,20 @@ class ActorCell(MessageCell):
         self._receive(envelope)
 
     def _failed(self, envelope: Envelope, cause: BaseException) -> None:
+        if isinstance(cause, CallersMistake):
+            return self._refuse_call(envelope, cause.error)
         error = AgentCrashed(f"{self.address} failed: {in_words(cause)}", actor=self.address)
         error.__cause__ = cause
         level = ERROR if envelope.promise is None else INFO  # nobody waits to be told; a future may be dropped too
         emit(level, "actor_failed", {"actor": self.address}, "%s", error, exc_info=cause)
         self._lifecycle.fail_over(cause, envelope.message, lambda: self.finish(envelope, Fate.FAILED, error=error))
+
+    def _refuse_call(self, envelope: Envelope, error: BaseException) -> None:
+        """Give the caller of a proxy the error of its own mistake; the object goes on."""
+        if envelope.promise is None:
+            text, address = "%s: a deferred call cannot be made: %s", self.address
+            emit(ERROR, "proxy_call_refused", {"actor": address}, text, address, in_words(error), exc_info=error)
+        self.finish(envelope, Fate.FAILED, error=error)
 
     def _note_unhandled(self, envelope: Envelope, fate: Fate, error: BaseException) -> None:
         if is_dead_letter(envelope, error):

@@ -29,6 +29,7 @@ from .ask_expiry import answer_by, expire
 from .ask_future import AskFuture, wait_for_reply
 from .endpoint import Endpoint
 from .proxy import ActorProxy
+from .proxy_messages import PROXY_MESSAGES
 
 if TYPE_CHECKING:
     from pykka._actor import ActorInbox as PykkaInbox
@@ -116,7 +117,8 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
     def proxy(self) -> pykka.ActorProxy[Any]:
         """Return the public methods and attributes of the actor's present object, as futures; it survives restarts.
 
-        Waits until there is an object, for up to 30 seconds, except inside of the actor itself.
+        Waits until there is an object, for up to 30 seconds, except inside of the actor itself. The calls have no time limit;
+        inside of a run its deadline holds for them too.
 
         Raises:
             AgentDown: the actor has stopped or is given up, which is a `pykka.ActorDeadError` too.
@@ -127,7 +129,7 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
         """Return the actor's object, for a look at its attributes; a blank one inside of an actor that has none yet."""
         cell = self._cell
         if cell.behaviour is None and not cell.is_here:
-            self.ask(cast(Any, ProxyGetAttr(("__class__",))))  # answered when there is an object
+            self.ask_future(cast(Any, ProxyGetAttr(("__class__",)))).result()  # answered when there is an object
         found = cell.behaviour
         return object.__new__(cast("type[object]", cell.actor_class)) if found is None else found
 
@@ -183,6 +185,10 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
             AgentDown: the actor has stopped, or is given up. It is a `pykka.ActorDeadError` too.
             CircularAgentCall: the actor waits, directly or through others, for who asks.
         """
+        if (
+            timeout is DEFAULT_ASK_TIMEOUT and type(message) in PROXY_MESSAGES
+        ):  # not given: Pykka's proxies wait for any time
+            timeout = None
         if not block:
             return self.ask_future(message, timeout=timeout)
         reply, deadline = self._send(message, timeout)
@@ -192,7 +198,8 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
             reply.fail(error)  # so that the message, which is on its way, is not handled
             raise
         if not replied:
-            reply.fail(Late(f"{self.address} did not reply within {timeout:g} s"))
+            within = "before the deadline around the ask" if timeout is None else f"within {timeout:g} s"
+            reply.fail(Late(f"{self.address} did not reply {within}"))
             expire(self._cell)
         return reply.get()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 import pykka
 import pytest
+from pykka.messages import ProxyCall, ProxyGetAttr
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually
@@ -62,6 +64,27 @@ class Sum(us.Actor[object]):
 
     def fail(self) -> None:
         raise LookupError("not found")
+
+
+class Strict(Sum):
+    """Methods and properties that fail by themselves."""
+
+    @property
+    def double(self) -> int:
+        return self.total * 2
+
+    @property
+    def broken(self) -> int:
+        return self.nowhere  # type: ignore[attr-defined,no-any-return]  # pyright: ignore
+
+    def calls_wrongly(self) -> int:
+        return self.add()  # type: ignore[call-arg]  # pyright: ignore
+
+    def reads_wrongly(self) -> int:
+        return self.broken
+
+    def wrapped(self, *numbers: int) -> int:
+        return self.add(*numbers)
 
 
 class Ledger(pykka.ThreadingActor):
@@ -183,6 +206,29 @@ def test_an_ask_that_takes_too_long_raises_the_error_of_both(system: us.ActorSys
     gate.set()
 
 
+def test_an_ask_without_a_timeout_ends_at_the_deadline_around_it(system: us.ActorSystem) -> None:
+    ref = system.spawn(Sum, name="sum")
+    gate = threading.Event()
+    ref.tell(gate)
+    seen: list[Exception] = []
+
+    class Asks(us.Actor[str]):
+        def on_receive(self, message: str) -> object:
+            try:
+                return ref.ask(Total(), timeout=None)
+            except (TimeoutError, TypeError) as error:
+                seen.append(error)
+                return None
+
+    with pytest.raises(TimeoutError):
+        system.spawn(Asks).ask("go", timeout=0.05)
+
+    eventually(lambda: len(seen) == 1, "the inner ask has ended too")
+    gate.set()
+    assert isinstance(seen[0], TimeoutError)
+    assert "shop/sum did not reply before the deadline" in str(seen[0])
+
+
 # --- stop
 
 
@@ -294,6 +340,71 @@ def test_a_proxy_calls_reads_and_sets_on_the_actors_thread(system: us.ActorSyste
     assert ref.ask(Total()) == 11
     with pytest.raises(AttributeError, match="no attribute 'price'"):
         proxy.price  # noqa: B018
+
+
+def test_what_a_proxy_does_has_no_time_limit(system: us.ActorSystem) -> None:
+    ref = system.spawn(Sum)
+    proxy: Any = ref.proxy()
+    gate = threading.Event()
+    ref.tell(gate)
+
+    def set_total() -> None:
+        proxy.total = 100
+
+    asked, called, read = ref.ask(Total(), block=False), proxy.add(1), proxy.total
+    setting = threading.Thread(target=set_total)
+    setting.start()
+    eventually(lambda: system.health().actors[0].depth == 4, "all of it waits")
+    ref._cell.expire(time.monotonic() + 3600)  # pyright: ignore[reportPrivateUsage]  # as an hour later
+
+    assert isinstance(asked.exception(WAIT), TimeoutError)
+    assert (called.done(), read.done()) == (False, False)
+    gate.set()
+    setting.join(WAIT)
+    assert (called.result(WAIT), read.result(WAIT), ref.ask(Total())) == (1, 1, 100)
+
+
+def test_a_callers_mistake_in_a_proxys_call_is_the_callers_alone(
+    system: us.ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    ref = system.spawn(Strict)
+    proxy: Any = ref.proxy()
+    kept = ref.present_object()
+
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        proxy.add().get(timeout=WAIT)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        proxy.add(1, colour="red").get(timeout=WAIT)
+    with pytest.raises(TypeError, match="not callable"):
+        ref.ask(ProxyCall(("total",), (), {}))
+    with pytest.raises(AttributeError, match="no attribute 'price'"):
+        ref.ask(ProxyGetAttr(("price",)))
+    with pytest.raises(AttributeError, match="no setter"):
+        proxy.double = 2
+    proxy.add.defer()
+
+    assert ref.ask(Total()) == 0
+    assert ref.present_object() is kept
+    assert "a deferred call cannot be made: TypeError" in caplog.text
+
+
+@pytest.mark.parametrize("method", ["calls_wrongly", "reads_wrongly", "wrapped"])
+def test_the_same_errors_inside_of_a_method_are_failures_of_the_actor(system: us.ActorSystem, method: str) -> None:
+    ref = system.spawn(Strict)
+    kept = ref.present_object()
+
+    with pytest.raises(us.AgentCrashed) as caught:
+        getattr(ref.proxy(), method)().get(timeout=WAIT)
+
+    assert isinstance(caught.value.__cause__, TypeError | AttributeError)
+    assert ref.present_object() is not kept
+
+
+def test_a_property_that_fails_is_a_failure_of_the_actor(system: us.ActorSystem) -> None:
+    ref = system.spawn(Strict)
+
+    with pytest.raises(us.AgentCrashed):
+        ref.ask(ProxyGetAttr(("broken",)))
 
 
 def test_a_proxy_goes_into_what_is_traversable(system: us.ActorSystem) -> None:
