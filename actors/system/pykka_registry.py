@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ import pykka
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.ref import ActorRef
 from understudy.actors.cells.envelope import Envelope
+from understudy.errors import MailboxFull
 from understudy.orchestration.definitions.runner import Runner
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT
 from understudy.vocabulary.messages import Part
@@ -19,6 +21,17 @@ from understudy.vocabulary.messages import Part
 from .agent_ref import AgentRef
 
 T = TypeVar("T")
+
+
+class ActorEntry(ActorRef[object]):
+    """A user's actor in Pykka's registry. A broadcast tells all entries a message, and must reach those behind a full mailbox."""
+
+    __slots__ = ()
+
+    def tell(self, message: object, *, timeout: float = DEFAULT_ASK_TIMEOUT) -> None:
+        """Send and go on, without an error: where there is no room, the message is a dead letter."""
+        with contextlib.suppress(MailboxFull):
+            super().tell(message, timeout=timeout)
 
 
 class AgentEntry(AgentRef[T], Generic[T]):
@@ -45,7 +58,7 @@ class RegistryEntries:
 
     def add(self, cell: ActorCell, agent: Runner[object] | None) -> None:
         """Enter an actor, or an agent."""
-        ref: ActorRef[Any] = ActorRef(cell) if agent is None else AgentEntry(self._system, agent, cell)
+        ref: ActorRef[Any] = ActorEntry(cell) if agent is None else AgentEntry(self._system, agent, cell)
         self._entries[cell] = ref
         pykka.ActorRegistry.register(ref)
         cell.stopped.when_done(partial(self._remove, cell))

@@ -104,6 +104,32 @@ def test_a_broadcast_reaches_actors_and_begins_no_run(shop: us.ActorSystem) -> N
     assert told == []
 
 
+def test_a_broadcast_reaches_actors_behind_a_full_mailbox(shop: us.ActorSystem) -> None:
+    gate, heard = threading.Event(), threading.Event()
+
+    class Busy(us.Actor[str]):
+        def on_receive(self, message: str) -> object:
+            return gate.wait(WAIT)
+
+    class Hears(us.Actor[str]):
+        def on_receive(self, message: str) -> object:
+            heard.set()
+            return None
+
+    busy = shop.spawn(Busy, name="busy", mailbox=us.Mailbox(1))
+    busy.tell("work")
+    eventually(lambda: shop.health().actors[0].depth == 0, "it is at the message")
+    busy.tell("waits")
+    shop.spawn(Hears)
+
+    pykka.ActorRegistry.broadcast("all hands")
+
+    assert heard.wait(WAIT)
+    (letter,) = shop.dead_letters()
+    assert (letter.address, letter.reason) == ("shop/busy", "mailbox_full")
+    gate.set()
+
+
 def test_stop_all_stops_ours_and_those_of_bare_pykka(shop: us.ActorSystem) -> None:
     refs = [shop.spawn(Player, name="ann"), Ledger.start(), shop.spawn(clerk())]
 
