@@ -39,7 +39,10 @@ class AskFuture(BaseFuture[V_co]):
 
     def _wait(self, timeout: float | None) -> None:
         if not wait_for_reply(self._promise, timeout, self._cell):
-            raise Late(f"{self._cell.address} has not replied within {timeout:g} s; the message stands")
+            raise self._late(f"within {timeout:g} s")
+
+    def _late(self, within: str) -> Late:
+        return Late(f"{self._cell.address} has not replied {within}; the message stands")
 
     def done(self) -> bool:
         return self._promise.done
@@ -59,6 +62,18 @@ class AskFuture(BaseFuture[V_co]):
 
     def awaited(self) -> Asked:
         return Asked(self._cell.link, self._promise)
+
+
+class StopFuture(AskFuture[V_co]):
+    """The end of an actor; to cancel it does nothing, for the actor stops all the same."""
+
+    __slots__ = ()
+
+    def _late(self, within: str) -> Late:
+        return Late(f"{self._cell.address} has not stopped {within}; it stops after the messages it has")
+
+    def cancel(self) -> bool:
+        return False
 
 
 def wait_for_reply(reply: Promise[object], timeout: float | None, cell: Endpoint) -> bool:

@@ -26,7 +26,7 @@ from understudy.vocabulary.context.scope import Unmade, current_scope, enter_sco
 from understudy.vocabulary.runs.handles import Future
 
 from .ask_expiry import answer_by, expire
-from .ask_future import AskFuture, wait_for_reply
+from .ask_future import AskFuture, StopFuture, wait_for_reply
 from .endpoint import Endpoint
 from .proxy import ActorProxy
 from .proxy_messages import PROXY_MESSAGES
@@ -260,7 +260,7 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
         Inside of the actor itself this does not wait.
 
         Args:
-            block: False returns the future of the result at once.
+            block: False returns the future of the result at once; it cannot be cancelled.
             timeout: seconds to wait for the end, None for any time; the end of the wait does not keep the actor alive.
 
         Returns:
@@ -274,7 +274,7 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
         cell.stop()
         cell.stopped.when_done(partial(end.set, was_there))
         if not block:
-            return AskFuture(cast("Promise[object]", end), cell)
+            return StopFuture(cast("Promise[object]", end), cell)
         if cell.is_here:
             return True
         if not wait_for_reply(cast("Promise[object]", end), timeout, cell):

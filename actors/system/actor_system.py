@@ -24,11 +24,11 @@ from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner
-from understudy.orchestration.supervision.restarts import OneForOne
+from understudy.orchestration.supervision.restarts import OneForOne, Strategy
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
 from understudy.vocabulary.actors.messages import DEFAULT_CAPACITY, Mailbox
 from understudy.vocabulary.actors.system_events import DeadLetter, SystemEvent
-from understudy.vocabulary.checks import checked_flag, checked_plain, checked_whole
+from understudy.vocabulary.checks import checked_flag, checked_plain, checked_text, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 from understudy.vocabulary.runs.memory import begin_anew_in_child
 from understudy.vocabulary.runs.pause_store import PauseStore
@@ -169,12 +169,17 @@ class ActorSystem:
 
         Raises:
             ValueError: an actor of that name is there already, or an agent of that id which is defined in another way.
+            TypeError: `actor` makes no actor, or an option has a wrong type.
             AgentDown: the system has stopped.
         """
         if isinstance(actor, Supervisor):
             if (name, mailbox, strategy, turn_timeout) != (None, None, None, None):
                 raise TypeError("a supervisor has its name and strategy itself, and its children their mailboxes")
             return SupervisorRef(self._directory.add_group(actor))
+        if strategy is not None and not isinstance(strategy, Strategy):
+            raise TypeError(f"spawn: strategy must be OneForOne(…) or another, or None; got {strategy!r}")
+        if name is not None and not checked_text("spawn: name", name):
+            raise ValueError("spawn: name must not be empty; without one, it is made from the class's name")
         box = mailbox if mailbox is not None else Mailbox()
         child = Child(actor, name or "", mailbox=box, turn_timeout=turn_timeout)
         cell = self._directory.add(child, strategy)

@@ -130,8 +130,12 @@ class DerivedFuture(BaseFuture[R]):
 
     def _wait(self, timeout: float | None) -> Promise[R]:
         if not waited(self._promise, self.awaited, timeout):
-            raise Late(f"a derived future is not done after {timeout:g} s; the work that it waits for goes on")
+            assert timeout is not None  # else the wait has no end before the promise is done
+            raise self._late(timeout)
         return self._promise
+
+    def _late(self, timeout: float) -> Late:
+        return Late(f"a derived future is not done after {timeout:g} s; the work that it waits for goes on")
 
     def awaited(self) -> Merged:
         return Merged(self, [awaited_by(source) for source in self._sources], any_will_do=False)

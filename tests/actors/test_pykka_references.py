@@ -220,8 +220,7 @@ def test_an_ask_without_a_timeout_ends_at_the_deadline_around_it(system: us.Acto
                 seen.append(error)
                 return None
 
-    with pytest.raises(TimeoutError):
-        system.spawn(Asks).ask("go", timeout=0.05)
+    system.spawn(Asks).ask("go", block=False, timeout=0.05)
 
     eventually(lambda: len(seen) == 1, "the inner ask has ended too")
     gate.set()
@@ -313,13 +312,16 @@ def test_a_hook_that_ends_an_actor_for_want_of_a_thread_may_stop_it_again(system
 
 
 def test_a_stop_that_nobody_waited_long_enough_for_can_be_waited_for_again(system: us.ActorSystem) -> None:
-    ref = system.spawn(Sum)
+    ref = system.spawn(Sum, name="sum")
     gate = threading.Event()
     ref.tell(gate)
     ending = ref.stop(block=False)
 
-    assert ending.cancel()
+    assert not ending.cancel()  # it would not keep the actor alive
+    with pytest.raises(TimeoutError, match="shop/sum has not stopped"):
+        ending.result(0)
     gate.set()
+    assert ending.result(WAIT) is True
 
     assert ref.stop(timeout=WAIT) in (True, False)
     assert not ref.is_alive()

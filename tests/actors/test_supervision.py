@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
+import pykka
 import pytest
 
 import understudy as us
@@ -548,6 +549,70 @@ def test_bad_definitions_are_refused_at_once(make: Callable[[], object], error: 
         make()
 
 
+# --- the end of a group
+
+
+def test_a_group_that_is_stopped_is_waited_for_and_not_alive(system: us.ActorSystem) -> None:
+    stage = Stage()
+    inner = us.Supervisor("inner", [stage.child("b")])
+    ref = system.spawn(us.Supervisor("desk", [stage.child("a"), inner, stage.child("c")]))
+    answer, gate = blocked(system, "b")
+    threading.Timer(0.05, gate.set).start()
+
+    assert ref.is_alive()
+    assert ref.stop() is True
+
+    assert answer.done()
+    assert not ref.is_alive()
+    assert stage.happened[-3:] == ["stop c", "stop b", "stop a"]
+    assert ref.stop() is False
+
+
+def test_a_group_that_does_not_stop_in_time_raises_and_goes_on_to_stop(system: us.ActorSystem) -> None:
+    ref = group(system, Stage(), us.OneForOne())
+    _, gate = blocked(system, "b")
+
+    with pytest.raises(pykka.Timeout, match="shop/desk has not stopped"):
+        ref.stop(timeout=0.01)
+    end = ref.stop(block=False)
+    assert (end.done(), end.cancel(), ref.is_alive()) == (False, False, True)
+    gate.set()
+
+    assert end.result(WAIT) is True
+    assert not ref.is_alive()
+
+
+def test_a_group_that_one_of_its_actors_stops_is_not_waited_for(system: us.ActorSystem) -> None:
+    ref = group(system, Stage(), us.OneForOne())
+
+    assert system.find("b").ask(ref.stop, timeout=WAIT) is True
+    assert ref.stop(block=False).result(WAIT) in (True, False)
+
+
+def test_the_wait_for_a_group_of_which_one_waits_for_who_waits_is_refused(system: us.ActorSystem) -> None:
+    ref = group(system, Stage(), us.OneForOne())
+    outside = system.spawn(lambda: Player("outside", Stage()), name="outside")
+
+    asked = system.find("c").ask(lambda: outside.ask(ref.stop), block=False)
+
+    error = asked.exception(WAIT)
+    while error is not None and not isinstance(error, us.CircularAgentCall):
+        error = error.__cause__
+    assert isinstance(error, us.CircularAgentCall)
+    eventually(lambda: not ref.is_alive(), "it stops all the same")
+
+
+@pytest.mark.parametrize("wrong", ["x", us.OneForOne, 3])
+def test_a_lone_actors_strategy_is_a_strategy(system: us.ActorSystem, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="strategy must be OneForOne"):
+        system.spawn(us.Actor, strategy=wrong)
+
+
+def test_an_actors_name_is_not_empty(system: us.ActorSystem) -> None:
+    with pytest.raises(ValueError, match="name must not be empty"):
+        system.spawn(us.Actor, name="")
+
+
 MANY = 2_000  # More than the interpreter's stack is deep.
 
 
@@ -555,8 +620,8 @@ def test_a_large_group_that_has_stopped_can_be_stopped_again(system: us.ActorSys
     stage = Stage()
     ref = system.spawn(us.Supervisor("desk", [stage.child(f"p{number}") for number in range(MANY)]))
 
-    assert ref.stop(timeout=WAIT)
-    assert ref.stop(timeout=WAIT)
+    assert ref.stop(timeout=WAIT) is True
+    assert ref.stop(timeout=WAIT) is False
 
 
 def test_a_large_group_of_which_most_have_stopped_is_restarted_as_one(system: us.ActorSystem) -> None:
@@ -871,7 +936,7 @@ def test_a_group_that_is_stopped_while_it_is_restarted_handles_what_waits(system
     waiting = [system.find(name).ask_future("x", timeout=WAIT) for name in "bc"]
     with pytest.raises(us.AgentCrashed):
         system.find("a").ask(ValueError("no"))
-    ref.stop()
+    ref.stop(block=False)
     gate.set()
 
     assert held.result(WAIT) == "done"

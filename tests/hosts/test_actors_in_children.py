@@ -75,7 +75,7 @@ def test_an_actor_of_the_parent_is_down_in_the_child_and_goes_on_in_the_parent()
             assert [down.actor for down in downs] == [ref.address for ref in refs]
             assert all([isinstance(down.reason, us.AgentDown) for down in downs])
             assert not group.is_alive()
-            assert group.stop(5)
+            assert group.stop(timeout=5) is False
             assert ended == []
 
         in_child(look)

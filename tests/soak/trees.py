@@ -134,12 +134,12 @@ class Trial:
         for number in range(STORMS):
             failures = self._failures(1 if number == 0 else self._chance.choice([2, 3]))
             is_last = stopped and number == STORMS - 1
-            asked = self._storm(failures, self._group.stop if is_last else None)
+            asked = self._storm(failures, partial(self._group.stop, block=False) if is_last else None)
             self._answered(asked, failures)
             if not is_last:
                 self._settle(failures)
         if stopped:
-            self._must(self._group.stop(PATIENCE), "the group stops")
+            self._group.stop(timeout=PATIENCE)
             self._must(not self._system.health().actors, "all actors have stopped")
         else:
             self._stop_each()
