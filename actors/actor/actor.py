@@ -8,6 +8,10 @@ from functools import partial
 from logging import ERROR
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+import pykka
+
+from understudy.actors.waiting.endings import Member
+from understudy.actors.waiting.foreign_future import ForeignFuture
 from understudy.diagnostics import emit
 from understudy.errors import ActorError, in_words
 from understudy.orchestration.definitions.method_checks import fault_of_actor
@@ -76,19 +80,20 @@ class Actor(Generic[M_contra]):
         """
         cell = self._place()
         if not callable(getattr(other, "on_down", None)):
-            raise TypeError(f"watch takes an actor's reference, got {other!r}")
+            raise TypeError(f"watch takes the reference of an actor of understudy, got {other!r}")
         other.on_down(cell.address, partial(cell.tell, system=True))
 
     def pipe(
         self,
-        future: Future[V] | StandardFuture[V],
+        future: Future[V] | StandardFuture[V] | pykka.Future[V],
         message: Callable[[V], M_contra],
         on_error: Callable[[BaseException], M_contra] | None = None,
     ) -> None:
         """Have what a future brings sent to this actor as a message, so that it need not wait.
 
         Args:
-            future: an ask, a run handle, several of them merged, or one of `concurrent.futures`.
+            future: an ask, a run handle, several of them merged, one of `concurrent.futures`, or one of Pykka's own, for which
+                a lent thread waits until the actor has stopped.
             message: makes the message of the value; runs on the thread that completes the future.
             on_error: makes the message of an error, a cancellation included; without it, errors are logged.
 
@@ -96,12 +101,14 @@ class Actor(Generic[M_contra]):
             TypeError: it is no future, or what is to make a message no function.
         """
         cell = self._place()
-        _check_pipe(future, message, on_error)
+        source = _source_of(future, message, on_error)
         address = cell.address
         context = cell.own_context(next_hops())  # what comes of a message comes from it, also by way of a future
 
-        def send(done: Future[V] | StandardFuture[V]) -> None:
+        def send(done: Member[V]) -> None:
             error = _error_of(done)
+            if isinstance(error, CancelledError) and cell.stopped.done:  # nobody is left to hear of it
+                return
             if error is not None and on_error is None:
                 text = "%s: a piped future failed: %s"
                 emit(ERROR, "pipe_failed", {"actor": address}, text, address, in_words(error), exc_info=error)
@@ -114,7 +121,10 @@ class Actor(Generic[M_contra]):
                 return
             cell.tell(made, context=context)
 
-        future.add_done_callback(send)
+        source.add_done_callback(cast("Callable[[object], object]", send))  # it passes itself
+        if isinstance(source, ForeignFuture):  # its thread must not outlive the actor
+            cell.stopped.when_done(source.cancel)
+            source.add_done_callback(lambda _: cell.stopped.forget(source.cancel))
 
     if not TYPE_CHECKING:  # for type checkers an actor has what it declares, and nothing else
 
@@ -134,15 +144,18 @@ class Actor(Generic[M_contra]):
         return self._cell
 
 
-def _check_pipe(future: object, *makers: object) -> None:
-    if not callable(getattr(future, "add_done_callback", None)):
-        raise TypeError(f"pipe takes a future, such as a run handle or what ask_future returns; got {future!r}")
+def _source_of(future: object, *makers: object) -> Member[Any]:
     for each in makers:
         if each is not None and not callable(each):
             raise TypeError(f"pipe takes a function that makes the message, got {each!r}")
+    if callable(getattr(future, "add_done_callback", None)):
+        return cast("Member[Any]", future)
+    if isinstance(future, pykka.Future):
+        return ForeignFuture(future)  # pyright: ignore[reportUnknownArgumentType]  # a future of anything
+    raise TypeError(f"pipe takes a future, such as a run handle or what ask_future returns; got {future!r}")
 
 
-def _error_of(done: Future[Any] | StandardFuture[Any]) -> BaseException | None:
+def _error_of(done: Member[Any]) -> BaseException | None:
     try:
         return done.exception()
     except CancelledError as cancelled:  # a standard future raises it and does not return it

@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast, overload
 
+import pykka
+
 from understudy.actors.actor.actor import Actor
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.ref import ActorRef
@@ -173,9 +175,12 @@ class ActorSystem:
             AgentDown: the system has stopped.
         """
         if isinstance(actor, Supervisor):
+            for each in actor.everyone():
+                _check_no_pykka_class(each.actor)
             if (name, mailbox, strategy, turn_timeout) != (None, None, None, None):
                 raise TypeError("a supervisor has its name and strategy itself, and its children their mailboxes")
             return SupervisorRef(self._directory.add_group(actor))
+        _check_no_pykka_class(actor)
         if strategy is not None and not isinstance(strategy, Strategy):
             raise TypeError(f"spawn: strategy must be OneForOne(…) or another, or None; got {strategy!r}")
         if name is not None and not checked_text("spawn: name", name):
@@ -360,6 +365,14 @@ class ActorSystem:
 
     def __repr__(self) -> str:
         return f"ActorSystem({self.name!r})"
+
+
+def _check_no_pykka_class(actor: object) -> None:
+    if isinstance(actor, type) and issubclass(actor, pykka.Actor) and not issubclass(actor, Actor):
+        raise TypeError(
+            f"spawn takes a class derived from us.Actor, and {actor.__name__} is an actor of bare Pykka: start it with "
+            f"{actor.__name__}.start(), and both can hold each other's references"
+        )
 
 
 def runs_of(system: ActorSystem) -> RunManager:

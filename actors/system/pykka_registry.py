@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import pykka
 
+from understudy.actors.actor.actor import Actor
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.ref import ActorRef
 from understudy.actors.cells.envelope import Envelope
@@ -21,6 +22,8 @@ from understudy.vocabulary.messages import Part
 from .agent_ref import AgentRef
 
 T = TypeVar("T")
+
+pykka.Actor.register(Actor)  # so that `get_by_class(pykka.Actor)` finds them
 
 
 class ActorEntry(ActorRef[object]):

@@ -73,6 +73,25 @@ def test_spawned_actors_and_agents_are_in_the_registry_and_nothing_else(shop: us
     assert [ref.actor_urn for ref in pykka.ActorRegistry.get_by_class_name("Agent")].count("shop/lead") == 1
 
 
+def test_actors_are_found_by_class_those_that_a_function_makes_too(shop: us.ActorSystem) -> None:
+    ann = shop.spawn(Player, name="ann")
+    made = shop.spawn(lambda: Player(), name="made")
+    agent = shop.spawn(clerk())
+    assert made.ask("hi", timeout=WAIT)
+
+    registry = pykka.ActorRegistry
+    assert registry.get_by_class_name("Player") == [ann, made]
+    assert registry.get_by_class(pykka.Actor) == [ann, made]  # type: ignore[type-abstract]
+    assert registry.get_by_class(us.Actor) == [ann, made]  # type: ignore[type-var]  # pyright: ignore
+    assert registry.get_by_class(us.Agent) == [agent]  # type: ignore[type-var]  # pyright: ignore
+
+
+def test_a_class_of_bare_pykka_is_not_spawned(shop: us.ActorSystem) -> None:
+    for given in (Ledger, us.Supervisor("desk", [Ledger])):
+        with pytest.raises(TypeError, match=r"start it with Ledger\.start\(\)"):
+            shop.spawn(given)  # type: ignore[arg-type]  # pyright: ignore
+
+
 def test_an_agent_found_in_the_registry_is_asked_and_runs(shop: us.ActorSystem) -> None:
     ref = shop.spawn(clerk())
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future as StandardFuture
 from dataclasses import dataclass
 from typing import Any
 
+import pykka
 import pytest
 
 import understudy as us
@@ -259,6 +261,31 @@ def test_a_message_that_cannot_be_made_of_a_future_is_logged_with_the_actor_s_ad
     assert record.message == "shop/notes: no message could be made of what a piped future brought"
 
 
+def test_a_future_of_pykka_can_be_piped(system: us.ActorSystem) -> None:
+    ref, noted = notes(system)
+    future: pykka.Future[int] = pykka.ThreadingFuture()
+    ref.ask(Do(lambda actor: actor.pipe(future, lambda value: ("heard", value))))
+
+    future.set(7)
+
+    eventually(lambda: noted == [("heard", 7)], "the value came")
+
+
+def test_a_future_of_pykka_is_let_go_when_the_actor_it_is_piped_to_stops(
+    system: us.ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    ref, _ = notes(system)
+    held: list[pykka.Future[int]] = [pykka.ThreadingFuture()]
+    ref.ask(Do(lambda actor: actor.pipe(held[0], lambda value: value)))
+
+    gone = weakref.ref(held.pop())
+
+    ref.stop(timeout=WAIT)
+
+    eventually(lambda: gone() is None, "no thread waits for it")
+    assert "piped future failed" not in caplog.text
+
+
 def pipe_no_future(actor: Any) -> object:
     return actor.pipe(7, str)
 
@@ -284,7 +311,7 @@ def set_a_timer(actor: Any) -> object:
     [
         (pipe_no_future, "pipe takes a future, such as a run handle or what ask_future returns; got 7"),
         (pipe_no_function, "pipe takes a function that makes the message, got 'done'"),
-        (watch_no_reference, "watch takes an actor's reference, got 'feed'"),
+        (watch_no_reference, "watch takes the reference of an actor of understudy, got 'feed'"),
     ],
 )
 def test_what_cannot_be_piped_or_watched_is_said_to_whoever_tries(
