@@ -11,7 +11,7 @@ from understudy.actors.waiting.awaited import Asked
 from understudy.actors.waiting.base_future import BaseFuture
 from understudy.actors.waiting.graph import graph
 from understudy.errors import CircularAgentCall
-from understudy.vocabulary.checks import checked_plain
+from understudy.vocabulary.checks import checked_plain, checked_wait
 from understudy.vocabulary.context.ancestry import current_ancestry
 
 from .endpoint import Endpoint
@@ -29,7 +29,7 @@ class AskFuture(BaseFuture[V_co]):
         self._cell = cell
 
     def result(self, timeout: float | None = None) -> V_co:
-        if not self._promise.done:
+        if timeout is not None or not self._promise.done:
             self._wait(timeout)
         return cast(V_co, self._promise.get())
 
@@ -38,6 +38,7 @@ class AskFuture(BaseFuture[V_co]):
         return self._promise.error()
 
     def _wait(self, timeout: float | None) -> None:
+        checked_wait("result", timeout)
         if not wait_for_reply(self._promise, timeout, self._cell):
             raise self._late(f"within {timeout:g} s")
 
@@ -63,6 +64,13 @@ class AskFuture(BaseFuture[V_co]):
     def awaited(self) -> Asked:
         return Asked(self._cell.link, self._promise)
 
+    @property
+    def origin(self) -> str:
+        return self._cell.address
+
+    def __repr__(self) -> str:
+        return f"<ask of {self._cell.address}: {self.state}>"
+
 
 class StopFuture(AskFuture[V_co]):
     """The end of an actor; to cancel it does nothing, for the actor stops all the same."""
@@ -74,6 +82,9 @@ class StopFuture(AskFuture[V_co]):
 
     def cancel(self) -> bool:
         return False
+
+    def __repr__(self) -> str:
+        return f"<end of {self._cell.address}: {self.state}>"
 
 
 def wait_for_reply(reply: Promise[object], timeout: float | None, cell: Endpoint) -> bool:

@@ -21,6 +21,7 @@ from understudy.actors.threads.promise import Late, Promise
 from understudy.errors import CircularAgentCall, MailboxFull
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.vocabulary.actors.system_events import SystemEvent
+from understudy.vocabulary.checks import checked_wait
 from understudy.vocabulary.context.ancestry import enter_ancestry, enter_work, next_hops
 from understudy.vocabulary.context.scope import Unmade, current_scope, enter_scope, has_scope
 from understudy.vocabulary.runs.handles import Future
@@ -227,8 +228,8 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
         """Send, and return the reply to come and by when it must be there."""
         if timeout is None:
             timeout = inf
-        if not timeout >= 0:
-            raise ValueError(f"timeout must not be negative, got {timeout!r}")
+        else:
+            checked_wait("ask", timeout)
         scope = current_scope()
         remaining = None if scope is None else scope.remaining()
         left = timeout if remaining is None or timeout < remaining else remaining
@@ -270,6 +271,7 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
             TimeoutError: it has not stopped in that time. It is a `pykka.Timeout` too.
             CircularAgentCall: the actor waits, directly or through others, for who waits for its end. It stops all the same.
         """
+        checked_wait("stop", timeout)
         cell, was_there, end = self._cell, not self._cell.stopped.done, Promise[bool]()
         cell.stop()
         cell.stopped.when_done(partial(end.set, was_there))

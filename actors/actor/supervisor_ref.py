@@ -8,6 +8,7 @@ from typing import Any, Literal, cast, overload
 
 from understudy.actors.threads.promise import Late, Promise
 from understudy.actors.waiting.base_future import DerivedFuture
+from understudy.vocabulary.checks import checked_wait
 from understudy.vocabulary.runs.handles import Future
 
 from .actor_cell import ActorCell
@@ -57,6 +58,7 @@ class SupervisorRef:
             TimeoutError: not all have stopped in that time. It is a `pykka.Timeout` too.
             CircularAgentCall: a child waits, directly or through others, for who waits for its end. All stop all the same.
         """
+        checked_wait("stop", timeout)
         was_there, cells = not self._has_stopped(), _cells(self._supervisor)
         self._supervisor.stop_then(_nothing)
         end = _GroupEnd(self.address, [_end_of(cell) for cell in cells], lambda _: was_there)
@@ -84,6 +86,9 @@ class _GroupEnd(DerivedFuture[bool]):
 
     def cancel(self) -> bool:
         return False
+
+    def __repr__(self) -> str:
+        return f"<end of {self._address}: {self.state}>"
 
 
 def _end_of(cell: ActorCell) -> StopFuture[object]:

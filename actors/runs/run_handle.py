@@ -11,7 +11,7 @@ from understudy.actors.threads.promise import Late, Promise
 from understudy.actors.waiting.base_future import BaseFuture
 from understudy.actors.waiting.graph import callers_here, graph
 from understudy.errors import CircularAgentCall
-from understudy.vocabulary.checks import checked_plain
+from understudy.vocabulary.checks import checked_plain, checked_wait
 from understudy.vocabulary.context.ancestry import Link
 from understudy.vocabulary.runs.events import Event
 from understudy.vocabulary.runs.handles import RunHandle, RunStatus
@@ -44,8 +44,8 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]]):
 
     def _wait(self, timeout: float | None) -> Promise[Outcome[object]]:
         reply = self._record.promise
-        if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool)):
-            raise TypeError(f"result: timeout must be a number of seconds or None, got {timeout!r}")
+        if timeout is not None:
+            checked_wait("result", timeout)
         if not reply.done and not self._wait_in_line(reply, timeout):
             status = self._record.status()
             raise Late(f"run {self.run_id} is not done after {timeout:g} s and goes on: {status.doing}")
@@ -104,6 +104,10 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]]):
 
     def awaited(self) -> Link:
         return self._record.link
+
+    @property
+    def origin(self) -> str:
+        return self._record.run_id
 
     def __repr__(self) -> str:
         return f"RunHandle({self.run_id!r}, {self._record.phase})"

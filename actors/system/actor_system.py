@@ -30,7 +30,7 @@ from understudy.orchestration.supervision.restarts import OneForOne, Strategy
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
 from understudy.vocabulary.actors.messages import DEFAULT_CAPACITY, Mailbox
 from understudy.vocabulary.actors.system_events import DeadLetter, SystemEvent
-from understudy.vocabulary.checks import checked_flag, checked_plain, checked_text, checked_whole
+from understudy.vocabulary.checks import checked_flag, checked_plain, checked_text, checked_wait, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 from understudy.vocabulary.runs.memory import begin_anew_in_child
 from understudy.vocabulary.runs.pause_store import PauseStore
@@ -316,6 +316,9 @@ class ActorSystem:
             What had to be abandoned: the ids of runs that were cancelled, and the addresses of actors that did not stop
             in time, each of which still holds a thread.
         """
+        if timeout is None:
+            raise TypeError("stop: timeout must be a number of seconds, got None")
+        checked_wait("stop", timeout)
         deadline = time.monotonic() + timeout
         if not self._directory.close():
             return ()

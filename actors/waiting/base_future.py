@@ -15,7 +15,7 @@ import pykka
 from understudy.actors.threads.promise import Late, Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.orchestration.group.merge_rule import AllValues, MemberEnds
-from understudy.vocabulary.checks import checked_plain
+from understudy.vocabulary.checks import checked_plain, checked_wait
 from understudy.vocabulary.runs.handles import Future
 
 from .awaited import Merged, Traceable, awaited_by
@@ -69,6 +69,20 @@ class BaseFuture(Future[V_co], pykka.Future[Any], Traceable):
     def set_get_hook(self, func: object) -> NoReturn:
         raise TypeError(f"{self!r} gets its value from the runtime; it takes no get hook")
 
+    @property
+    def origin(self) -> str:
+        """Who brings the value: an address, or a run's id."""
+        return "a future"
+
+    @property
+    def state(self) -> str:
+        """How it stands, in a word."""
+        if not self.done():
+            return "pending"
+        if self.cancelled():
+            return "cancelled"
+        return "done" if self.exception(0) is None else "failed"
+
     def __repr__(self) -> str:
         return object.__repr__(self)  # Pykka's names the class of Pykka
 
@@ -79,7 +93,7 @@ class DerivedFuture(BaseFuture[R]):
     `make` is called once, on a lent thread, in the context of the thread that derives. Callbacks are called on that thread.
     """
 
-    __slots__ = ("_decided", "_ends", "_lock", "_make", "_promise", "_sources")
+    __slots__ = ("_decided", "_ends", "_lock", "_make", "_origin", "_promise", "_sources")
 
     def __init__(self, sources: Sequence[Member[Any]], make: Callable[[list[Any]], R]) -> None:
         self._sources = sources
@@ -90,6 +104,9 @@ class DerivedFuture(BaseFuture[R]):
         self._ends = MemberEnds(len(sources))
         self._decided = False
         self._promise: Promise[R] = Promise()
+        self._origin: str = (
+            getattr(sources[0], "origin", "a future") if len(sources) == 1 else f"{len(sources)} futures"
+        )
         for place, source in enumerate(sources):
             source.add_done_callback(partial(self._hear, place))
 
@@ -129,6 +146,7 @@ class DerivedFuture(BaseFuture[R]):
         return self._wait(timeout).error()
 
     def _wait(self, timeout: float | None) -> Promise[R]:
+        checked_wait("result", timeout)
         if not waited(self._promise, self.awaited, timeout):
             assert timeout is not None  # else the wait has no end before the promise is done
             raise self._late(timeout)
@@ -162,6 +180,13 @@ class DerivedFuture(BaseFuture[R]):
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         checked_plain("a done callback", callback)
         self._promise.when_done(lambda: callback(self))
+
+    def __repr__(self) -> str:
+        return f"<derived from {self._origin}: {self.state}>"
+
+    @property
+    def origin(self) -> str:
+        return self._origin
 
 
 def _made(make: Callable[[list[Any]], R], sources: Sequence[Member[Any]]) -> Ending[R]:

@@ -9,6 +9,7 @@ import pykka
 
 from understudy.errors import joined
 from understudy.orchestration.group.merge_rule import AllValues, FirstSuccess, OneDecides, ValuesAndErrors, Verdict
+from understudy.vocabulary.checks import checked_wait
 from understudy.vocabulary.runs.handles import Future
 
 from .endings import Ending, Endings, Failure, Member, Value
@@ -103,8 +104,7 @@ def _members(name: str, futures: Iterable[Member[V] | pykka.Future[V]], timeout:
     if not isinstance(futures, Iterable):
         raise TypeError(f"{name} takes an iterable of futures, got {futures!r}")
     members = as_members(name, futures)
-    if timeout is not None and not timeout >= 0:
-        raise ValueError(f"timeout must be 0 seconds or more, or None for no limit; got {timeout!r}")
+    checked_wait(name, timeout)
     return members
 
 

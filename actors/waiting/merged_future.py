@@ -12,7 +12,7 @@ from typing import Generic, Self, TypeVar, cast
 
 from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.actors.threads.promise import Late, Promise
-from understudy.vocabulary.checks import checked_plain
+from understudy.vocabulary.checks import checked_plain, checked_wait
 
 from .awaited import Merged, awaited_by, unseen
 from .base_future import BaseFuture
@@ -151,6 +151,7 @@ class MergedFuture(BaseFuture[R], Generic[V, R]):
         return self._wait(timeout).error()
 
     def _wait(self, timeout: float | None) -> Promise[R]:
+        checked_wait("result", timeout)
         if not waited(self._promise, self.awaited, timeout):
             raise Late(f"{self._progress()} after {timeout:g} s; the others go on")
         self._dismiss()

@@ -114,6 +114,16 @@ def checked_seconds(where: str, given: float | None) -> float | None:
     return given
 
 
+def checked_wait(where: str, given: float | None) -> None:
+    """Raise unless this is how long a wait may be: seconds, of which 0 is a look, or None for any time."""
+    if given is None:
+        return
+    if not isinstance(given, (int, float)) or isinstance(given, bool):
+        raise TypeError(f"{where}: timeout must be a number of seconds or None, got {given!r}")
+    if not given >= 0:  # also for a NaN
+        raise ValueError(f"{where}: timeout must be 0 seconds or more, or None for no limit; got {given!r}")
+
+
 def checked_mapping(where: str, given: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     """Return a mapping with names as keys. Errors do not quote it, because it may hold words of users, or a key."""
     if not isinstance(given, Mapping):
