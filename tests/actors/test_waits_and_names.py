@@ -90,7 +90,7 @@ def test_asks_stops_and_merges_take_the_same_times(
         lambda: busy.ask("x", timeout=wrong),
         lambda: busy.ask("x", block=False, timeout=wrong),
         lambda: busy.stop(timeout=wrong),
-        lambda: us.collect([], timeout=wrong),
+        lambda: us.collect([busy.ask("x", block=False)], timeout=wrong),
         lambda: us.first([busy.ask("x", block=False)], timeout=wrong),
     ]
     for call in calls:
