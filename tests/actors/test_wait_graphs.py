@@ -174,3 +174,13 @@ WORK = Call(0, ())
 )
 def test_the_model_knows_what_may_deadlock(program: Program, expected: bool) -> None:
     assert may_deadlock(State(program)) is expected
+
+
+def test_the_model_expects_no_success_of_a_run_that_has_failed() -> None:
+    waits_for_itself_or_the_other = ((Call(None, (Await("first", (0, 1), ()),)),),)
+    state = State(Program((waits_for_itself_or_the_other, ((WORK,),)), (1,), ((0, None), (1, None)), None))
+    assert may_deadlock(state) is False
+
+    state.fail("r1")
+
+    assert may_deadlock(state) is True

@@ -105,7 +105,8 @@ def drawn(chance: random.Random) -> Program:
 # --- the model
 
 NOT_BEGUN = -1
-PLACE, CONVERSATION, RUNNING, OVER = "place", "conversation", "running", "over"
+PLACE, CONVERSATION, RUNNING, OVER, FAILED = "place", "conversation", "running", "over", "failed"
+ENDED = (OVER, FAILED)
 
 
 @dataclass(slots=True)
@@ -149,6 +150,11 @@ class State:
         run.stage = RUNNING if turn < len(script) else OVER
         run.calls = [NOT_BEGUN] * len(script[turn]) if turn < len(script) else []
 
+    def fail(self, key: str) -> None:
+        """Have a run end without a success, such as a loser that `first` cancelled; it holds nothing any more."""
+        self.runs[key].stage = FAILED
+        self.runs[key].calls = []
+
     def settle(self) -> None:
         """Carry out every action that blocks no other, until none is left."""
         while any(self._advance(key, run) for key, run in list(self.runs.items())):
@@ -182,10 +188,10 @@ class State:
         if isinstance(action, Begin):
             inner = key_of(key, run.turn, place, at)
             self.begin(inner, action.agent, action.conversation, run.root)
-            return not action.waits or self.runs[inner].stage == OVER
+            return not action.waits or self.runs[inner].stage in ENDED
         awaited = [f"r{n}" for n in action.roots] + [key_of(key, run.turn, place, n) for n in action.mine]
-        ended = [self.runs[each].stage == OVER for each in awaited]
-        return any(ended) if action.mode == "first" else all(ended)
+        stages = [self.runs[each].stage for each in awaited]
+        return (action.mode == "first" and OVER in stages) or all(stage in ENDED for stage in stages)
 
     def choices(self) -> Iterator[State]:
         """Return what may come next: somebody gets what others want too. Call it on a settled state."""
@@ -236,7 +242,7 @@ class State:
     @property
     def is_over(self) -> bool:
         """Whether every run has ended."""
-        return all(run.stage == OVER for run in self.runs.values())
+        return all(run.stage in ENDED for run in self.runs.values())
 
     @property
     def name(self) -> tuple[tuple[str, str, int, tuple[int, ...]], ...]:

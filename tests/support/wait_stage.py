@@ -45,6 +45,8 @@ class Log:
     refused: int = 0
     first: State | None = None
     path: tuple[str, ...] = ()
+    handles: dict[str, us.RunHandle[str]] = field(default_factory=dict[str, us.RunHandle[str]])
+    """Of the roots and of what calls submitted; only asked for the status, which takes no lock."""
 
     def enter(self, run: str, turn: int) -> None:
         """Note that a run is at the beginning of a turn."""
@@ -70,6 +72,9 @@ class Log:
             if self.first is None:
                 self.first = State(self.state.program)
                 self.first.runs = deepcopy(self.state.runs)
+                for key, handle in list(self.handles.items()):
+                    if handle.status().phase in ("cancelled", "failed"):  # as a loser is that `first` cancels
+                        self.first.fail(key)
                 self.path = path
 
 
@@ -123,6 +128,7 @@ class Company:
         for number, (agent, conversation) in enumerate(self._program.roots):
             handle = self._agents[agent].submit(f"r{number}", conversation_id=conversation, system=system)
             self.handles.append(handle)
+            self._log.handles[f"r{number}"] = handle
         self._ready.set()
 
     def act(self, run: str, turn: int, call: int) -> str:
@@ -152,7 +158,7 @@ class Company:
         if begin.waits:
             agent.run(key, conversation_id=begin.conversation)
         else:
-            mine[place] = agent.submit(key, conversation_id=begin.conversation)
+            mine[place] = self._log.handles[key] = agent.submit(key, conversation_id=begin.conversation)
 
     def _await(self, action: Await, mine: dict[int, us.RunHandle[str]]) -> None:
         handles = [self.handles[number] for number in action.roots]
