@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -53,6 +53,13 @@ def _messages(record: RememberedRun, loaded: object) -> list[Message]:
     return cast("list[Message]", known)
 
 
+def _stored(record: RememberedRun, returned: object) -> None:
+    """Refuse what has not stored anything yet: a coroutine that the memory made and nobody awaits."""
+    if isinstance(returned, Awaitable):
+        what = found_instead(cast(object, returned))
+        raise WrongReturn(f"the memory of agent {record.agent.id!r}: append must store before it returns, got {what}")
+
+
 def _came_between(record: RememberedRun, epoch: int) -> int:
     """Return how many messages stand in the conversation that the run did not begin with; of a run that was saved."""
     machine = record.machine
@@ -73,13 +80,13 @@ def remember(record: RememberedRun, messages: Sequence[Message], epoch: int) -> 
     actor, key = lease.memory, lease.line.key
     if lease.was_saved:
         lease.came_between = _came_between(record, epoch)
-    append = Append(partial(actor.memory.append, key, messages, record.run_id))
+    use = partial(actor.memory.append, key, messages, record.run_id)
     if not actor.is_quick:
-        actor.call(record, epoch, STORING, append)
+        actor.call(record, epoch, STORING, Append(lambda: _stored(record, use())))
 
     def at_the_end() -> None:
         if actor.is_quick:
-            actor.call_quickly(append)
+            actor.call_quickly(Append(use))
         lease.note_stored(len(messages))
         if lease.came_between:
             record.log.note(Diverged(lease.came_between))

@@ -542,6 +542,18 @@ def test_what_is_no_history_is_not_shown_to_the_model() -> None:
     assert seen_by(agent) == []
 
 
+def test_what_was_not_stored_when_append_returned_ends_the_run() -> None:
+    async def later() -> None:
+        """Store nothing, because nobody awaits it."""
+
+    class Late(Notebook):
+        def append(self, key: us.ConversationKey, messages: Sequence[us.Message], run_id: str) -> None:
+            return later()  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+    with pytest.raises(us.AgentCrashed, match="append must store before it returns, got a coroutine"):
+        agent_with(Late(), says("Yes.")).run("go", conversation_id="c-42")
+
+
 def test_a_memory_does_not_wait_for_itself() -> None:
     def summarize() -> None:
         inner.run("Sum up", conversation_id="c-1")
