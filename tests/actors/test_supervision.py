@@ -947,7 +947,8 @@ def test_a_group_that_is_stopped_while_it_is_restarted_handles_what_waits(system
     gate.set()
 
     assert held.result(WAIT) == "done"
-    assert ref.stop(timeout=WAIT)
+    ref.stop(timeout=WAIT)
+    assert not ref.is_alive()
     assert [each.result(WAIT) for each in waiting] == [1, 1]
 
 
