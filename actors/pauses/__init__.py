@@ -5,8 +5,8 @@ A run comes in when its driver ends its stay: it needs a person, or it reached a
 caller.
 
 There are two tables of tokens with the same methods. `Tokens` keeps the record itself, in the memory of this process.
-`StoredPauses` writes the run as text into a `PauseStore`, such as `SQLiteStore`, so that another process can go on
-with it. `open_store` makes the store from the URL or object that the user gave to the system.
+`StoredPauses` writes the run as text into a `PauseStore`, such as that of the room `stores`, so that another process can
+go on with it.
 
 A run goes out when somebody resumes it. `claimed` gives the record to exactly one caller and uses the token up; if
 the answer does not fit, the token stays valid. The caller then makes the record with which the run goes on.

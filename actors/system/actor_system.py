@@ -19,9 +19,10 @@ from understudy.actors.actor.ref import ActorRef
 from understudy.actors.actor.supervisor_ref import SupervisorRef
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.subscriptions import Subscription
-from understudy.actors.pauses.open_store import open_store
 from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.stores.open_store import open_store
+from understudy.actors.stores.store import Store
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.orchestration import Agent
@@ -76,7 +77,7 @@ class ActorSystem:
         self,
         name: str = "understudy",
         *,
-        store: str | PauseStore | None = None,
+        store: str | PauseStore | Store | None = None,
         max_runs: int | None = None,
         max_hops: int = DEFAULT_MAX_HOPS,
         require_user: bool = False,
@@ -105,7 +106,7 @@ class ActorSystem:
 
     def _new_runs(self, hung: AbandonedWork) -> RunManager:
         # Ids are unique over processes without a random number per run; over those of all times, if a store has them all.
-        unique = secrets.token_hex(4 if self._settings.store is None else 8)
+        unique = secrets.token_hex(4 if self._settings.store.pauses is None else 8)
         prefix = f"{self.name}-{unique}"
         return RunManager(prefix, self._start_run, self._directory, self._events, hung, self._settings)
 

@@ -6,7 +6,8 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from understudy.actors.pauses.open_store import MEMORY, open_store
+from understudy.actors.stores.open_store import open_store
+from understudy.actors.stores.store import Store
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.vocabulary.checks import UNSET, Unset, checked_flag, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
@@ -22,7 +23,7 @@ STORE = "UNDERSTUDY_STORE"
 _default: ActorSystem | None = None
 _inherited: ActorSystem | None = None
 """In a forked child: the parent's default system, until somebody here uses it or sets up another."""
-_store: str | PauseStore | None = None
+_store: Store | None = None
 """What `configure` was given, opened."""
 _max_hops = DEFAULT_MAX_HOPS
 _require_user = False
@@ -67,7 +68,7 @@ def configure(
                 "the default system of this process is in use already; call us.configure(…) before the first run"
             )
         if store is not UNSET:
-            _store = MEMORY if opened is None else opened
+            _store = opened
         if max_hops is not None:
             _max_hops = max_hops
         if require_user is not None:
@@ -100,7 +101,7 @@ def _start_default() -> ActorSystem:
         return _default
 
 
-def _store_named_outside() -> PauseStore | None:
+def _store_named_outside() -> Store:
     """Open the store that the environment names."""
     try:
         return open_store(os.environ.get(STORE) or None)

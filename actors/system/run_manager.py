@@ -55,10 +55,10 @@ from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsAppro
 from .directory import Directory
 
 if TYPE_CHECKING:
+    from understudy.actors.stores.store import Store
     from understudy.orchestration.definitions.port import Answer, ResumeOptions, RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.saving.saved_run import SavedRun
-    from understudy.vocabulary.runs.pause_store import PauseStore
 
 RETRIES = 50  # Of a run and all inside of it: more than one needs that ends well, and an end to one that will not.
 POISON = 3  # Failures of a run's drivers after which the run itself is held to be what they fail of.
@@ -74,8 +74,8 @@ class RunSettings:
     """How many runs may have led to a run."""
     max_runs: int | None
     """How many runs that nothing inside of a run began may be under way at once; None for any number."""
-    store: PauseStore | None
-    """Where paused runs are kept; None for this process's memory."""
+    store: Store
+    """Where the system keeps what outlives a run."""
     require_user: bool
     """Whether a run is refused that would remember a conversation of nobody in particular."""
 
@@ -113,8 +113,9 @@ class RunManager(RunHost[RunRecord]):
         self.memories = Memories(settings.app, events)
         self.conversations = Conversations(settings.app, self.memories)
         self._admission = Admission(settings.max_runs, self._admitted)
-        self._tokens = Tokens() if settings.store is None else StoredPauses(settings.store)
-        self.stores = settings.store is not None
+        pauses = settings.store.pauses
+        self._tokens = Tokens() if pauses is None else StoredPauses(pauses)
+        self.stores = pauses is not None
         """Whether paused runs are written down, so that sessions must be JSON."""
         self.executors = Executors(settings.app, events)
         self._why_all_cancelled = ""

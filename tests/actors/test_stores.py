@@ -19,11 +19,11 @@ import pytest
 
 from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT
-from tests.support.stores import DictStore
+from tests.support.stores import DictStore, sqlite_pauses
 from understudy import ActorSystem, PausedRun, PauseStore, StoreError, configure
-from understudy.actors.pauses import sqlite_store
-from understudy.actors.pauses.open_store import open_store
-from understudy.actors.pauses.sqlite_store import KEPT, SQLiteStore
+from understudy.actors.stores import sqlite_database
+from understudy.actors.stores.open_store import open_store
+from understudy.actors.stores.pauses import KEPT
 
 RUN = PausedRun(run_id="shop-1", revision=1, nonce="secret", payload='{"é": "\\u0000"}')
 
@@ -34,7 +34,7 @@ def second(run: PausedRun) -> PausedRun:
 
 @pytest.fixture(params=["dictionary", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> PauseStore:
-    return DictStore() if request.param == "dictionary" else SQLiteStore(str(tmp_path / "shop.db"))
+    return DictStore() if request.param == "dictionary" else sqlite_pauses(str(tmp_path / "shop.db"))
 
 
 # --- what every store does
@@ -106,14 +106,14 @@ def test_of_many_threads_one_takes_a_run(store: PauseStore) -> None:
 
 
 def test_another_store_of_the_same_file_has_the_run(tmp_path: Path) -> None:
-    SQLiteStore(str(tmp_path / "shop.db")).put(RUN, keep=None)
+    sqlite_pauses(str(tmp_path / "shop.db")).put(RUN, keep=None)
 
-    assert SQLiteStore(str(tmp_path / "shop.db")).get("shop-1") == RUN
+    assert sqlite_pauses(str(tmp_path / "shop.db")).get("shop-1") == RUN
 
 
 def test_the_file_is_its_owners_and_uses_a_log_of_writes(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
-    SQLiteStore(str(path)).put(RUN, keep=None)
+    sqlite_pauses(str(path)).put(RUN, keep=None)
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with closing(sqlite3.connect(path)) as database:
@@ -126,7 +126,7 @@ def test_a_file_that_an_application_has_already_keeps_its_tables_and_its_mode(tm
         database.execute("CREATE TABLE pauses (x)")
     path.chmod(0o640)
 
-    assert SQLiteStore(str(path)).put(RUN, keep=None)
+    assert sqlite_pauses(str(path)).put(RUN, keep=None)
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     with closing(sqlite3.connect(path)) as database:
@@ -135,7 +135,7 @@ def test_a_file_that_an_application_has_already_keeps_its_tables_and_its_mode(tm
 
 def test_used_marks_and_runs_at_a_limit_are_forgotten_in_time_and_waiting_runs_never(tmp_path: Path) -> None:
     now = [1000.0]
-    store = SQLiteStore(str(tmp_path / "shop.db"), clock=lambda: now[0])
+    store = sqlite_pauses(str(tmp_path / "shop.db"), clock=lambda: now[0])
     for name, keep in (("waiting", None), ("limit", 60.0), ("taken", None), ("over", None)):
         store.put(replace(RUN, run_id=name), keep=keep)
     store.take("taken", 1)
@@ -154,19 +154,20 @@ def test_used_marks_and_runs_at_a_limit_are_forgotten_in_time_and_waiting_runs_n
 
 def test_a_relative_path_means_the_folder_of_the_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    store = open_store("sqlite:///shop.db")
+    store = open_store("sqlite:///shop.db").pauses
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
 
     assert store is not None
     assert store.put(RUN, keep=None)
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["below", "shop.db"]
+    assert (tmp_path / "shop.db").exists()
+    assert list((tmp_path / "below").iterdir()) == []
     assert repr(store) == f"sqlite:///{tmp_path}/shop.db"
 
 
 def test_a_path_may_hold_what_urls_escape(tmp_path: Path) -> None:
-    store = SQLiteStore(str(tmp_path / "my shop%20 é.db"))
+    store = sqlite_pauses(str(tmp_path / "my shop%20 é.db"))
 
     assert store.put(RUN, keep=None)
     assert (tmp_path / "my shop%20 é.db").exists()
@@ -175,7 +176,7 @@ def test_a_path_may_hold_what_urls_escape(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_parent_and_forked_child_write_to_one_file_and_nothing_is_lost(tmp_path: Path) -> None:
-    store = SQLiteStore(str(tmp_path / "shop.db"))
+    store = sqlite_pauses(str(tmp_path / "shop.db"))
     store.put(RUN, keep=None)
 
     def write(who: str) -> None:
@@ -203,7 +204,7 @@ def error_of(do: Callable[[], object]) -> str:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "shop.db"
 
-    said = error_of(lambda: SQLiteStore(str(path)))
+    said = error_of(lambda: sqlite_pauses(str(path)))
 
     assert said == (
         f"store sqlite:///{path}: there is no folder {path.parent}; expected one in which the file can be made"
@@ -211,31 +212,31 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
-    assert "this is a folder; expected an SQLite file" in error_of(lambda: SQLiteStore(str(tmp_path)))
+    assert "this is a folder; expected an SQLite file" in error_of(lambda: sqlite_pauses(str(tmp_path)))
 
 
 def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database, but long enough to be looked at " * 50)
 
-    assert "this is no SQLite database; expected one" in error_of(lambda: SQLiteStore(str(path)))
+    assert "this is no SQLite database; expected one" in error_of(lambda: sqlite_pauses(str(path)))
     assert path.read_text().startswith("not a database")
 
 
 def test_a_file_of_a_later_version_is_refused_with_both_versions(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
-    SQLiteStore(str(path))
+    sqlite_pauses(str(path))
     with closing(sqlite3.connect(path)) as database:
         database.execute("UPDATE understudy_schema SET version = 2 WHERE part = 'pauses'")
         database.commit()
 
-    said = error_of(lambda: SQLiteStore(str(path)))
+    said = error_of(lambda: sqlite_pauses(str(path)))
 
     assert "its pauses have schema 2, and this version knows schema 1" in said
 
 
 def test_text_that_is_not_utf_8_is_told_by_its_place_and_not_quoted(tmp_path: Path) -> None:
-    store = SQLiteStore(str(tmp_path / "runs.db"))
+    store = sqlite_pauses(str(tmp_path / "runs.db"))
     store.put(RUN, keep=None)
     with closing(sqlite3.connect(tmp_path / "runs.db")) as database, database:
         database.execute("UPDATE understudy_pauses SET payload = CAST(x'6120736563726574ff' AS TEXT)")
@@ -250,7 +251,7 @@ def test_text_that_is_not_utf_8_is_told_by_its_place_and_not_quoted(tmp_path: Pa
 
 def test_a_file_that_was_deleted_is_missed_and_not_made_again(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
-    store = SQLiteStore(str(path))
+    store = sqlite_pauses(str(path))
     path.unlink()
 
     assert "the file is not there" in error_of(lambda: store.put(RUN, keep=None))
@@ -258,8 +259,8 @@ def test_a_file_that_was_deleted_is_missed_and_not_made_again(tmp_path: Path) ->
 
 
 def test_a_file_that_stays_locked_is_an_error_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_store, "PATIENCE", 0.3)
-    store = SQLiteStore(str(tmp_path / "shop.db"))
+    monkeypatch.setattr(sqlite_database, "PATIENCE", 0.3)
+    store = sqlite_pauses(str(tmp_path / "shop.db"))
     with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
 
@@ -274,14 +275,14 @@ def test_a_file_that_stays_locked_is_an_error_after_a_while(tmp_path: Path, monk
 def test_a_file_that_may_only_be_read_is_refused() -> None:
     with tempfile.TemporaryDirectory() as folder:  # not below pytest's, which only its owner may enter
         path = Path(folder) / "shop.db"
-        SQLiteStore(str(path)).put(RUN, keep=None)
+        sqlite_pauses(str(path)).put(RUN, keep=None)
         path.chmod(0o444)
         Path(folder).chmod(0o555)
 
         def try_it() -> None:
             if os.geteuid() == 0:
                 os.setuid(65534)  # for whom modes mean something
-            assert "cannot be written to by this process" in error_of(lambda: SQLiteStore(str(path)))
+            assert "cannot be written to by this process" in error_of(lambda: sqlite_pauses(str(path)))
 
         try:
             in_child(try_it)
@@ -292,7 +293,7 @@ def test_a_file_that_may_only_be_read_is_refused() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_disk_without_room_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
-    store = SQLiteStore(str(tmp_path / "shop.db"))
+    store = sqlite_pauses(str(tmp_path / "shop.db"))
     store.put(RUN, keep=None)
 
     def try_it() -> None:
@@ -309,13 +310,13 @@ def test_a_disk_without_room_is_an_error_and_changes_nothing(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("nothing", [None, "memory:"])
 def test_memory_is_no_store(nothing: str | None) -> None:
-    assert open_store(nothing) is None
+    assert open_store(nothing).pauses is None
 
 
 def test_a_store_of_ones_own_is_taken_as_it_is() -> None:
     mine = DictStore()
 
-    assert open_store(mine) is mine
+    assert open_store(mine).pauses is mine
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from understudy import PausedRun
+from understudy.actors.stores.pauses import PauseTable
+from understudy.actors.stores.sqlite_database import SQLiteDatabase
 
 
 class DictStore:
@@ -56,3 +59,8 @@ class DictStore:
             found = self.runs.get(run_id)
             if found is not None and found.revision == revision:
                 self.runs[run_id] = replace(found, state="over", payload="")
+
+
+def sqlite_pauses(path: str, *, clock: Callable[[], float] = time.time) -> PauseTable:
+    """Return the paused runs of a file."""
+    return PauseTable(SQLiteDatabase(path), clock=clock)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from understudy.actors.pauses.open_store import MEMORY
+from understudy.actors.stores.open_store import MEMORY
 from understudy.actors.system.default_system import STORE
 from understudy.commandline.report import UsageMistake
 from understudy.log_output import FORMATS

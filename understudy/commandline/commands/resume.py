@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from understudy.actors.pauses.open_store import MEMORY
+from understudy.actors.stores.open_store import MEMORY
 from understudy.commandline.call_log import CallLog
 from understudy.commandline.model_overrides import cast_of
 from understudy.commandline.plain_progress import Quiet, progress_on

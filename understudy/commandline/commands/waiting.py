@@ -7,7 +7,7 @@ import shlex
 from dataclasses import replace
 
 from understudy.actors import ActorSystem
-from understudy.actors.pauses.open_store import MEMORY
+from understudy.actors.stores.open_store import MEMORY
 from understudy.commandline.report import UsageMistake
 from understudy.errors import RunError
 from understudy.vocabulary.runs.outcomes import Complete, Outcome

@@ -5,12 +5,14 @@ from __future__ import annotations
 from understudy.vocabulary.checks import is_async, named_safely
 from understudy.vocabulary.runs.pause_store import PauseStore
 
+from .store import Store
+
 MEMORY = "memory:"
 KINDS = "'memory:', 'sqlite:///shop.db' (beside the current folder), 'sqlite:////var/lib/shop.db', or an object like us.PauseStore"
 
 
-def open_store(given: str | PauseStore | None) -> PauseStore | None:
-    """Return the store that was meant; None for memory. Opens it: blocks for as long as its file is locked, up to 5 s.
+def open_store(given: str | PauseStore | Store | None) -> Store:
+    """Return the store that was meant. Opens it: blocks for as long as its file is locked, up to 5 s.
 
     Raises:
         ValueError: a URL that names no store.
@@ -18,7 +20,9 @@ def open_store(given: str | PauseStore | None) -> PauseStore | None:
         StoreError: the store cannot be opened.
     """
     if given is None or given == MEMORY:
-        return None
+        return Store()
+    if isinstance(given, Store):
+        return given
     if isinstance(given, str):
         return _open_url(given)
     if not isinstance(given, PauseStore) or isinstance(given, type):
@@ -27,10 +31,10 @@ def open_store(given: str | PauseStore | None) -> PauseStore | None:
         if is_async(getattr(given, name)):
             store = named_safely(given)
             raise TypeError(f"store {store} has {name}() as async def; the methods of a store are plain functions")
-    return given
+    return Store(pauses=given)
 
 
-def _open_url(url: str) -> PauseStore:
+def _open_url(url: str) -> Store:
     scheme, colon, rest = url.partition(":")
     if colon and scheme in ("postgresql", "postgres"):
         raise ValueError(f"store {scheme}:…: PostgreSQL is not there yet; expected {KINDS}")  # the rest has a password
@@ -43,9 +47,9 @@ def _open_url(url: str) -> PauseStore:
         raise ValueError(f"store {url!r}: a database in memory is nobody else's; expected {KINDS}")
     if "?" in path or "#" in path or "\0" in path:
         raise ValueError(f"store {_shown(url)}: a path has no '?', '#' or NUL here, and there are no options")
-    from .sqlite_store import SQLiteStore
+    from .sqlite_database import SQLiteDatabase
 
-    return SQLiteStore(path)
+    return Store(SQLiteDatabase(path))
 
 
 def _shown(url: str) -> str:

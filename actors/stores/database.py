@@ -1,0 +1,113 @@
+"""The database behind a store: transactions, and the versions of the tables of each part.
+
+Statements are written once for SQLite and PostgreSQL: parameters are named `:name`, and where the dialects differ, the
+statement has the name of a word in braces, which `Part` fills in from `Database.words`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from understudy.errors import StoreError
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+SqlValue: TypeAlias = str | int | float | bytes | None
+Row: TypeAlias = tuple[Any, ...]
+
+
+class Rows(Protocol):
+    """What a statement returned."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows it changed."""
+        ...
+
+    def fetchone(self) -> Row | None:
+        """Return the next row, or None after the last."""
+        ...
+
+    def fetchall(self) -> list[Row]:
+        """Return the rows that are left."""
+        ...
+
+
+class Sql(Protocol):
+    """One open transaction."""
+
+    def execute(self, statement: str, values: Mapping[str, SqlValue] = ..., /) -> Rows:
+        """Run a statement; its parameters are named `:name`."""
+        ...
+
+
+class Database(Protocol):
+    """A database for any number of threads. Calls block, for a bounded time, and survive a fork.
+
+    `work` is called in a transaction, on whatever thread, and maybe more than once: it only uses what it is given, and
+    what it raises undoes what it did. Nobody calls the database from inside of `work`.
+
+    Raises:
+        StoreError: the database failed; nothing was changed, or it says that this is not known.
+    """
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """What a statement has in braces -> what this database says: `identity` (a key that counts), `real`, `bigint`."""
+        ...
+
+    def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
+        """Return what `work` returns, once that is committed.
+
+        Args:
+            work: reads and writes.
+            durable: also if the power fails; otherwise it outlives the process, however that ends.
+        """
+        ...
+
+    def read(self, work: Callable[[Sql], T]) -> T:
+        """Return what `work` returns, which only reads."""
+        ...
+
+
+class Part(NamedTuple):
+    """The tables of one part of a store."""
+
+    name: str
+    versions: Sequence[Sequence[str]]
+    """Statements that bring version 0, which is nothing, to version 1, that one to version 2, and so on."""
+
+
+_TABLE = "CREATE TABLE IF NOT EXISTS understudy_schema (part TEXT PRIMARY KEY, version INTEGER NOT NULL)"
+_VERSION = "SELECT version FROM understudy_schema WHERE part = :part"
+_SET_VERSION = """
+INSERT INTO understudy_schema VALUES (:part, :version) ON CONFLICT (part) DO UPDATE SET version = excluded.version
+"""
+
+
+def prepare(database: Database, part: Part) -> None:
+    """Bring the tables of a part to the version at hand, in one transaction.
+
+    Raises:
+        StoreError: a later version of this package made them, or the database failed.
+    """
+
+    def migrate(sql: Sql) -> None:
+        sql.execute(_TABLE)
+        row = sql.execute(_VERSION, {"part": part.name}).fetchone()
+        found, latest = 0 if row is None else row[0], len(part.versions)
+        if found > latest:
+            raise StoreError(
+                f"store {database!r} was made by a later version of understudy: its {part.name} have schema {found}, and "
+                f"this version knows schema {latest}",
+                store=repr(database),
+            )
+        for statements in part.versions[found:]:
+            for statement in statements:
+                sql.execute(statement.format(**database.words))
+        if found < latest:
+            sql.execute(_SET_VERSION, {"part": part.name, "version": latest})
+
+    database.write(migrate, durable=True)

@@ -1,0 +1,96 @@
+"""Paused runs in a database: one entry for each run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from understudy.vocabulary.runs.pause_store import PausedRun
+
+from .database import Database, Part, Sql, SqlValue, prepare
+
+KEPT = 30 * 86_400.0  # Seconds for which a token that was used is told from one that never was.
+
+PAUSES = Part(
+    "pauses",
+    [
+        (
+            """CREATE TABLE understudy_pauses (
+                run_id TEXT PRIMARY KEY, revision INTEGER NOT NULL, nonce TEXT NOT NULL, payload TEXT NOT NULL,
+                state TEXT NOT NULL, forget_at {real}
+            )""",
+            "CREATE INDEX understudy_pauses_forget_at ON understudy_pauses (forget_at)",
+        )
+    ],
+)
+"""`forget_at` is in seconds since 1970; an entry without it is never forgotten."""
+
+PUT = """
+INSERT INTO understudy_pauses VALUES (:run_id, :revision, :nonce, :payload, 'waiting', :forget_at)
+ON CONFLICT (run_id) DO UPDATE SET revision = excluded.revision, nonce = excluded.nonce, payload = excluded.payload,
+    state = excluded.state, forget_at = excluded.forget_at
+WHERE understudy_pauses.state != 'waiting' AND understudy_pauses.revision < excluded.revision
+"""
+GET = "SELECT run_id, revision, nonce, payload, state FROM understudy_pauses WHERE run_id = :run_id"
+TAKE = """
+UPDATE understudy_pauses SET state = 'taken', forget_at = :forget_at
+WHERE run_id = :run_id AND revision = :revision AND state = 'waiting'
+"""
+CLOSE = """
+UPDATE understudy_pauses SET state = 'over', payload = '', forget_at = :forget_at
+WHERE run_id = :run_id AND revision = :revision
+"""
+FORGET = "DELETE FROM understudy_pauses WHERE forget_at <= :now"
+
+
+class PauseTable:
+    """A `PauseStore` in a database. Each call blocks for the database; what is put is durable.
+
+    Args:
+        database: where the entries are.
+        clock: seconds since 1970.
+
+    Raises:
+        StoreError: the table cannot be opened or made.
+    """
+
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._clock = clock
+        prepare(database, PAUSES)
+
+    def __repr__(self) -> str:
+        return repr(self._database)
+
+    def put(self, paused: PausedRun, *, keep: float | None) -> bool:
+        now = self._clock()
+        row: dict[str, SqlValue] = {
+            "run_id": paused.run_id,
+            "revision": paused.revision,
+            "nonce": paused.nonce,
+            "payload": paused.payload,
+            "forget_at": None if keep is None else now + keep,
+        }
+
+        def write(sql: Sql) -> bool:
+            sql.execute(FORGET, {"now": now})
+            return sql.execute(PUT, row).rowcount == 1
+
+        return self._database.write(write, durable=True)
+
+    def get(self, run_id: str) -> PausedRun | None:
+        row = self._database.read(lambda sql: sql.execute(GET, {"run_id": run_id}).fetchone())
+        if row is None:
+            return None
+        _, revision, nonce, payload, state = row
+        return PausedRun(run_id=run_id, revision=revision, nonce=nonce, payload=payload, state=state)
+
+    def take(self, run_id: str, revision: int) -> bool:
+        return self._mark(TAKE, run_id, revision)
+
+    def close(self, run_id: str, revision: int) -> None:
+        self._mark(CLOSE, run_id, revision)
+
+    def _mark(self, statement: str, run_id: str, revision: int) -> bool:
+        row: dict[str, SqlValue] = {"run_id": run_id, "revision": revision, "forget_at": self._clock() + KEPT}
+        return self._database.write(lambda sql: sql.execute(statement, row).rowcount == 1, durable=True)

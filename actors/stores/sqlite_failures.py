@@ -1,0 +1,46 @@
+"""What is wrong with an SQLite file, in words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+
+def is_locked(error: BaseException) -> bool:
+    """Whether others have the file locked, so that it may be tried again."""
+    # PROTOCOL: several processes opened or left the file at once.
+    codes = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+    return isinstance(error, sqlite3.Error) and _code(error) in codes
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest tells variants; what Python itself raises has none
+
+
+def why(error: BaseException, path: Path, patience: float) -> str:
+    """Say what is wrong with the file, and what was expected.
+
+    Args:
+        error: what SQLite, the operating system or the decoding raised.
+        path: the file.
+        patience: seconds for which a locked file was tried.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return f"what it holds is not UTF-8, at byte {error.start}; expected what this store wrote"
+    if not os.path.isdir(path.parent):
+        return f"there is no folder {path.parent}; expected one in which the file can be made"
+    if os.path.isdir(path):
+        return "this is a folder; expected an SQLite file, or none yet"
+    if not os.path.exists(path):
+        return f"the file is not there; expected what was made when the store was opened ({error})"
+    code = _code(error) if isinstance(error, sqlite3.Error) else 0
+    if is_locked(error):
+        return f"others have kept it locked for {patience:g} s; expected it to be free sooner ({error})"
+    if code == sqlite3.SQLITE_NOTADB:
+        return "this is no SQLite database; expected one, or no file yet"
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return f"it cannot be written to by this process; expected a file and a folder that can ({error})"
+    if code == sqlite3.SQLITE_FULL:
+        return f"its disk is full; nothing was changed ({error})"
+    return f"{error}"

@@ -1,0 +1,31 @@
+"""`Store`: the parts in which a system keeps what outlives a run."""
+
+from __future__ import annotations
+
+from understudy.vocabulary.runs.pause_store import PauseStore
+
+from .database import Database
+from .pauses import PauseTable
+
+
+class Store:
+    """The parts of one store. Made when the system is: a part that cannot be opened is an error then.
+
+    Args:
+        database: where the parts are; None for the memory of this process.
+        pauses: the user's own store of paused runs, in place of the database's.
+
+    Attributes:
+        pauses: where paused runs are kept; None for the memory of this process, where nothing is written down.
+    """
+
+    def __init__(self, database: Database | None = None, pauses: PauseStore | None = None) -> None:
+        self.database = database
+        self.pauses = pauses
+        if database is not None and pauses is None:
+            self.pauses = PauseTable(database)
+
+    def __repr__(self) -> str:
+        if self.pauses is not None:
+            return repr(self.pauses)
+        return "memory:" if self.database is None else repr(self.database)
