@@ -49,6 +49,7 @@ SLOW = (
     "orchestration/test_run_properties.py",
     "orchestration/test_trees.py",
     "orchestration/test_typed_properties.py",
+    "packaging/test_page_types.py",  # mypy over every page
     "specs/test_hostile_specs.py",
     "specs/test_mutated_specs.py",
 )
