@@ -7,6 +7,7 @@
     │   ├── RateLimited                 it asked us to slow down
     │   ├── AuthenticationError         the key is missing or refused
     │   ├── ProviderTimeout             no answer in time
+    │   ├── ContextOverflow             the request is longer than the model's context window
     │   └── BadReply                    the answer breaks the API's format
     ├── ToolError                       a tool failed, and the run was told to raise
     │   ├── ToolTimeout
@@ -201,6 +202,51 @@ class AuthenticationError(ProviderError):
 
 class ProviderTimeout(ProviderError):
     """No answer came within the time a model call has."""
+
+
+class ContextOverflow(ProviderError):
+    """The request is longer than the model's context window. Not retried: the same request would be refused again.
+
+    A run with `compaction` shortens its request and asks once more. If that is refused too, the run ends with this error,
+    which has a token then.
+
+    Attributes:
+        tokens: how many tokens the request has, if the provider says so.
+        limit: how many the model takes, if the provider says so.
+        run_id: the run that ended; empty if none did.
+        token: resumes the run, in which the turn is tried again; empty if the run has no compaction.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        tokens: int | None = None,
+        limit: int | None = None,
+        run_id: str = "",
+        token: str = "",
+        provider: str = "",
+        status: int | None = None,
+        code: str = "",
+        type: str = "",
+        retry_after: float | None = None,
+        retryable: bool = False,
+        partial: ModelTurn | None = None,
+    ) -> None:
+        super().__init__(
+            message,
+            provider=provider,
+            status=status,
+            code=code,
+            type=type,
+            retry_after=retry_after,
+            retryable=retryable,
+            partial=partial,
+        )
+        self.tokens = tokens
+        self.limit = limit
+        self.run_id = run_id
+        self.token = token
 
 
 class BadReply(ProviderError):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from understudy.errors import AuthenticationError, ProviderError, ProviderTimeout, RateLimited
+from understudy.errors import AuthenticationError, ContextOverflow, ProviderError, ProviderTimeout, RateLimited
 from understudy.providers.wire.json_values import is_array, is_object, items, parse, text
 from understudy.vocabulary.messages import JsonObject, JsonValue
+
+from .overflow import overflow_in
 
 QUOTED = 200  # Characters of a body in an error message: enough to recognise a proxy's error page.
 RETRYABLE = (408, 409, 429)
@@ -27,6 +29,17 @@ def failure(status: int, headers: Mapping[str, str], body: bytes, *, provider: s
 def _error(
     said: JsonObject, status: int, headers: Mapping[str, str], body: bytes, provider: str, now: float
 ) -> ProviderError:
+    overflow = overflow_in(said, _message(said), status)
+    if overflow is not None:
+        return ContextOverflow(
+            _message(said) or f"{provider} refused the request as longer than the model's context window",
+            tokens=overflow.tokens,
+            limit=overflow.limit,
+            provider=provider,
+            status=status,
+            code=_first(said, "code", "status", "type"),
+            type=_first(said, "type", "status"),
+        )
     kind = _kind(status, said)
     return kind(
         _message(said) or f"{provider} answered with HTTP status {status}: {quoted(body)}",
