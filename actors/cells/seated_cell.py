@@ -142,6 +142,14 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
         """Accept nothing more, and lose the messages in line; turns go on. A second call does nothing."""
         self._lose_all(self._close(), "stopped")
 
+    def give_up_hung(self) -> None:
+        """Give up the turns that have taken too long by now, if the actor looks after that itself."""
+
+    @property
+    def state(self) -> str:
+        """Whether it takes messages, in a word."""
+        return "stopped" if self.closed else "running"
+
     # --- handing seats on
 
     def _hand_on(self) -> None:

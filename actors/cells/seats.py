@@ -86,6 +86,7 @@ class Seats(Generic[E]):
         return self.seats is None or len(self._open) + len(self._hung) < self.seats
 
     def _all_hung(self) -> bool:
+        """Whether turns that were given up hold all seats."""
         return self.seats is not None and len(self._hung) >= self.seats
 
     def _seat_or_queue(self, message: E, waiting: Waiting) -> tuple[bool, LostBecause | None]:

@@ -9,6 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, assert_never
 
 from understudy.actors.cells.envelope import Fate
+from understudy.actors.memory.attempts import MemoryFailed
 from understudy.actors.run_view.errors import checked_turn, model_failure, model_time, model_timeout, timed_out
 from understudy.actors.run_view.log import Retried, RunLog
 from understudy.actors.run_view.run_lines import tell_late_driver
@@ -118,6 +119,8 @@ class AgentDriver:
                 record.host.crashed(record, error, epoch)
             else:
                 self._fail(error)
+        except MemoryFailed as failed:  # the memory's own supervision has done what it can, and the agent goes on
+            self._fail(failed.error)
         except BaseException as cause:
             record.host.crashed(record, cause, epoch)
         finally:

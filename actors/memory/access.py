@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from understudy.actors.run_view.errors import LOADING, STORING
@@ -12,11 +11,13 @@ from understudy.orchestration.agent.window import count_new
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import Message
 
+from .attempts import use_memory
 from .conversations import ConversationUser
 from .memory_actor import Append, Load, MemoryUser
 
 if TYPE_CHECKING:
     from understudy.orchestration import AgentRun
+    from understudy.vocabulary.runs.memory import Memory
 
 
 class RememberedRun(ConversationUser, MemoryUser, Protocol):
@@ -35,8 +36,9 @@ def recall(record: RememberedRun, epoch: int) -> Sequence[Message]:
         return record.options.history or ()
     actor, key = lease.memory, lease.line.key
     if actor.is_quick:
-        return actor.call_quickly(Load(partial(actor.memory.load, key)))
-    known = actor.call(record, epoch, LOADING, Load(lambda: _messages(record, actor.memory.load(key))))
+        return actor.call_quickly(Load(key, lambda memory: memory.load(key)))
+    load = Load(key, lambda memory: _messages(record, memory.load(key)))
+    known = use_memory(record, epoch, LOADING, actor, load)
     record.begin_step(epoch, "starting")
     return known
 
@@ -80,13 +82,20 @@ def remember(record: RememberedRun, messages: Sequence[Message], epoch: int) -> 
     actor, key = lease.memory, lease.line.key
     if lease.was_saved:
         lease.came_between = _came_between(record, epoch)
-    use = partial(actor.memory.append, key, messages, record.run_id)
+
+    def append(memory: Memory) -> None:
+        memory.append(key, messages, record.run_id)
+
+    def append_safely(memory: Memory) -> None:
+        store: Callable[..., object] = memory.append
+        _stored(record, store(key, messages, record.run_id))
+
     if not actor.is_quick:
-        actor.call(record, epoch, STORING, Append(lambda: _stored(record, use())))
+        use_memory(record, epoch, STORING, actor, Append(key, append_safely))
 
     def at_the_end() -> None:
         if actor.is_quick:
-            actor.call_quickly(Append(use))
+            actor.call_quickly(Append(key, append))
         lease.note_stored(len(messages))
         if lease.came_between:
             record.log.note(Diverged(lease.came_between))

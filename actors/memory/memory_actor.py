@@ -2,7 +2,8 @@
 
 A message that finds the memory idle has its turn at once, on the thread of its sender: the driver of a run, which can only
 wait for it. Mostly that is so, for the conversation is granted to the run by then. A message that finds another one in hand
-waits in line, and its driver with it.
+waits in line, and its driver with it. A turn that takes too long is given up, and hangs until its thread comes back: others
+are refused meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from understudy.actors.cells.envelope import CANCELLED, FAILED, HANDLED, Fate
+from understudy.actors.cells.envelope import CANCELLED, FAILED, HANDLED
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.seated_cell import Entered, SeatedCell
 from understudy.actors.run_view.errors import DEFAULT_MEMORY_TIMEOUT, cancelled, step_timeout
@@ -24,25 +25,44 @@ from understudy.actors.waiting.graph import graph
 from understudy.errors import AgentDown, RunError, RunTimedOut, UnderstudyError, in_words
 from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.actors.system_events import LostBecause
+from understudy.vocabulary.checks import WrongReturn
 from understudy.vocabulary.context.ancestry import current_ancestry
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
-from understudy.vocabulary.runs.memory import InMemoryMemory, Memory, WindowedMemory
+from understudy.vocabulary.runs.memory import ConversationKey, InMemoryMemory, Memory, WindowedMemory
+
+from .restarts import MemoryRestarts
 
 T = TypeVar("T")
+
+
+class MemoryRaised(Exception):
+    """A memory failed in its own code, and the run may do the step again.
+
+    Attributes:
+        cause: what it raised.
+    """
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(cause)
+        self.cause = cause
 
 
 class MemoryMessage(Generic[T]):
     """What a run wants of a memory.
 
     Attributes:
+        key: of the conversation.
+        use: does it with the memory's object, and returns what the run gets.
         begun: when its turn began, or the message was made, on the monotonic clock.
-        use: does it, and returns what the run gets.
+        gives_up_at: until when its turn is waited for; infinite before the turn.
     """
 
-    __slots__ = ("begun", "use")
+    __slots__ = ("begun", "gives_up_at", "key", "use")
 
-    def __init__(self, use: Callable[[], T]) -> None:
+    def __init__(self, key: ConversationKey, use: Callable[[Memory], T]) -> None:
         self.begun = time.monotonic()
+        self.gives_up_at = inf
+        self.key = key
         self.use = use
 
 
@@ -70,26 +90,36 @@ class MemoryUser(AgentRunView, Protocol):
 
 
 class MemoryActor(SeatedCell[AnyMessage]):
-    """The actor of one memory in one system. The memory was given, so a failure replaces nothing: the same object goes on.
+    """The actor of one memory in one system.
 
     Args:
         address: its name.
-        memory: what it keeps.
+        memory: what it keeps. It was given, so a restart keeps it.
         id: its name in the path of a cycle.
-        events: where its dead letters go.
+        events: where its dead letters, failures and restarts are told.
 
     Attributes:
         is_quick: whether the memory is one of this package that never blocks: it has a lock of its own, so any number of
             messages may be in hand, and none waits.
     """
 
-    __slots__ = ("_link", "is_quick", "memory")
+    __slots__ = ("_link", "_memory", "_restarts", "is_quick")
 
     def __init__(self, address: str, memory: Memory, id: str, events: EventStream) -> None:
         self.is_quick = type(memory) in (InMemoryMemory, WindowedMemory)  # and no class of a user's made from them
         super().__init__(address, None if self.is_quick else 1, events)
-        self.memory = memory
+        self._memory = memory
+        self._restarts = MemoryRestarts(self, events)
         self._link = link_of_thing(id)
+
+    @property
+    def state(self) -> str:
+        return "down" if self.is_down and not self.closed else super().state
+
+    @property
+    def is_down(self) -> bool:
+        """Whether it failed too often: no step is done again by the run it fails in, until one succeeds."""
+        return self._restarts.given_up
 
     def call_quickly(self, message: MemoryMessage[T]) -> T:
         """Have a memory that never blocks handle a message, on this thread and without a lock.
@@ -103,47 +133,71 @@ class MemoryActor(SeatedCell[AnyMessage]):
             raise AgentDown(f"{self.address} has stopped", actor=self.address)
         fate = FAILED
         try:
-            value = message.use()
+            value = message.use(self._memory)
             fate = HANDLED
             return value
         finally:
-            self._leave(message, fate)
+            if fate is FAILED:
+                self.restarts += 1
+            self.leave(message, fate)
 
     def call(self, record: MemoryUser, epoch: int, doing: str, message: MemoryMessage[T]) -> T:
         """Have the memory handle a message on this thread, the driver's, when its turn comes.
 
         Raises:
+            MemoryRaised: it failed in its own code, and was restarted or given up.
             Stale: the run is over or in other hands; if that is so before the turn comes, nothing was done.
             CircularAgentCall: whoever uses the memory waits for this run.
             RunError: the run is to end, or a run that the memory began for itself has ended so.
             AgentCrashed: the time is over.
-            AgentDown: the system has stopped.
-            RuntimeError: it failed with another error of ours, which says nothing about this run.
+            AgentDown: the system has stopped, or a call that has not come back holds the memory.
         """
         until = time.monotonic() + DEFAULT_MEMORY_TIMEOUT
         record.begin_step(epoch, doing, until + GRACE)
+        message.gives_up_at = inf
         at_once, fate = self.take_turn(message), CANCELLED
         if not at_once:
             self._await_turn(message, record, until)
         try:
             if not at_once:
                 record.begin_step(epoch, doing, until + GRACE)
-                message.begun = time.monotonic()
+            message.begun = time.monotonic()
+            message.gives_up_at = message.begun + DEFAULT_MEMORY_TIMEOUT + GRACE
             fate = FAILED
             wait = graph.begin(self._link, record.link, None)
             try:
-                value = _use(record, until, message.use)
+                value = self._use(record, until, message)
             finally:
                 graph.end(wait)
             fate = HANDLED
             return value
         finally:
-            self._leave(message, fate)
+            self.leave(message, fate)
 
-    def _leave(self, message: AnyMessage, fate: Fate) -> None:
-        if fate is FAILED:
-            self.restarts += 1
-        self.leave(message, fate)
+    def _use(self, record: MemoryUser, until: float, message: MemoryMessage[T]) -> T:
+        """Take the turn of a message, and supervise the memory; only for the message that has the seat."""
+        token = enter_scope(Scope(until, time.monotonic, parent=record.scope))
+        try:
+            value = message.use(self._memory)
+        except RunTimedOut as error:
+            if record.scope.remaining() == 0.0:
+                raise
+            raise step_timeout(record) from error
+        except RunError:
+            raise
+        except BaseException as error:
+            if record.scope.cancelled:  # the run is over, and the memory was told to stop
+                raise
+            cause = _as_own(record, error)
+        else:
+            self._restarts.worked()
+            return value
+        finally:
+            leave_scope(token)
+        self._restarts.failed(cause, message, record.link, again=not isinstance(cause, WrongReturn))
+        raise MemoryRaised(cause)
+
+    # --- waiting for a turn
 
     def _await_turn(self, message: AnyMessage, record: MemoryUser, until: float) -> None:
         turn: Promise[None] = Promise()
@@ -151,9 +205,12 @@ class MemoryActor(SeatedCell[AnyMessage]):
         def lose(reason: LostBecause) -> None:
             turn.fail(self._lost(record, reason))
 
+        self.give_up_hung()
         entered = self.enter(message, partial(turn.set, None), lose, until)
         if entered is Entered.NOW:
             return
+        if entered is Entered.LATER:
+            self._look_before(min([each.gives_up_at for each in list(self._open)], default=inf))
         forget = record.scope.on_cancel_at_once(lambda: turn.fail(cancelled(record)))
         try:
             with graph.waiting(current_ancestry(), self._link):
@@ -169,25 +226,33 @@ class MemoryActor(SeatedCell[AnyMessage]):
     def _lost(self, record: MemoryUser, reason: LostBecause) -> UnderstudyError:
         if reason == "expired":
             return step_timeout(record)
-        what = "has stopped" if reason == "stopped" else "has no thread to look after a message that waits"
+        what = {
+            "stopped": "has stopped",
+            "given_up": "is held by a call that did not come back in time",
+        }.get(reason, "has no thread to look after a message that waits")
         return AgentDown(f"{self.address} {what}", actor=self.address)
+
+    # --- turns that take too long
+
+    def give_up_hung(self) -> None:
+        now = time.monotonic()
+        for message in list(self._open):
+            if message.gives_up_at <= now:
+                self.give_up(message)
+
+    def expire(self) -> None:
+        self.give_up_hung()
+        super().expire()
 
 
 def _nothing() -> None:
     """Begin no turn: the message is refused."""
 
 
-def _use(record: MemoryUser, until: float, use: Callable[[], T]) -> T:
-    token = enter_scope(Scope(until, time.monotonic, parent=record.scope))
-    try:
-        return use()
-    except RunTimedOut as error:
-        if record.scope.remaining() == 0.0:
-            raise
-        raise step_timeout(record) from error
-    except RunError:
-        raise
-    except UnderstudyError as error:  # it is the memory's, so the agent's, and would else be taken for the run's own
-        raise RuntimeError(f"the memory of agent {record.agent.id!r} failed: {in_words(error)}") from error
-    finally:
-        leave_scope(token)
+def _as_own(record: MemoryUser, error: BaseException) -> BaseException:
+    """Return an error as the memory's own: one of ours would else be taken for the run's."""
+    if not isinstance(error, UnderstudyError):
+        return error
+    own = RuntimeError(f"the memory of agent {record.agent.id!r} failed: {in_words(error)}")
+    own.__cause__ = error
+    return own

@@ -89,6 +89,20 @@ def step_timeout(record: AgentRunView) -> UnderstudyError:
     )
 
 
+def memory_failure(record: AgentRunView, causes: tuple[BaseException, ...]) -> AgentCrashed:
+    """Make the error of a memory that failed in its own code, as often as there are causes."""
+    times, cause = "once" if len(causes) == 1 else f"{len(causes)} times", causes[-1]
+    error = AgentCrashed(
+        f"the memory of agent {record.agent.id!r} failed {times} in run {record.run_id}, "
+        f"the last time of {in_words(cause)}",
+        actor=record.agent.id,
+        causes=causes,
+    )
+    error.__cause__ = cause
+    error.retries_used_up = True
+    return error
+
+
 def model_time(agent: Agent[object]) -> float | None:
     """Return how many seconds a model call of the agent may take with its retries; None for no limit."""
     own = agent.model_timeout

@@ -24,7 +24,8 @@ class ActorFigures:
 
     address: str
     state: str
-    """`starting`, `running`, `restarting`, `down` or `stopped`; of a tool or a memory, `running` or `stopped`."""
+    """`starting`, `running`, `restarting`, `down` or `stopped`; of a tool or a memory, `running` or `stopped`, and of a
+    memory `down` while no message has succeeded since it failed in too many conversations."""
     depth: int
     """Messages that wait."""
     high_water: int
@@ -43,6 +44,8 @@ class ActorFigures:
     """Seconds it has been at the message in hand, or at the oldest one of several; None if it is at none."""
     hung: int = 0
     """Messages in hand that were given up: each holds a thread, and a seat if their number is limited."""
+    seats: int | None = None
+    """Of a tool or a memory: how many messages may be in hand at once; None for any number."""
     tools: tuple[ActorFigures, ...] = ()
     """Of an agent: the executors of its tools, one for each tool or toolset. Agents that share a tool share its cell."""
     memories: tuple[ActorFigures, ...] = ()
@@ -95,10 +98,11 @@ def figures(
 
 
 def _of_seated(cell: SeatedCell[Any]) -> ActorFigures:
+    cell.give_up_hung()
     counts, busy = cell.counts, cell.busy_since
     return ActorFigures(
         address=cell.address,
-        state="stopped" if cell.closed else "running",
+        state=cell.state,
         depth=cell.depth,
         high_water=cell.high_water,
         oldest_age=cell.oldest_age,
@@ -110,18 +114,23 @@ def _of_seated(cell: SeatedCell[Any]) -> ActorFigures:
         epoch=cell.restarts,
         busy_for=None if busy is None else time.monotonic() - busy,
         hung=cell.hung,
+        seats=cell.seats,
     )
 
 
 def health_of(actors: Sequence[ActorFigures], runs: Sequence[RunStatus], hung: int, events: EventStream) -> Health:
     """Put the figures together and judge them."""
     lost = events.letters.counts()
-    down = [actor.address for actor in actors if actor.state == "down"]
+    everyone = {each.address: each for actor in actors for each in (actor, *actor.tools, *actor.memories)}.values()
+    down = [actor.address for actor in everyone if actor.state == "down"]
+    held = [actor.address for actor in everyone if actor.seats is not None and actor.hung >= actor.seats]
     advice: list[str] = []
     if hung > MANY_HUNG:
         advice.append(f"recycle this process: {hung} calls never came back")
     if down:
         advice.append(f"given up after too many failures: {', '.join(down)}")
+    if held:
+        advice.append(f"held by calls that never came back, so that every other call is refused: {', '.join(held)}")
     return Health(
         ok=not advice,
         advice="; ".join(advice),

@@ -377,3 +377,24 @@ def test_a_run_that_ends_in_the_moment_of_its_turn_gives_the_slot_back(
     again = agent_with(tool, several(1), id="again").run("go", system=system, timeout=WAIT)
     assert [result.content for result in results_of(again)] == ["held 0"]
     assert bench.began == [0]  # the first one never ran
+
+
+@pytest.mark.parametrize(("hanging", "well"), [(1, True), (2, False)])
+def test_a_system_is_not_well_while_calls_that_hang_hold_all_seats_of_a_tool(
+    hanging: int, well: bool, bench: Bench, system: us.ActorSystem
+) -> None:
+    tool = us.tool(max_parallel=2, timeout=0.05)(bench.hold)
+    agent = agent_with(tool, several(hanging))
+    agent.run("go", system=system, timeout=WAIT)
+
+    health = system.health()
+    (executor,) = health.actors[0].tools
+    assert (executor.seats, executor.hung, health.ok, "shop/tools/hold" in health.advice) == (
+        2,
+        hanging,
+        well,
+        not well,
+    )
+
+    bench.gate.set()
+    eventually(lambda: system.health().ok, "they have come back")

@@ -506,13 +506,14 @@ def test_the_memory_that_the_docs_show_is_one(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("error", [OSError("no"), us.ProviderError("the summary failed"), SystemExit(3)])
 @pytest.mark.parametrize("method", ["load", "append"])
-def test_a_failure_of_the_memory_is_the_agents_and_is_tried_again(method: str, error: BaseException) -> None:
+def test_a_step_that_the_memory_fails_in_is_done_again(method: str, error: BaseException) -> None:
     memory = Notebook(**{method: Failing(2, error)})
-    agent, crashes = agent_with(memory, says("Yes.")), list[us.RunCrashed]()
+    agent, told = agent_with(memory, says("Yes.")), list[us.SystemEvent]()
     with us.ActorSystem("shop") as system:
-        system.subscribe(crashes.append, us.RunCrashed)
+        system.subscribe(told.append, us.RunCrashed, us.ActorFailed)
         outcome = agent.run("go", conversation_id="c-42", system=system)
-        eventually(lambda: len(crashes) == 2, "both failures were told")
+        eventually(lambda: len(told) == 2, "both failures were told")
+        assert [(type(event), event.address) for event in told] == [(us.ActorFailed, "shop/memories/Notebook")] * 2
 
     assert finished(outcome).text == "Yes."
     assert len(seen_by(agent)) == 1  # an answer that was paid for is not asked for again

@@ -17,6 +17,8 @@ from understudy.actors.memory.memory_actor import Append, Load
 from understudy.actors.system.health import ActorFigures
 from understudy.testing import FunctionModel, says
 
+KEY = us.ConversationKey("shop", "default", "c-42")
+
 
 class Held(us.InMemoryMemory):
     """A memory of a user's: it waits at a door, and fails on demand."""
@@ -184,7 +186,7 @@ def test_a_message_after_the_end_of_the_system_is_a_dead_letter(quick: bool, hel
 
     used: list[str] = []
     with pytest.raises(us.AgentDown, match="shop/memories/.* has stopped"):
-        actor.call_quickly(Append(lambda: used.append("used")))
+        actor.call_quickly(Append(KEY, lambda memory: used.append("used")))
 
     assert (used, actor.counts[Fate.DEAD]) == ([], 1)
     assert [(letter.reason, letter.message_type) for letter in events.letters.last()] == [("stopped", "Append")]
@@ -193,7 +195,7 @@ def test_a_message_after_the_end_of_the_system_is_a_dead_letter(quick: bool, hel
 
 
 def test_a_failure_of_a_quick_memory_is_counted() -> None:
-    def fail() -> Sequence[us.Message]:
+    def fail(memory: us.Memory) -> Sequence[us.Message]:
         raise MemoryError
 
     agent = agent_with(us.InMemoryMemory())
@@ -201,6 +203,6 @@ def test_a_failure_of_a_quick_memory_is_counted() -> None:
     assert actor is not None
 
     with pytest.raises(MemoryError):
-        actor.call_quickly(Load(fail))
+        actor.call_quickly(Load(KEY, fail))
 
     assert (actor.counts[Fate.FAILED], actor.restarts, actor.busy_since) == (1, 1, None)

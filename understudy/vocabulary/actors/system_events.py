@@ -36,7 +36,10 @@ class ActorFailed(SystemEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorRestarted(SystemEvent):
-    """An actor has a new object, because it failed, or its supervisor restarted it together with others."""
+    """An actor has a new object, because it failed, or its supervisor restarted it together with others.
+
+    A memory that was given as an object goes on with it.
+    """
 
     epoch: int
     restarts: int
@@ -52,7 +55,10 @@ class ActorBackedOff(SystemEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorGivenUp(SystemEvent):
-    """An actor failed too often, or its supervisor did: it answers everything with `AgentDown`, until one more attempt."""
+    """An actor failed too often, or its supervisor did: it answers everything with `AgentDown`, until one more attempt.
+
+    A memory that is given up is tried once by each run, until it works.
+    """
 
     reason: BaseException
 

@@ -37,8 +37,8 @@ class Memory(Protocol):
     """Keeps conversations; `Agent(memory=…)` takes any object with these methods.
 
     In one system a memory is called by one thread at a time, a run's own, and may block: only runs that use the same
-    memory wait for it. What a method raises is a failure of the agent, and the step is done again, a few times. A call
-    that takes more than 30 seconds, its wait for others included, ends its run with `AgentCrashed`.
+    memory wait for it. What a method raises is a failure of the memory: it is restarted, and the run does the step again,
+    a few times. A call that takes more than 30 seconds, its wait for others included, ends its run with `AgentCrashed`.
     """
 
     def load(self, key: ConversationKey, /) -> Sequence[Message]:
