@@ -17,24 +17,25 @@ from understudy.commandline.report import FAILED, UsageMistake
 from understudy.errors import UnderstudyError
 
 ABOUT = """\
-Run agents, groups and workflows that are described in YAML.
+Run agents, groups and workflows of YAML specs. Begin with 'understudy demo'.
 
 examples:
   understudy demo
   understudy demo --into shop
-  understudy run shop/agent.yaml clerk "What needs my attention this week?" --tools shop/tools.py --rehearse
+  understudy run shop/agent.yaml clerk "What needs my attention this week?" \\
+      --tools shop/tools.py --rehearse
 
-'understudy COMMAND --help' explains a command.
+'understudy COMMAND --help' explains a command, with examples.
 """
 
 COMMANDS = {
+    "demo": "run the example of the package, without a key",
     "run": "run an agent, a group or a workflow of a spec on one input",
     "chat": "talk to an agent, a group or a workflow of a spec, line by line",
-    "check": "say what specs hold, or all that is wrong with them",
+    "check": "print what specs define, or all of their mistakes",
     "graph": "draw a spec, or one of its runners",
     "schema": "print the JSON Schema of specs, for editors",
-    "resume": "go on with a run that waits",
-    "demo": "run an example that comes with the package; no key is needed",
+    "resume": "resume a run that waits for a person or stopped at a limit",
 }
 
 OPTIONS = ("--help", "--version")

@@ -145,7 +145,7 @@ class StoredPauses:
             raise StoreError(f"what {store} has of run {token.run_id} cannot be read: {error}", store=store) from error
 
     def _used(self) -> TokenUsed:
-        return TokenUsed("this token has been used; the outcome of the run it resumed carries the next one")
+        return TokenUsed("this token has been used; if the run paused again, its new outcome has the next token")
 
     def revoke(self, token: str) -> None:
         """Close the entry of a token that nobody was given; a store that fails keeps what nobody can use."""

@@ -89,7 +89,7 @@ class Tokens:
 
     def _refusal(self, token: str) -> TokenUsed | UnknownToken:
         if token in self._used:
-            return TokenUsed("this token has been used; the outcome of the run it resumed carries the next one")
+            return TokenUsed("this token has been used; if the run paused again, its new outcome has the next token")
         return UnknownToken(
             "no run waits here under this token: it was made by another process or another system, or was mistyped; "
             "without a store, a token is valid only in the process that made it. To resume elsewhere, give the system one: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -150,11 +150,12 @@ class ActorSystem:
     def spawn(
         self,
         actor: Callable[[], Actor[M]] | Runner[T] | Supervisor,
-        *,
+        *arguments: object,
         name: str | None = None,
         mailbox: Mailbox | None = None,
         strategy: OneForOne | None = None,
         turn_timeout: float | None = None,
+        **options: object,
     ) -> ActorRef[M] | AgentRef[T] | SupervisorRef:
         """Start an actor, an agent's or your own, or a supervisor with its children; return its reference at once.
 
@@ -172,9 +173,10 @@ class ActorSystem:
 
         Raises:
             ValueError: an actor of that name is there already, or an agent of that id which is defined in another way.
-            TypeError: `actor` makes no actor, or an option has a wrong type.
+            TypeError: `actor` makes no actor, or an option has a wrong type, or is not one of these.
             AgentDown: the system has stopped.
         """
+        _refuse_arguments(actor, arguments, options)
         if isinstance(actor, Supervisor):
             for each in actor.everyone():
                 _check_no_pykka_class(each.actor)
@@ -369,6 +371,18 @@ class ActorSystem:
 
     def __repr__(self) -> str:
         return f"ActorSystem({self.name!r})"
+
+
+def _refuse_arguments(actor: object, arguments: Sequence[object], options: Collection[str]) -> None:
+    """Say how an object gets its arguments: in Pykka, they go to what starts the actor."""
+    if not arguments and not options:
+        return
+    unknown = (
+        f"no option {', '.join(f'{name}=' for name in options)}" if options else "one argument, and options by name"
+    )
+    made = actor.__name__ if isinstance(actor, type) else "MyActor"
+    hint = f"; an object with arguments is made by a function: spawn(lambda: {made}(…), name='…')"
+    raise TypeError(f"spawn takes {unknown}{hint if callable(actor) else ''}")
 
 
 def _check_no_pykka_class(actor: object) -> None:

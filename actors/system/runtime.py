@@ -215,7 +215,8 @@ def _check_map(inputs: Iterable[object], options: MapOptions) -> None:
 def _check_resume(token: object, options: ResumeOptions) -> None:
     """Find a caller's mistakes before the token is looked for."""
     if not isinstance(token, str):
-        raise TypeError(f"a token is a string, got {token!r}")
+        hint = "; pass its .token" if hasattr(token, "token") else ""
+        raise TypeError(f"a token is a string, got a value of type {type(token).__name__}{hint}")
     for name, least in RAISED.items():
         limit = getattr(options, name)
         if limit is not None:

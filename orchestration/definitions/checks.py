@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import get_args
 
 from understudy.errors import RunError
@@ -51,7 +52,14 @@ def checked_model(id: str, model: ModelLike) -> ModelName | Model:
         except ValueError as error:
             raise ValueError(f"agent {id!r}: {error}") from None
     if not isinstance(model, Model) or isinstance(model, type):
-        raise TypeError(f"agent {id!r}: model must be 'PROVIDER:MODEL' or have a complete() method, got {model!r}")
+        hint = (
+            "; a function becomes a model by FunctionModel of understudy.testing"
+            if isinstance(model, FunctionType)
+            else ""
+        )
+        raise TypeError(
+            f"agent {id!r}: model must be 'PROVIDER:MODEL' or have a complete() method, got {model!r}{hint}"
+        )
     return model
 
 

@@ -66,9 +66,8 @@ class ScriptedModel:
             position = len(self.requests)
             self.requests.append(request)
         if position >= len(self._turns):
-            raise ProviderError(
-                f"the script has {len(self._turns)} turns and was asked for turn {position + 1}", provider="scripted"
-            )
+            turns = "1 turn" if len(self._turns) == 1 else f"{len(self._turns)} turns"
+            raise ProviderError(f"the script has {turns} and was asked for turn {position + 1}", provider="scripted")
         line = self._turns[position]
         if isinstance(line, Exception):
             raise line

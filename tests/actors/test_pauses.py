@@ -212,6 +212,16 @@ def test_a_token_works_once() -> None:
         agent.resume(token, us.Approve())
 
 
+def test_an_outcome_given_as_a_token_is_refused_without_what_was_said() -> None:
+    agent = us.Agent("clerk", model=ScriptedModel([calls("ask_user", question="Secret?")]), tools=[us.ask_user])
+    paused = agent.run("private")
+
+    with pytest.raises(TypeError) as caught:
+        agent.resume(paused, "Ada")  # type: ignore[arg-type]  # pyright: ignore
+
+    assert str(caught.value) == "a token is a string, got a value of type NeedsInput; pass its .token"
+
+
 def test_a_token_nobody_issued_is_unknown() -> None:
     with pytest.raises(us.UnknownToken, match="token"):
         scripted().resume("run-1.nonsense", "hi")

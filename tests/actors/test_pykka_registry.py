@@ -92,6 +92,18 @@ def test_a_class_of_bare_pykka_is_not_spawned(shop: us.ActorSystem) -> None:
             shop.spawn(given)  # type: ignore[arg-type]  # pyright: ignore
 
 
+def test_arguments_of_an_actor_given_to_spawn_are_refused_with_a_way_to_give_them(shop: us.ActorSystem) -> None:
+    way = r"made by a function: spawn\(lambda: Player\(…\), name='…'\)"
+
+    with pytest.raises(TypeError, match=rf"one argument, and options by name; .*{way}"):
+        shop.spawn(Player, "ann")  # type: ignore[call-overload]  # pyright: ignore
+    with pytest.raises(TypeError, match=rf"no option greeting=; .*{way}"):
+        shop.spawn(Player, name="ann", greeting="Hello")  # type: ignore[call-overload]  # pyright: ignore
+    with pytest.raises(TypeError, match=r"no option timeout=$"):
+        shop.spawn(clerk(), timeout=3)  # type: ignore[call-overload]  # pyright: ignore
+    assert shop.health().actors == ()
+
+
 def test_an_agent_found_in_the_registry_is_asked_and_runs(shop: us.ActorSystem) -> None:
     ref = shop.spawn(clerk())
 

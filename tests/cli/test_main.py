@@ -12,7 +12,7 @@ import pytest
 
 import understudy as us
 from tests.support.spec_examples import FORMAT
-from understudy.cli import main
+from understudy.cli import COMMANDS, main
 
 TOOLS = '''
 from pathlib import Path
@@ -277,6 +277,18 @@ def test_help_teaches_by_example_and_tells_the_exit_statuses(capsys: pytest.Capt
     out = capsys.readouterr().out
     assert "--rehearse" in out
     assert "130  interrupted" in out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_prose_of_help_fits_a_terminal_of_80_columns(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert main([command, "--help"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80 and not line.startswith("  understudy ")] == []
 
 
 def test_an_interrupt_while_a_run_begins_is_said_as_one_while_it_runs(

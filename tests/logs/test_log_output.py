@@ -174,6 +174,14 @@ def test_the_command_line_prints_the_log_beside_the_answer(more: list[str], tmp_
     assert json.loads(done.stdout)["outcome"] == "complete"
 
 
+def test_the_log_in_json_has_no_closing_line_for_people_behind_it(tmp_path: Path) -> None:
+    demo = "from understudy.cli import main; main(['demo', '--log', '{}'])"
+    in_json, for_people = (python(demo.format(form), tmp_path).stderr.splitlines() for form in ("json", "console"))
+
+    assert json.loads(in_json[-1])["event"] == "run_finished"
+    assert "5 tool calls" in for_people[-1]
+
+
 def python(code: str, cwd: Path, *options: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, "-I", *options, "-c", code], cwd=cwd, capture_output=True, text=True, timeout=60, check=False

@@ -55,6 +55,11 @@ Make = Callable[..., us.Agent[str]]
         ({"model": 3}, TypeError, "agent 'clerk': model must be"),
         ({"model": None}, TypeError, "agent 'clerk': model must be"),
         ({"model": Rehearsal}, TypeError, "agent 'clerk': model must be"),
+        (
+            {"model": look},
+            TypeError,
+            r"model must be .*; a function becomes a model by FunctionModel of understudy\.testing$",
+        ),
         ({"system_prompt": 3}, TypeError, "agent 'clerk': system_prompt must be a string or a function"),
         ({"description": 3}, TypeError, "agent 'clerk': description must be a string"),
         ({"settings": {"temperature": 1}}, TypeError, "agent 'clerk': settings must be Settings"),

@@ -328,7 +328,7 @@ def test_a_script_at_its_end_says_how_long_it_was() -> None:
     model = ScriptedModel([says("Seven.")])
     model.complete(ModelRequest(HI))
 
-    with pytest.raises(ProviderError, match="the script has 1 turns and was asked for turn 2") as caught:
+    with pytest.raises(ProviderError, match="the script has 1 turn and was asked for turn 2") as caught:
         model.complete(ModelRequest(HI))
 
     assert caught.value.provider == "scripted"

@@ -36,14 +36,18 @@ if TYPE_CHECKING:
     from understudy.vocabulary.runs.outcomes import Outcome
 
 ABOUT = """\
-Talk to an agent, a group or a workflow of a spec: each line is one run, all of them in one conversation.
+Talk to an agent, a group or a workflow of a spec. Each line is the input of
+one run, and all runs are in one conversation.
 
-What the agent asks is answered with the next line; calls that need an approval are shown, and y, n REASON or e (other arguments) says
-what becomes of them. An agent without a memory gets one for as long as the chat lasts; groups remember if their agents do.
-Ctrl-C cancels the run that goes on; twice, or Ctrl-D, ends the chat. /help tells of /reset and /quit.
+If the agent asks a question, the next line answers it. If a call needs an
+approval, the call is shown: y approves it, n REASON rejects it, and e changes
+its arguments first. An agent without a memory gets one that lasts as long as
+the chat. A group remembers if its agents do. Ctrl-C cancels the present run;
+a second Ctrl-C, or Ctrl-D, ends the chat. /help explains /reset and /quit.
 
-In a pipe each line is answered on standard output, and nothing else is printed there: questions and approvals take the lines
-that follow. With --json there is one object for each run. The exit status is then that of the first run that was not complete.
+In a pipe, only answers, questions and approvals go to standard output, and the
+lines that follow reply to them. --json prints one object for each run. The exit
+status is that of the first run that did not complete.
 
 examples:
   understudy chat shop.yaml clerk --tools tools.py
@@ -62,7 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `chat`."""
     parser.epilog = options.EXITS
     parser.add_argument("file", metavar="FILE.yaml", help="the spec")
-    parser.add_argument("id", metavar="ID", type=options.text, help="which of its agents, groups and workflows")
+    parser.add_argument(
+        "id", metavar="ID", type=options.text, help="the id of an agent, a group or a workflow of the spec"
+    )
     add_parameters(parser)
     parser.add_argument(
         "--conversation",

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from understudy.vocabulary.messages import JsonValue
 
 ABOUT = """\
-Load specs and run no agent: say what each holds, or all that is wrong with it, with file, line and column.
+Load specs without running an agent. For each spec, print what it defines, or
+all of its mistakes with file, line and column.
 
-No code is run but that of --tools FILE.py, or with --allow-code of the files that a spec names as FILE.py:FUNCTION. The schemas of
-all tools that are loaded are built, so that a tool which no model could be told of is found. A tool that is not loaded and a key that
-is missing in the environment are notes and no errors.
+Only the code of --tools FILE.py is run, and with --allow-code also the files
+that a spec names as FILE.py:FUNCTION. The schema of each loaded tool is built,
+so a tool without a valid schema is a mistake. A tool that was not loaded, and a
+key that is missing in the environment, are only notes.
 
 examples:
   understudy check newsroom.yaml

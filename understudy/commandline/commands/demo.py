@@ -19,14 +19,16 @@ from .printing import put, warn
 QUESTION = "What needs my attention this week?"
 
 ABOUT = f"""\
-Run an example: a bicycle shop's clerk, whose tools read real files. No key is needed: a stand-in calls each
-tool once and then says what they gave, unless --model names a model, or --record or --replay is given.
+Run an example: the clerk of a bicycle shop, whose tools read real files.
 
-INPUT is what the clerk is asked; else {QUESTION!r}.
+No key is needed: a stand-in for the model calls each tool once and then prints
+the results. --model names a model that answers in its place.
+
+Without INPUT, the question is {QUESTION!r}.
 
 examples:
   understudy demo
-  understudy demo --into shop          copy the files to a new folder, to change them
+  understudy demo --into shop          copy the files to a new folder
   understudy demo "What do I have to order from Lumo?" --model anthropic:claude-haiku-4-5
 """
 

@@ -15,10 +15,12 @@ from .loading import load
 from .printing import put, write
 
 ABOUT = """\
-Draw what a spec describes, or one of its agents, groups and workflows with all inside of it. No agent runs, no key is needed, and no
-code is run but that of --tools FILE.py, or with --allow-code of the files that the spec names.
+Draw all of a spec, or one of its agents, groups and workflows with everything
+inside it. No agent runs, and no key is needed. Only the code of --tools FILE.py
+is run, and with --allow-code also the files that the spec names.
 
-Without -o the drawing is printed as Mermaid, which GitHub and many editors show. SVG is made by Graphviz's program dot.
+Without -o the drawing is printed as Mermaid, which GitHub and many editors
+show. SVG needs the program dot of Graphviz.
 
 examples:
   understudy graph newsroom.yaml
@@ -34,12 +36,18 @@ FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `graph`."""
     parser.add_argument("file", metavar="FILE.yaml", help="the spec")
-    parser.add_argument("id", metavar="ID", nargs="?", type=options.text, help="what to draw of it; else all")
     parser.add_argument(
-        "-o", metavar="FILE", dest="into", help="write a file .mmd, .dot or .svg, in place of one that is there"
+        "id",
+        metavar="ID",
+        nargs="?",
+        type=options.text,
+        help="the id of an agent, a group or a workflow; without it, all are drawn",
     )
     parser.add_argument(
-        "--format", choices=sorted(set(FORMS.values())), help="what to draw in; else what FILE ends in says"
+        "-o", metavar="FILE", dest="into", help="write a file .mmd, .dot or .svg; an existing file is replaced"
+    )
+    parser.add_argument(
+        "--format", choices=sorted(set(FORMS.values())), help="the format; the default follows the ending of FILE"
     )
     options.add_tools(parser)
     options.add_allow_code(parser)

@@ -19,15 +19,18 @@ from .lines import decoded
 
 EXITS = """\
 keys:
-  A model's key is read from the environment, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY.
-  With --rehearse none is needed: a stand-in for the model calls every tool once and then answers.
-  With --replay none is needed: the tape of an earlier run with --record answers.
+  The key of a model is read from the environment: ANTHROPIC_API_KEY,
+  OPENAI_API_KEY, GEMINI_API_KEY and others.
+  --rehearse needs no key: a stand-in for the model calls each tool once and
+  then answers. The tools really run.
+  --replay needs no key: it gives the answers that --record has written.
 
 exit status:
   0    the run is complete
-  1    the run failed: the provider, the store, a tool that ends the run, a limit, a bug
-  2    the command line, the spec or a file of tools is wrong; nothing was run
-  3    the run waits for a person, for an answer or an approval; with --store, the token for it is printed
+  1    the run failed: the provider, the store, a tool that ends the run, a
+       limit, a bug
+  2    the command line, the spec or a file of tools is wrong; nothing ran
+  3    the run waits for a person; with --store, its token is printed
   130  interrupted; the run was cancelled
 """
 
@@ -39,8 +42,8 @@ def add_tools(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.py",
         action="append",
         default=[],
-        help="offer the spec this file's tools: what @tool made, and public functions with annotations; "
-        "also the functions, memories, classes of errors and other objects that it names; repeatable",
+        help="offer the tools of this file to the spec: functions with @tool, and public functions with annotations; "
+        "also the other objects that the spec names, such as memories; repeatable",
     )
 
 
@@ -49,7 +52,7 @@ def add_allow_code(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-code",
         action="store_true",
-        help="run the files that the spec itself names for tools, FILE.py:FUNCTION, if they are in its folder",
+        help="run also the files that the spec names as FILE.py:FUNCTION, if they are in its folder or below",
     )
 
 
@@ -57,17 +60,19 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     """Add the options that replace the models."""
     models = parser.add_mutually_exclusive_group()
     models.add_argument(
-        "--rehearse", action="store_true", help="let a stand-in play every model; needs no key or network"
+        "--rehearse",
+        action="store_true",
+        help="a stand-in answers for every model, without a key or a network; the tools really run",
     )
     models.add_argument(
         "--record",
         metavar="TAPE",
-        help="write what every model is asked and answers to a new file, without keys and what looks like one",
+        help="write the requests and answers of all models to a new file; keys are left out",
     )
     models.add_argument(
         "--replay",
         metavar="TAPE",
-        help="let the answers of a recorded run play every model; needs no key or network. The tools really run",
+        help="the answers of a recorded run take the place of every model; the tools really run",
     )
 
 
@@ -79,7 +84,7 @@ def add_named_models(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=named_model,
         default=[],
-        help="let this model answer for all agents, or with AGENT=PROVIDER:MODEL for one; repeatable",
+        help="use this model for all agents; AGENT=PROVIDER:MODEL uses it for one agent; repeatable",
     )
 
 
@@ -97,7 +102,9 @@ def named_model(given: str) -> tuple[str, ModelName]:
 def add_debug(parser: argparse.ArgumentParser) -> None:
     """Add `--debug`."""
     parser.add_argument(
-        "--debug", action="store_true", help="print the tracebacks of tools that failed, and of the run's own error"
+        "--debug",
+        action="store_true",
+        help="print the traceback of each tool that fails, and of the error that ends the run",
     )
 
 
@@ -106,13 +113,13 @@ def add_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log",
         choices=FORMATS,
-        help="print the log to standard error, in place of the progress; with --debug also its lines at level debug",
+        help="print log lines instead of the progress to standard error; with --debug also those of level debug",
     )
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """Add `--timeout`."""
-    parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="end the run after this time")
+    parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="the time limit of the run")
 
 
 def add_json(parser: argparse.ArgumentParser, help: str) -> None:
@@ -126,7 +133,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
         "--store",
         metavar="URL",
         default=usual_store(),
-        help="where runs wait for a person, such as sqlite:///shop.db; else what UNDERSTUDY_STORE says, else nowhere",
+        help="where runs wait for a person, such as sqlite:///shop.db; the default is UNDERSTUDY_STORE",
     )
 
 
@@ -141,8 +148,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     add_named_models(parser)
     add_debug(parser)
     add_log(parser)
-    add_json(parser, "print one JSON object, also for errors, and no progress")
-    parser.add_argument("--plain", action="store_true", help="print the answer as it is on a terminal too")
+    add_json(parser, "print one JSON object, for errors too, and no progress")
+    parser.add_argument("--plain", action="store_true", help="do not render the answer as Markdown on a terminal")
     add_timeout(parser)
     add_store(parser)
 

@@ -25,7 +25,7 @@ from understudy.vocabulary.runs.outcomes import Approve, Decision, Outcome, Reje
 from . import options
 from .loading import agents_in, check_tools, load
 from .printing import tell, warn
-from .run import watch
+from .run import closing_seconds, watch
 from .waiting import repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
@@ -35,14 +35,17 @@ if TYPE_CHECKING:
     from understudy.vocabulary.runs.handles import RunHandle
 
 ABOUT = """\
-Go on with a run that waits, and print its answer. Progress goes to standard error, as of run.
+Resume a run that waits, and print its answer. The progress goes to standard
+error, as in 'understudy run'.
 
-The run waits in the store that --store or UNDERSTUDY_STORE named when it began; the spec must define its runner as it did then.
-A token works once. If the run waits again, a new token is printed.
+The run waits in the store that --store or UNDERSTUDY_STORE named when it began.
+The spec must still define the same agent, group or workflow. A token works
+once. If the run waits again, a new token is printed.
 
-A run that waits for several things has an id for each, which --pause names before the answer to it; those that are not
-answered wait on. Without --pause, --answer is for the only question, and --approve and --reject are for all calls. A workflow with
-failed tasks needs no answer: it begins them anew.
+If the run waits for several things, each has an id. Put --pause ID before the
+answer to it; a pause without an answer goes on waiting. Without --pause,
+--answer replies to the only question, and --approve and --reject decide about
+all calls. A workflow with failed tasks needs no answer: it runs them again.
 
 examples:
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --answer "Order 7"
@@ -61,17 +64,17 @@ HOW_TO_ANSWER = (
 def add_arguments(resume: argparse.ArgumentParser) -> None:
     """Add the arguments of `resume`."""
     resume.epilog = options.EXITS
-    resume.add_argument("token", metavar="TOKEN", help="what the run left when it began to wait")
+    resume.add_argument("token", metavar="TOKEN", help="the token that was printed when the run began to wait")
     resume.add_argument("file", metavar="FILE.yaml", help="the spec")
     resume.set_defaults(pause=None, answers=[])
     resume.add_argument(
         "--pause",
         metavar="ID",
         action=_TakePause,
-        help="which of the things that the run waits for comes next; repeatable",
+        help="the pause that the next answer is for; repeatable",
     )
     resume.add_argument("--answer", metavar="TEXT", type=options.text, action=_TakeAnswer, help="answer the question")
-    resume.add_argument("--approve", nargs=0, action=_TakeAnswer, help="let all calls run that wait for it")
+    resume.add_argument("--approve", nargs=0, action=_TakeAnswer, help="run all calls that wait for an approval")
     resume.add_argument(
         "--reject",
         metavar="REASON",
@@ -79,23 +82,27 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
         const="",
         type=options.text,
         action=_TakeAnswer,
-        help="let none of them run; the model reads the reason",
+        help="run none of them; the model reads the reason",
     )
-    resume.add_argument("--max-iterations", metavar="N", type=int, help="a higher limit, from the run's beginning")
-    resume.add_argument("--max-turns", metavar="N", type=int, help="a higher limit, from the run's beginning")
-    resume.add_argument("--max-continues", metavar="N", type=int, help="a higher limit, from the run's beginning")
-    resume.add_argument("--max-output-retries", metavar="N", type=int, help="a higher limit, from the run's beginning")
+    resume.add_argument(
+        "--max-iterations", metavar="N", type=int, help="a higher limit of tool rounds of the whole run"
+    )
+    resume.add_argument("--max-turns", metavar="N", type=int, help="a higher limit of model calls of the whole run")
+    resume.add_argument(
+        "--max-continues", metavar="N", type=int, help="a higher limit of continuations after a criterion"
+    )
+    resume.add_argument(
+        "--max-output-retries", metavar="N", type=int, help="a higher limit of tries for a typed answer"
+    )
     resume.add_argument(
         "--budget",
         metavar="LIMIT=N",
         action="append",
         default=[],
         type=options.limit,
-        help="a higher limit of the budget, from the run's beginning, such as total_tokens=80000; repeatable",
+        help="a higher limit of the budget of the whole run, such as total_tokens=80000; repeatable",
     )
-    resume.add_argument(
-        "--adopt", action="store_true", help="go on even if the spec defines its runner in another way now"
-    )
+    resume.add_argument("--adopt", action="store_true", help="go on even if the definition in the spec has changed")
     options.add_tools(resume)
     options.add_run_options(resume)
 
@@ -180,7 +187,7 @@ def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Names
     except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
         ended = error
     ended = without_vain_token(ended, arguments)
-    seconds = time.monotonic() - began
+    seconds = closing_seconds(arguments, began)
     again = repeated(arguments)
     plain = arguments.plain or arguments.rehearse  # a rehearsal's text is not Markdown
     return tell(

@@ -38,13 +38,15 @@ if TYPE_CHECKING:
     from understudy.vocabulary.runs.outcomes import Outcome
 
 ABOUT = """\
-Run an agent, a group or a workflow of a spec on one input, and print its answer.
+Run an agent, a group or a workflow of a spec on one input. Print its answer.
 
-Progress goes to standard error, the answer to standard output. A spec names its tools: those of --tools FILE.py by their
-names, or FILE.py:FUNCTION, a file beside the spec.
+The answer goes to standard output, and the progress to standard error. A spec
+names its tools: a tool of --tools FILE.py by its name, and a tool of another
+file beside the spec as FILE.py:FUNCTION.
 
-A workflow takes --set NAME=VALUE for each name that its prompts refer to besides tasks; NAME:=JSON sets what is no text, such as
-the list of a task with for_each. Its INPUT may be left out if no prompt has ${input}.
+A prompt of a workflow may refer to tasks and to parameters. --set NAME=VALUE
+gives a parameter as text, and NAME:=JSON gives a list, a number or an object.
+INPUT may be left out if no prompt of the workflow has ${input}.
 
 examples:
   understudy run shop.yaml clerk "How many of A-113 are left?"
@@ -60,9 +62,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `run`."""
     parser.epilog = options.EXITS
     parser.add_argument("file", metavar="FILE.yaml", help="the spec")
-    parser.add_argument("id", metavar="ID", type=options.text, help="which of its agents, groups and workflows")
     parser.add_argument(
-        "input", metavar="INPUT", nargs="?", type=options.text, help="what the user says; - reads standard input"
+        "id", metavar="ID", type=options.text, help="the id of an agent, a group or a workflow of the spec"
+    )
+    parser.add_argument(
+        "input",
+        metavar="INPUT",
+        nargs="?",
+        type=options.text,
+        help="the message of the user; - reads it from standard input",
     )
     add_parameters(parser)
     options.add_tools(parser)
@@ -77,7 +85,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=options.text,
         default=[],
-        help="a parameter of a workflow, as text; NAME:=JSON for anything else; repeatable",
+        help="a parameter of a workflow, as text; NAME:=JSON for other values; repeatable",
     )
 
 
@@ -101,12 +109,17 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
         start = partial(begin, runner, text, given, timeout=arguments.timeout, system=system)
         ended = watch(start, log.see, progress.see)
     ended = without_vain_token(ended, arguments)
-    seconds = time.monotonic() - began
+    seconds = closing_seconds(arguments, began)
     again = repeated(arguments)
     plain = arguments.plain or arguments.rehearse  # a rehearsal's text is not Markdown
     return tell(
         ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug, plain=plain
     )
+
+
+def closing_seconds(arguments: argparse.Namespace, began: float) -> float | None:
+    """Return the duration for the closing line of a run; None for no line, where a program reads standard error."""
+    return None if arguments.log == "json" else time.monotonic() - began
 
 
 def begin(

@@ -12,13 +12,15 @@ from understudy.specs import spec_schema
 from .printing import put, write
 
 ABOUT = """\
-Print the JSON Schema of specs, with which an editor completes keys, explains them, and marks what is wrong.
+Print the JSON Schema of specs. With it, an editor completes keys, explains
+them, and marks mistakes.
 
-An editor with the YAML language server reads it where the first line of a spec names it:
+The YAML language server finds the schema if the first line of a spec names it:
 
   # yaml-language-server: $schema=spec.schema.json
 
-It knows keys and types. Whether a reference leads somewhere, and whether a tool is there, says 'understudy check'.
+The schema knows keys and types. 'understudy check' also finds a reference to
+nothing and a tool that is missing.
 
 examples:
   understudy schema -o spec.schema.json
@@ -28,7 +30,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `schema`."""
-    parser.add_argument("-o", metavar="FILE", dest="into", help="write a file, in place of one that is there")
+    parser.add_argument("-o", metavar="FILE", dest="into", help="write a file; an existing file is replaced")
 
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
