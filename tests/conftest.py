@@ -12,6 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.support import postgres
 from tests.support.paths import FOLDERS, ROOT
 
 # The same examples every time, so that nobody is stopped by what somebody else has to mend; searching for new ones is a
@@ -102,3 +103,16 @@ def no_bare_imports() -> Iterator[None]:
     yield
     stray = set(FOLDERS) & sys.modules.keys()
     assert not stray, f"import understudy.<name>, not {sorted(stray)}"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.Server]:
+    """A PostgreSQL server for all tests of this process; skips where it is not installed."""
+    with postgres.running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: postgres.Server) -> str:
+    """The URL of a database of the test's own."""
+    return postgres_server.new_database()

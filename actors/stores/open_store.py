@@ -8,7 +8,10 @@ from understudy.vocabulary.runs.pause_store import PauseStore
 from .store import Store
 
 MEMORY = "memory:"
-KINDS = "'memory:', 'sqlite:///shop.db' (beside the current folder), 'sqlite:////var/lib/shop.db', or an object like us.PauseStore"
+KINDS = (
+    "'memory:', 'sqlite:///shop.db' (beside the current folder), 'sqlite:////var/lib/shop.db', 'postgresql://USER@HOST/DATABASE', "
+    "or an object like us.PauseStore"
+)
 
 
 def open_store(given: str | PauseStore | Store | None) -> Store:
@@ -18,6 +21,7 @@ def open_store(given: str | PauseStore | Store | None) -> Store:
         ValueError: a URL that names no store.
         TypeError: neither a URL nor a store, or a store with methods that are coroutine functions.
         StoreError: the store cannot be opened.
+        ImportError: it is in PostgreSQL, and the extra `postgres` is not installed.
     """
     if given is None or given == MEMORY:
         return Store()
@@ -37,7 +41,7 @@ def open_store(given: str | PauseStore | Store | None) -> Store:
 def _open_url(url: str) -> Store:
     scheme, colon, rest = url.partition(":")
     if colon and scheme in ("postgresql", "postgres"):
-        raise ValueError(f"store {scheme}:…: PostgreSQL is not there yet; expected {KINDS}")  # the rest has a password
+        return _open_postgres(url)
     if not colon or scheme != "sqlite":
         raise ValueError(f"store {_shown(url)}: expected {KINDS}")
     path = rest.removeprefix("///")
@@ -50,6 +54,14 @@ def _open_url(url: str) -> Store:
     from .sqlite_database import SQLiteDatabase
 
     return Store(SQLiteDatabase(path))
+
+
+def _open_postgres(url: str) -> Store:
+    if not url.partition(":")[2].startswith("//"):
+        raise ValueError("store postgresql:…: expected postgresql://USER@HOST/DATABASE")  # the rest may have a password
+    from .postgres_database import PostgresDatabase
+
+    return Store(PostgresDatabase(url))
 
 
 def _shown(url: str) -> str:

@@ -32,9 +32,15 @@ def second(run: PausedRun) -> PausedRun:
     return replace(run, revision=2, nonce="other", payload="[]")
 
 
-@pytest.fixture(params=["dictionary", "sqlite"])
+@pytest.fixture(params=["dictionary", "sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> PauseStore:
-    return DictStore() if request.param == "dictionary" else sqlite_pauses(str(tmp_path / "shop.db"))
+    if request.param == "dictionary":
+        return DictStore()
+    if request.param == "sqlite":
+        return sqlite_pauses(str(tmp_path / "shop.db"))
+    pauses = open_store(request.getfixturevalue("postgres_url")).pauses
+    assert pauses is not None
+    return pauses
 
 
 # --- what every store does
@@ -330,7 +336,7 @@ def test_a_store_of_ones_own_is_taken_as_it_is() -> None:
         ("sqlite:///", "three slashes and a path"),
         ("sqlite:///:memory:", "a database in memory is nobody else's"),
         ("sqlite:///shop.db?timeout=3", "there are no options"),
-        ("postgresql://ada:pencil@db/shop", "PostgreSQL is not there yet"),
+        ("postgresql:ada:pencil@db/shop", "expected postgresql://USER@HOST/DATABASE"),
     ],
 )
 def test_a_url_that_names_no_store_is_refused(url: str, says: str) -> None:

@@ -1,0 +1,72 @@
+"""What PostgreSQL understands and says: statements with its parameters, and its errors in words."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+PASSING_STATES = {
+    "40001",  # could not be put in a row with others
+    "40P01",  # deadlock
+    "55P03",  # a lock could not be had in time
+    "25P03",  # idle in a transaction for too long
+    "23505",  # somebody else has inserted the same key meanwhile; read again, it is there
+    "42P07",  # somebody else has made the same table meanwhile
+    "57P01",  # the server is shut down by its administrator
+    "57P02",  # another process of the server crashed
+    "57P03",  # the server is starting
+    "53300",  # it has too many connections
+}
+
+_PARAMETER = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
+
+
+def statement_of(statement: str) -> str:
+    """Return a statement with its parameters as psycopg reads them."""
+    return _PARAMETER.sub(r"%(\1)s", statement.replace("%", "%%"))
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether a transaction that failed before its commit may succeed when it is done again."""
+    from psycopg import InterfaceError, OperationalError
+
+    state: str | None = getattr(error, "sqlstate", None)
+    if state is not None:
+        return state in PASSING_STATES or state.startswith("08")
+    if isinstance(error, OperationalError):
+        return "password" not in str(error) and "does not exist" not in str(error)
+    return isinstance(error, InterfaceError)
+
+
+def why(error: BaseException, patience: float) -> str:
+    """Say what is wrong with the server, and what was expected.
+
+    Args:
+        error: what psycopg raised last.
+        patience: seconds for which it was tried.
+    """
+    said = " ".join(str(error).split())
+    state: str | None = getattr(error, "sqlstate", None)
+    if state in ("40001", "40P01", "55P03", "23505"):
+        return f"others were in the way for {patience:g} s; expected them to be done sooner ({said})"
+    if state == "53100":
+        return f"the disk of its server is full; nothing was changed ({said})"
+    if state == "25006":
+        return f"its server only takes reads; expected one that can be written to ({said})"
+    if state == "42501":
+        return f"its user may not do this; expected one who may make and change tables ({said})"
+    if type(error).__name__ == "PoolTimeout":
+        return f"all of its connections were in use for {patience:g} s ({said})"
+    if is_passing(error):
+        return f"its server could not be reached for {patience:g} s; expected one that answers ({said})"
+    return said
+
+
+def shown_url(url: str) -> str:
+    """Return a URL of PostgreSQL for errors and logs: host and database, and never the user, the password or options."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", f":{parts.port}" if parts.port else ""
+        return f"postgresql://{host}{port}{parts.path}"
+    except ValueError:
+        return "postgresql://…"

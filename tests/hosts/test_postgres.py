@@ -1,0 +1,215 @@
+"""A store in PostgreSQL under many writers, forks, and a server that is killed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from tests.support.postgres import Server, running
+from understudy import PausedRun, StoreError
+from understudy.actors.stores import postgres_database
+from understudy.actors.stores.database import Part as StorePart
+from understudy.actors.stores.database import Sql, prepare
+from understudy.actors.stores.pauses import PauseTable
+from understudy.actors.stores.postgres_database import PostgresDatabase
+from understudy.actors.stores.postgres_failures import shown_url, statement_of
+
+from .forking import in_child
+from .processes import WAIT, output
+
+pytestmark = pytest.mark.timeout(120)
+
+COUNTS = StorePart("counts", [["CREATE TABLE counts (name TEXT PRIMARY KEY, number INTEGER NOT NULL)"]])
+RUN = PausedRun(run_id="shop-1", revision=1, nonce="secret", payload="{}")
+
+
+def add_one(name: str, sql: Sql) -> int:
+    """Read a number and write the next one, as a part does that compares and sets."""
+    row = sql.execute("SELECT number FROM counts WHERE name = :name", {"name": name}).fetchone()
+    number = 1 if row is None else row[0] + 1
+    statement = "INSERT INTO counts VALUES (:name, :number) ON CONFLICT (name) DO UPDATE SET number = excluded.number"
+    sql.execute(statement, {"name": name, "number": number})
+    return number
+
+
+def number_of(database: PostgresDatabase, name: str) -> int:
+    row = database.read(lambda sql: sql.execute("SELECT number FROM counts WHERE name = :n", {"n": name}).fetchone())
+    return 0 if row is None else int(row[0])
+
+
+def in_threads(many: int, do: Callable[[], object]) -> list[Exception]:
+    """Call a function in several threads at once, and return what they raised."""
+    raised: list[Exception] = []
+
+    def call() -> None:
+        try:
+            do()
+        except (StoreError, AssertionError) as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=call) for _ in range(many)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+    return raised
+
+
+def test_no_update_of_many_threads_is_lost_and_none_is_made_twice(postgres_url: str) -> None:
+    database = PostgresDatabase(postgres_url)
+    prepare(database, COUNTS)
+    numbers: list[int] = []
+
+    def add() -> None:
+        for _ in range(5):
+            numbers.append(database.write(partial(add_one, "a")))
+
+    assert in_threads(8, add) == []
+    assert sorted(numbers) == list(range(1, 41))
+
+
+def test_no_update_of_several_processes_is_lost(postgres_url: str) -> None:
+    prepare(PostgresDatabase(postgres_url), COUNTS)
+    program = f"""
+        from functools import partial
+        from tests.hosts.test_postgres import PostgresDatabase, add_one, in_threads
+
+        database = PostgresDatabase("{postgres_url}")
+        def add():
+            for _ in range(5):
+                database.write(partial(add_one, "a"))
+        print(in_threads(4, add))
+    """
+    said: list[str] = []
+    assert in_threads(3, lambda: said.append(output(program))) == []
+
+    assert [each.strip() for each in said] == ["[]"] * 3
+    assert number_of(PostgresDatabase(postgres_url), "a") == 60
+
+
+def test_processes_that_open_a_new_database_at_once_make_its_tables_once(postgres_url: str) -> None:
+    opened: list[PauseTable] = []
+
+    assert in_threads(6, lambda: opened.append(PauseTable(PostgresDatabase(postgres_url)))) == []
+    assert opened[0].put(RUN, keep=None)
+    assert opened[-1].get("shop-1") == RUN
+
+
+def test_what_the_work_raises_undoes_what_it_did(postgres_url: str) -> None:
+    database = PostgresDatabase(postgres_url)
+    prepare(database, COUNTS)
+
+    def fail(sql: Sql) -> None:
+        add_one("a", sql)
+        raise LookupError("no")
+
+    with pytest.raises(LookupError, match="no"):
+        database.write(fail)
+    assert number_of(database, "a") == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_has_connections_of_its_own_and_leaves_the_parents_alone(postgres_url: str) -> None:
+    database = PostgresDatabase(postgres_url)
+    prepare(database, COUNTS)
+    inside, forked = threading.Event(), threading.Event()
+
+    def slow(sql: Sql) -> int:
+        number = add_one("a", sql)
+        inside.set()
+        assert forked.wait(WAIT)
+        return number
+
+    thread = threading.Thread(target=partial(database.write, slow))
+    thread.start()
+    assert inside.wait(WAIT)
+    in_child(lambda: database.write(partial(add_one, "b")))  # and its end closes nothing of the parent's
+    forked.set()
+    thread.join(WAIT)
+
+    assert (number_of(database, "a"), number_of(database, "b")) == (1, 1)
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    with running() as server:
+        yield server
+
+
+def test_a_server_that_is_killed_and_started_again_has_all_that_was_acknowledged(own_server: Server) -> None:
+    database = PostgresDatabase(own_server.new_database())
+    prepare(database, COUNTS)
+    acknowledged, unknown, stop = [0], [0], threading.Event()
+
+    def add() -> None:
+        while not stop.is_set():
+            try:
+                acknowledged[0] = database.write(partial(add_one, "a"))
+            except StoreError as error:
+                assert "nobody knows whether it was done" in str(error)
+                unknown[0] += 1
+
+    writer = threading.Thread(target=add)
+    writer.start()
+    for _ in range(3):
+        before = acknowledged[0]
+        while acknowledged[0] < before + 20 and writer.is_alive():
+            stop.wait(0.01)
+        own_server.kill()
+        own_server.start()
+    stop.set()
+    writer.join(WAIT)
+
+    assert not writer.is_alive()
+    assert acknowledged[0] <= number_of(database, "a") <= acknowledged[0] + unknown[0]
+
+
+def test_a_server_that_is_not_there_is_an_error_that_names_it_and_not_the_password(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_database, "PATIENCE", 1.0)
+    database = PostgresDatabase(own_server.url().replace("postgres@", "postgres:pencil@"))
+    own_server.kill()
+
+    with pytest.raises(
+        StoreError, match="its server could not be reached for 1 s; expected one that answers"
+    ) as caught:
+        database.read(lambda sql: sql.execute("SELECT 1"))
+
+    assert str(caught.value).startswith(f"store postgresql://127.0.0.1:{own_server.port}/postgres: ")
+    assert "pencil" not in str(caught.value)
+    own_server.start()
+    database.read(lambda sql: sql.execute("SELECT 1"))
+
+
+def test_a_database_that_is_not_there_is_an_error_at_once(postgres_server: Server) -> None:
+    with pytest.raises(StoreError, match='database "nowhere" does not exist'):
+        PostgresDatabase(postgres_server.url("nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("statement", "read"),
+    [
+        ("UPDATE a SET b = :b WHERE c = :c_1", "UPDATE a SET b = %(b)s WHERE c = %(c_1)s"),
+        ("SELECT a::text LIKE 'x%'", "SELECT a::text LIKE 'x%%'"),
+    ],
+)
+def test_a_statement_is_written_once_for_both_databases(statement: str, read: str) -> None:
+    assert statement_of(statement) == read
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ada:pencil@db:5433/shop?sslmode=require", "postgresql://db:5433/shop"),
+        ("postgresql:///shop", "postgresql:///shop"),
+        ("postgresql://db:x/shop", "postgresql://…"),
+    ],
+)
+def test_a_url_is_shown_without_user_password_and_options(url: str, shown: str) -> None:
+    assert shown_url(url) == shown

@@ -1,0 +1,122 @@
+"""A PostgreSQL server of the tests' own, on loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+START = 30.0  # Seconds in which the server must answer.
+
+_numbers = count(1)
+
+
+def programs() -> Path | None:
+    """Return the folder with the programs of PostgreSQL; None if it is not installed."""
+    found = shutil.which("initdb")
+    folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    return next((folder for folder in reversed(folders) if (folder / "initdb").exists()), None)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+class Server:
+    """One server with its own data. It refuses to run as root, so root runs it as the user of Debian's package."""
+
+    def __init__(self, folder: Path, bin: Path) -> None:
+        self._folder = folder
+        self._bin = bin
+        self._user = "postgres" if os.geteuid() == 0 else None
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        if self._user is not None:
+            shutil.chown(folder, self._user)
+        self._run("initdb", "-D", f"{folder}/data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(self._bin / program), *arguments], user=self._user, cwd=self._folder, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+
+    def url(self, database: str = "postgres") -> str:
+        """Return the URL of a database."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        options = ("-p", f"{self.port}", "-k", f"{self._folder}", "-h", "127.0.0.1", "-c", "fsync=off")
+        with open(self._folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [str(self._bin / "postgres"), "-D", f"{self._folder}/data", *options],
+                user=self._user,
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+            )
+        self._await()
+
+    def _await(self) -> None:
+        import psycopg
+
+        until = time.monotonic() + START
+        while True:
+            try:
+                psycopg.connect(self.url(), connect_timeout=2).close()
+                return
+            except psycopg.OperationalError:
+                assert time.monotonic() < until, (self._folder / "log").read_text()
+                time.sleep(0.05)
+
+    def kill(self) -> None:
+        """Kill the server and all of its processes, as a machine that stops does."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGQUIT)  # its processes end at once, without a word to who is connected
+        self._process.wait(START)
+
+    def stop(self) -> None:
+        """Stop the server."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGQUIT)  # its data is thrown away
+            self._process.wait(START)
+
+    def new_database(self) -> str:
+        """Return the URL of a new, empty database."""
+        import psycopg
+
+        name = f"test_{next(_numbers)}"
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self.url(name)
+
+
+@contextmanager
+def running() -> Generator[Server]:
+    """Run a server; the test is skipped where PostgreSQL or psycopg is not installed."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'understudy[postgres]'")
+    folder = programs()
+    if folder is None:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    with tempfile.TemporaryDirectory(prefix="understudy-postgres-") as data:
+        server = Server(Path(data), folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
