@@ -6,8 +6,8 @@ has what users or models said, unless a user asks for it.
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import threading
 from collections.abc import Mapping
 
 log = logging.getLogger("understudy")
@@ -41,8 +41,12 @@ def emit(
         return
     extra = {"event": event, **values}
     shown = arguments if text else (event, Values(values))
-    with contextlib.suppress(Exception):  # of a handler or filter of the host's: what the line is about must go on
+    try:
         logger.log(level, text or BARE, *shown, exc_info=exc_info, extra=extra, stacklevel=2)
+    except BaseException as error:  # of a handler or filter of the host's: the work that the line tells of must go on
+        # In the main thread this one may come from a signal; in another thread it would only end the runtime's work.
+        if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+            raise
 
 
 class Values:

@@ -11,6 +11,7 @@ import pytest
 import understudy as us
 from tests.support.gates import Gate
 from tests.support.scripts import WAIT, eventually
+from understudy.diagnostics import emit
 from understudy.testing import ScriptedModel, calls, says
 
 Line = dict[str, Any]
@@ -224,6 +225,52 @@ def test_a_handler_that_fails_ends_no_run() -> None:
 
     assert clerk(calls("look", sku="A"), says("ok")).run("go", timeout=WAIT).text == "ok"
     assert called.is_set()
+
+
+class Exiting(logging.Handler):
+    """Ends the thread at each line that is not written in the main thread."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise SystemExit
+
+
+def test_a_handler_that_exits_ends_no_run_that_goes_on_after_a_failure() -> None:
+    logger, left = logging.getLogger("understudy"), [RuntimeError("no prompt")]
+    logger.addHandler(Exiting())
+    logger.setLevel(logging.DEBUG)
+
+    def prompt(ctx: us.RunContext) -> str:
+        if left:
+            raise left.pop()
+        return "Be brief."
+
+    assert clerk(calls("look", sku="A"), says("ok"), system_prompt=prompt).run("go", timeout=WAIT).text == "ok"
+    assert not left
+
+
+def test_a_handler_that_exits_keeps_no_actor_from_its_restart() -> None:
+    logger = logging.getLogger("understudy")
+    logger.addHandler(Exiting())
+    logger.setLevel(logging.DEBUG)
+
+    with us.ActorSystem("shop") as system:
+        desk = system.spawn(Fragile, name="desk", strategy=us.OneForOne(max_restarts=2))
+        for _ in range(2):
+            with pytest.raises(us.AgentCrashed):
+                desk.ask("drop", timeout=WAIT)
+        assert desk.is_alive()
+
+
+def test_an_interrupt_in_a_handler_of_the_main_thread_is_raised() -> None:
+    class Interrupted(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise KeyboardInterrupt
+
+    logging.getLogger("understudy").addHandler(Interrupted())
+
+    with pytest.raises(KeyboardInterrupt):
+        emit(logging.ERROR, "actor_failed", {})
 
 
 def test_a_run_that_nobody_listens_to_asks_the_logger_once(monkeypatch: pytest.MonkeyPatch) -> None:
