@@ -1,4 +1,4 @@
-"""The memories of one system: an actor for each object, whichever agents have it."""
+"""The memories of one system: an actor for each object, class or function that agents were given, however many have it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from understudy.actors.cells.addresses import Addresses
 from understudy.actors.cells.event_stream import EventStream
 
 from .memory_actor import AnyMessage, MemoryActor
+from .origin import MemoryOrigin, key_of
 
 if TYPE_CHECKING:
     from understudy.orchestration import Agent
@@ -29,8 +30,8 @@ class Memories:
         """Guards the tables, so that each memory has one actor. Nobody's code runs under it."""
         self._of_agents: weakref.WeakKeyDictionary[Agent[object], MemoryActor] = weakref.WeakKeyDictionary()
         """An actor lives as long as an agent that has its memory."""
-        self._by_memory: weakref.WeakValueDictionary[int, MemoryActor] = weakref.WeakValueDictionary()
-        """By the memory's identity, for one of a user's need not be hashable; its actor keeps it alive."""
+        self._by_memory: weakref.WeakValueDictionary[object, MemoryActor] = weakref.WeakValueDictionary()
+        """By `key_of` the memory, which its actor keeps alive."""
         self._addresses: Addresses[AnyMessage] = Addresses(f"{system}/memories")
 
     def of(self, agent: Agent[object]) -> MemoryActor | None:
@@ -40,15 +41,17 @@ class Memories:
             return None
         with self._lock:
             actor = self._of_agents.get(agent)
+        return self._add(agent, MemoryOrigin(memory)) if actor is None else actor
+
+    def _add(self, agent: Agent[object], origin: MemoryOrigin) -> MemoryActor:
+        key = key_of(origin.key)
+        with self._lock:
+            actor = self._by_memory.get(key)
             if actor is None:
-                actor = self._by_memory.get(id(memory))
-                if actor is None:
-                    address = self._addresses.free(type(memory).__name__)
-                    actor = MemoryActor(address, memory, f"memory of {agent.id}", self._events)
-                    self._by_memory[id(memory)] = actor
-                    self._addresses.add(actor)
-                self._of_agents[agent] = actor
-            return actor
+                address = self._addresses.free(origin.name)
+                actor = self._by_memory[key] = MemoryActor(address, origin, f"memory of {agent.id}", self._events)
+                self._addresses.add(actor)
+            return self._of_agents.setdefault(agent, actor)
 
     def stop(self) -> None:
         """Have no memory accept any more messages; those in hand go on."""

@@ -28,8 +28,9 @@ from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.checks import WrongReturn
 from understudy.vocabulary.context.ancestry import current_ancestry
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
-from understudy.vocabulary.runs.memory import ConversationKey, InMemoryMemory, Memory, WindowedMemory
+from understudy.vocabulary.runs.memory import ConversationKey, Memory
 
+from .origin import MemoryOrigin
 from .restarts import MemoryRestarts
 
 T = TypeVar("T")
@@ -94,7 +95,7 @@ class MemoryActor(SeatedCell[AnyMessage]):
 
     Args:
         address: its name.
-        memory: what it keeps. It was given, so a restart keeps it.
+        origin: what it keeps: a memory that was given, which a restart keeps, or what makes one.
         id: its name in the path of a cycle.
         events: where its dead letters, failures and restarts are told.
 
@@ -103,12 +104,14 @@ class MemoryActor(SeatedCell[AnyMessage]):
             messages may be in hand, and none waits.
     """
 
-    __slots__ = ("_link", "_memory", "_restarts", "is_quick")
+    __slots__ = ("_link", "_memory", "_origin", "_restarts", "is_quick")
 
-    def __init__(self, address: str, memory: Memory, id: str, events: EventStream) -> None:
-        self.is_quick = type(memory) in (InMemoryMemory, WindowedMemory)  # and no class of a user's made from them
+    def __init__(self, address: str, origin: MemoryOrigin, id: str, events: EventStream) -> None:
+        self.is_quick = origin.is_quick
         super().__init__(address, None if self.is_quick else 1, events)
-        self._memory = memory
+        self._origin = origin
+        self._memory: Memory | None = origin.given
+        """The object; None before the first message and after a failure, if it is made."""
         self._restarts = MemoryRestarts(self, events)
         self._link = link_of_thing(id)
 
@@ -133,7 +136,9 @@ class MemoryActor(SeatedCell[AnyMessage]):
             raise AgentDown(f"{self.address} has stopped", actor=self.address)
         fate = FAILED
         try:
-            value = message.use(self._memory)
+            memory = self._memory
+            assert memory is not None, "a memory that never blocks is there from the start"
+            value = message.use(memory)
             fate = HANDLED
             return value
         finally:
@@ -178,6 +183,8 @@ class MemoryActor(SeatedCell[AnyMessage]):
         """Take the turn of a message, and supervise the memory; only for the message that has the seat."""
         token = enter_scope(Scope(until, time.monotonic, parent=record.scope))
         try:
+            if self._memory is None:
+                self._memory = self._origin.make()
             value = message.use(self._memory)
         except RunTimedOut as error:
             if record.scope.remaining() == 0.0:
@@ -194,7 +201,10 @@ class MemoryActor(SeatedCell[AnyMessage]):
             return value
         finally:
             leave_scope(token)
-        self._restarts.failed(cause, message, record.link, again=not isinstance(cause, WrongReturn))
+        again, at_start = not isinstance(cause, WrongReturn), self._memory is None
+        if again:
+            self._memory = self._origin.given
+        self._restarts.failed(cause, None if at_start else message, message.key, record.link, again=again)
         raise MemoryRaised(cause)
 
     # --- waiting for a turn

@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from understudy.vocabulary.runs.memory import ConversationKey
 
 
-class FailedMessage(Protocol):
-    """The message at which a memory failed."""
-
-    @property
-    def key(self) -> ConversationKey:
-        """The conversation."""
-        ...
-
-
 class Restarted(Protocol):
     """The actor that is supervised."""
 
@@ -62,24 +53,29 @@ class MemoryRestarts:
         self.given_up = False
         """Whether it failed in too many conversations in a row."""
 
-    def failed(self, cause: BaseException, message: FailedMessage, link: Link, *, again: bool) -> None:
+    def failed(
+        self, cause: BaseException, message: object, conversation: ConversationKey, link: Link, *, again: bool
+    ) -> None:
         """Decide about a failure.
 
         Args:
             cause: what the memory raised.
-            message: what it was at.
+            message: what it was at; None if no object could be made.
+            conversation: what the message was about.
             link: the run that sent the message.
             again: whether a restart may help.
         """
         address = self._actor.address
         values = values_of_run(link) | {"actor": address}
-        emit(WARNING, "actor_failed", values, "%s failed: %s", address, in_words(cause), exc_info=cause)
+        text = "%s did not start: %s" if message is None else "%s failed: %s"
+        emit(WARNING, "actor_failed", values, text, address, in_words(cause), exc_info=cause)
         if self._events.wants(ActorFailed):
-            self._events.publish(ActorFailed(address=address, error=cause, message_type=type_name(message)))
+            name = "" if message is None else type_name(message)
+            self._events.publish(ActorFailed(address=address, error=cause, message_type=name))
         if not again or self.given_up:
             return
         self._failed = True
-        if decide("restart", "transient", self._budget, time.monotonic(), repr(message.key)) == "restart":
+        if decide("restart", "transient", self._budget, time.monotonic(), repr(conversation)) == "restart":
             self._restart()
             return
         self.given_up = True

@@ -24,7 +24,7 @@ from understudy.vocabulary.messages import JsonValue, OutputSpec, Settings
 from understudy.vocabulary.models import Model, ModelLike, ModelName, name_of
 from understudy.vocabulary.runs.callbacks import AgentCallback
 from understudy.vocabulary.runs.criteria import Criterion
-from understudy.vocabulary.runs.memory import Memory
+from understudy.vocabulary.runs.memory import MemoryLike
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.options import (
     DEFAULT_MAX_PARALLEL_CALLS,
@@ -95,7 +95,7 @@ class AgentOptions(TypedDict, total=False):
     on_invalid_call: InvalidCallRule
     max_invalid_retries: int
     budget: Budget | None
-    memory: Memory | None
+    memory: MemoryLike | None
     output_mode: OutputMode
     max_output_retries: int
     model_timeout: float | None
@@ -148,7 +148,9 @@ class Agent(Runner[T_co]):
             answer; `"auto"`, natively where the provider can for this model and these tools.
         max_output_retries: how often the model is told what is wrong with an answer and asked for another.
         memory: what the agent knows of a conversation from the runs before; for runs with a `conversation_id` only.
-            Agents that are given one memory share what it knows. None, and each run stands alone.
+            Agents that are given one memory share what it knows. A class, or a function without arguments, is called for
+            the first run that needs the memory, and again after a failure; in one system it makes one memory for all agents
+            that have it. None, and each run stands alone.
         model_timeout: seconds one model call may take with its retries; then the run ends with `ProviderTimeout`. None for
             no limit. Without it the model's own `model_timeout` holds, which is 120 unless its client was given another.
 
@@ -188,7 +190,8 @@ class Agent(Runner[T_co]):
     """As it was given; None for any text."""
     output_mode: OutputMode
     max_output_retries: int
-    memory: Memory | None
+    memory: MemoryLike | None
+    """As it was given."""
     model_timeout: float | Unset | None
     """As it was given; `UNSET` for the model's own."""
 
@@ -234,7 +237,7 @@ class Agent(Runner[T_co]):
         output_type: object = None,
         output_mode: OutputMode = "auto",
         max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES,
-        memory: Memory | None = None,
+        memory: MemoryLike | None = None,
         model_timeout: float | Unset | None = UNSET,
     ) -> None:
         given = checked_settings(id, settings)

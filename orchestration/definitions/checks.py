@@ -20,7 +20,7 @@ from understudy.vocabulary.context.prices import Price
 from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.messages import Settings
 from understudy.vocabulary.models import Model, ModelLike, ModelName, name_of
-from understudy.vocabulary.runs.memory import Memory
+from understudy.vocabulary.runs.memory import MemoryLike
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.toolset import ToolSource, is_toolset, tools_in
 
@@ -119,16 +119,12 @@ def checked_model_timeout(id: str, timeout: float | Unset | None) -> float | Uns
     return timeout if isinstance(timeout, Unset) else checked_seconds(f"agent {id!r}: model_timeout", timeout)
 
 
-def checked_memory(id: str, memory: Memory | None) -> Memory | None:
-    """Return a memory, or None."""
+def checked_memory(id: str, memory: MemoryLike | None) -> MemoryLike | None:
+    """Return a memory, what makes one, or None."""
     if (
         memory is None or type(memory).__module__ == "understudy.vocabulary.runs.memory"
     ):  # our own memories need no check
         return memory
-    if isinstance(memory, type):
-        raise TypeError(
-            f"agent {id!r}: memory must have load(), append() and clear(), got {memory!r}; write {memory.__name__}()"
-        )
     if fault := fault_of_memory(memory):
         raise TypeError(f"agent {id!r}: memory must have load(), append() and clear(); {memory!r} {fault}")
     return memory

@@ -48,7 +48,22 @@ def _own_methods(kind: type) -> Iterator[str]:
 
 
 def fault_of_memory(memory: object) -> str:
-    """Say which method of a memory is missing or takes other arguments; empty if none does."""
+    """Say what is wrong with a memory, or with a class or function that makes one; empty if nothing is."""
+    if isinstance(memory, type):
+        return _fault_of_methods(memory, of_class=True) or _fault_of_maker(memory)
+    if callable(memory) and not any(hasattr(memory, name) for name in TAKEN_BY_MEMORIES):
+        return _fault_of_maker(memory)
+    return _fault_of_methods(memory)
+
+
+def _fault_of_maker(make: object) -> str:
+    if is_async(make):
+        return "is async def; what makes a memory is a plain function"
+    return "" if _takes(make, 0) else f"takes {_signature(make)}; what makes a memory is called without arguments"
+
+
+def _fault_of_methods(memory: object, *, of_class: bool = False) -> str:
+    """Say which method is missing or takes other arguments; of a class, only which one is missing."""
     for name, arguments in TAKEN_BY_MEMORIES.items():
         method = getattr(memory, name, None)
         if not callable(method):
@@ -56,7 +71,7 @@ def fault_of_memory(memory: object) -> str:
             return f"has no {name}{arguments}" + (f"; did you mean {near[0]}() to be it?" if near else "")
         if is_async(method):
             return f"has {name}() as async def; a memory's methods are plain functions"
-        if not _takes(method, arguments.count(",") + 1):
+        if not of_class and not _takes(method, arguments.count(",") + 1):
             return f"has {name}{_signature(method)}, expected {name}{arguments}"
     return ""
 

@@ -62,7 +62,7 @@ from understudy.vocabulary.runs.criteria import (
     StructuredOutputCriteria,
 )
 from understudy.vocabulary.runs.guardrails import InputGuardrail, OutputGuardrail
-from understudy.vocabulary.runs.memory import InMemoryMemory, Memory, WindowedMemory
+from understudy.vocabulary.runs.memory import InMemoryMemory, MemoryLike, WindowedMemory
 from understudy.vocabulary.tools.definition import ToolChanges
 from understudy.vocabulary.tools.toolset import ToolSource
 
@@ -198,7 +198,7 @@ class AgentBuilder:
             case NamedGrammar():
                 return cast(AgentCallback, self._registered.get(CALLBACK, entry.name))
 
-    def _memory(self, described: AgentGrammar) -> Memory | None:
+    def _memory(self, described: AgentGrammar) -> MemoryLike | None:
         match described.memory:
             case None:
                 return None
@@ -207,10 +207,10 @@ class AgentBuilder:
             case _:
                 return self._new_memory(described.memory)
 
-    def _new_memory(self, described: InMemoryGrammar | WindowedGrammar | NamedGrammar) -> Memory:
+    def _new_memory(self, described: InMemoryGrammar | WindowedGrammar | NamedGrammar) -> MemoryLike:
         match described:
             case NamedGrammar():
-                return cast(Memory, self._registered.get(MEMORY, described.name))
+                return cast(MemoryLike, self._registered.get(MEMORY, described.name))
             case WindowedGrammar():
                 return WindowedMemory(described.window_size, **given(described, "max_conversations"))
             case InMemoryGrammar():

@@ -14,6 +14,7 @@ from typing import cast
 
 from understudy import errors
 from understudy.errors import RunError, UnderstudyError
+from understudy.orchestration.definitions.method_checks import fault_of_memory
 from understudy.specs.reading.problems import did_you_mean, listed
 from understudy.vocabulary.answers.output_type import OutputType
 from understudy.vocabulary.checks import is_async
@@ -114,6 +115,12 @@ def _object_of(kind: type, expected: str) -> Misfit:
     return lambda given: expected if isinstance(given, type) or not isinstance(given, kind) else ""
 
 
+def _misfit_as_memory(given: object) -> str:
+    """Take a class too, which is called without arguments; a function could be anything."""
+    fits = isinstance(given, Memory) and not (isinstance(given, type) and fault_of_memory(given))
+    return "" if fits else "an object with load(), append() and clear()"
+
+
 def _misfit_as_error(given: object) -> str:
     if not isinstance(given, type) or not issubclass(given, Exception):
         return "a class of errors"
@@ -140,7 +147,7 @@ def known_errors() -> Mapping[str, object]:
 
 CALLBACK = Kind("callback", _object_of(AgentCallback, "an AgentCallback"))
 CRITERION = Kind("criterion", _function_of("the context", "the text"))
-MEMORY = Kind("memory", _object_of(Memory, "an object with load(), append() and clear()"))
+MEMORY = Kind("memory", _misfit_as_memory)
 MODEL = Kind("model", _object_of(Model, "an object with complete()"))
 OUTPUT_TYPE = Kind("output type", _misfit_as_output_type)
 ERROR = Kind("class of errors", _misfit_as_error, known_errors())

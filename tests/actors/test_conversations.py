@@ -67,7 +67,7 @@ class Slow:
 
 
 def texts(agent: us.Agent, app: str = "shop", conversation: str = "c-42") -> list[str]:
-    assert agent.memory is not None
+    assert isinstance(agent.memory, us.Memory)
     return [message.text for message in agent.memory.load(us.ConversationKey(app, "default", conversation))]
 
 

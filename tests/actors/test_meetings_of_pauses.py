@@ -223,10 +223,10 @@ def test_another_process_goes_on_with_all_that_a_run_and_those_inside_have(tmp_p
         assert child.model.requests[3].tool_results[0].content.endswith("]\nabc\n")
         assert [artifact.text for artifact in outcome.artifacts.values()] == [LONG]
         assert outcome.usage.total_tokens == 70 == 10 * calls_of(lead, child)
-        assert lead.memory is not None and said(lead.memory) == ["go", "", "", "", "", "Done."]
+        assert isinstance(lead.memory, us.Memory) and said(lead.memory) == ["go", "", "", "", "", "Done."]
 
     in_child(elsewhere)
-    assert lead.memory is not None and said(lead.memory) == []
+    assert isinstance(lead.memory, us.Memory) and said(lead.memory) == []
 
 
 # --- memory

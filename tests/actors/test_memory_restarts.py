@@ -110,7 +110,7 @@ def failed_in(restarts: MemoryRestarts, conversation: str) -> None:
         """Stand for the use that failed."""
 
     key = us.ConversationKey("shop", "default", conversation)
-    restarts.failed(OSError("no"), Load(key, use), Link(us.Agent("clerk", model="rehearsal"), "r-1"), again=True)
+    restarts.failed(OSError("no"), Load(key, use), key, Link(us.Agent("clerk", model="rehearsal"), "r-1"), again=True)
 
 
 def test_a_conversation_that_fails_in_many_runs_takes_the_memory_from_no_other() -> None:

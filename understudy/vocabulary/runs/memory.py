@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from understudy.vocabulary.messages import Message
 
@@ -34,7 +34,7 @@ class ConversationKey(NamedTuple):
 
 @runtime_checkable
 class Memory(Protocol):
-    """Keeps conversations; `Agent(memory=…)` takes any object with these methods.
+    """Keeps conversations; `Agent(memory=…)` takes any object with these methods, and a class or function that makes one.
 
     In one system a memory is called by one thread at a time, a run's own, and may block: only runs that use the same
     memory wait for it. What a method raises is a failure of the memory: it is restarted, and the run does the step again,
@@ -56,6 +56,15 @@ class Memory(Protocol):
     def clear(self, key: ConversationKey, /) -> None:
         """Forget a conversation. The runtime never calls it."""
         ...
+
+
+MemoryLike: TypeAlias = "Memory | Callable[[], Memory]"
+"""A memory, or a class or function that makes one."""
+
+
+def makes_memory(memory: MemoryLike) -> TypeGuard[Callable[[], Memory]]:
+    """Whether it is a class or a function that makes a memory, and not a memory; reads attributes of the object."""
+    return isinstance(memory, type) or not isinstance(memory, Memory)
 
 
 _Turns: TypeAlias = "deque[tuple[Message, ...]]"
