@@ -212,8 +212,11 @@ class ActorCell(MessageCell):
         self.begin(delay, on_done, is_current, self._begun_round)
 
     def begin_here(self) -> None:
-        """Begin on this thread: for an actor that is made without code of the user's, before anybody has its address."""
-        self._lifecycle.begin(nothing)
+        """Begin on this thread: for an actor that is made without code of the user's, before anybody has its address.
+
+        The caller holds a lock. It calls `write_start` when it has let the lock go.
+        """
+        self._lifecycle.begin(nothing, with_line=False)
 
     def give_up(self, cause: BaseException, on_done: OnDone, round: int = 0) -> None:
         def give_up() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from understudy.actors.cells.dead_letters import type_name
+from understudy.actors.cells.event_lines import is_logged, write_line
 from understudy.actors.cells.event_stream import EventStream
 from understudy.vocabulary.actors.system_events import (
     ActorBackedOff,
@@ -16,12 +17,19 @@ from understudy.vocabulary.actors.system_events import (
 from .endpoint import OwnedCell
 
 
-def tell_begun(cell: OwnedCell, restarts: int, *, again: bool) -> None:
-    """Tell that the actor has its first object, or `again` a new one."""
+def tell_begun(cell: OwnedCell, restarts: int, *, again: bool, with_line: bool) -> None:
+    """Tell that the actor has its first object, or `again` a new one; without its line if the caller holds a lock."""
     if again and cell.events.wants(ActorRestarted):
         cell.events.publish(ActorRestarted(address=cell.address, epoch=cell.epoch, restarts=restarts))
     elif not again and cell.events.wants(ActorStarted):
-        cell.events.publish(ActorStarted(address=cell.address))
+        tell = cell.events.publish if with_line else cell.events.pass_on
+        tell(ActorStarted(address=cell.address))
+
+
+def write_start(address: str) -> None:
+    """Write the line of an actor that was begun without it."""
+    if is_logged(ActorStarted):
+        write_line(ActorStarted(address=address))
 
 
 def tell_failed(cell: OwnedCell, cause: BaseException, message: object) -> None:

@@ -49,8 +49,8 @@ class Lifecycle:
 
     # --- beginning
 
-    def begin(self, on_done: OnDone) -> None:
-        """Make an object and handle messages; then call `on_done`."""
+    def begin(self, on_done: OnDone, *, with_line: bool = True) -> None:
+        """Make an object and handle messages; then call `on_done`. Without `with_line`, the caller writes the line of a first start."""
         if self.state == "stopped" or (self._cell.is_ending and self._cell.behaviour is not None):
             on_done()
             return
@@ -64,7 +64,7 @@ class Lifecycle:
         except BaseException as cause:
             self._start_failed(cause, on_done)
             return
-        self._works(again)
+        self._works(again, with_line)
         self._cell.resume()
         on_done()
 
@@ -72,11 +72,11 @@ class Lifecycle:
         self._cell.epoch += 1
         self.restarts += 1
 
-    def _works(self, again: bool) -> None:
+    def _works(self, again: bool, with_line: bool) -> None:
         self._cause = None
         self.watchers.renew()
         self.state = "running"
-        tell_begun(self._cell, self.restarts, again=again)
+        tell_begun(self._cell, self.restarts, again=again, with_line=with_line)
 
     def _start_failed(self, cause: BaseException, on_done: OnDone) -> None:
         """Decide about a failure to start, by the same budget; `on_done` is called after the next successful start, if any."""
@@ -219,7 +219,7 @@ class Lifecycle:
             self._cause = cause
             return False
         self._count_restart()
-        self._works(again=True)
+        self._works(again=True, with_line=True)
         return True
 
     def down_error(self) -> AgentDown:

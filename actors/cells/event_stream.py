@@ -45,10 +45,14 @@ class EventStream:
         return bool(subscriptions) and any(each.wants(kind) for each in subscriptions)
 
     def publish(self, event: SystemEvent) -> None:
-        """Pass an event on to its subscribers, and write its line; waits for no subscriber."""
+        """Pass an event on to its subscribers, and write its line; waits for no subscriber. Call it under no lock."""
+        self.pass_on(event)
+        write_line(event)
+
+    def pass_on(self, event: SystemEvent) -> None:
+        """Pass an event on to its subscribers, and leave its line to the caller, who holds a lock."""
         for subscription in self._subscriptions:
             subscription.offer(event)
-        write_line(event)
 
     def subscribe(self, inbox: Inbox, kinds: tuple[type[SystemEvent], ...]) -> Subscription:
         """Have events of these classes sent to `inbox`, in the order in which they are published."""

@@ -10,6 +10,7 @@ from typing import TypeAlias, cast
 
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.commands import nothing
+from understudy.actors.actor.event_notices import write_start
 from understudy.actors.actor.supervisor import SupervisorCell
 from understudy.actors.actor.time_limited_cell import LimitedCell
 from understudy.actors.cells.down import ActorDead
@@ -143,6 +144,7 @@ class Directory:
             alone.members.append(cell)
             cell.begin_here()
             self._by_definition[agent] = cell
+        write_start(cell.address)  # outside of the lock, because a log handler may look at the system
         return cell
 
     def add(self, child: Child, strategy: OneForOne | None) -> ActorCell:

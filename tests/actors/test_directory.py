@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -132,3 +133,23 @@ def test_a_group_is_forgotten_when_the_last_of_it_has_stopped(directory: Directo
     eventually(lambda: directory.units == [alone], "the group is gone")
     alone.stop()
     eventually(lambda: directory.units == [], "nothing is left")
+
+
+def test_a_log_handler_may_look_at_the_actors_when_one_starts(
+    directory: Directory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Looking(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            meanwhile.happen()
+            seen_in_time.extend(seen)
+
+    seen, seen_in_time = list[str](), list[str]()
+    meanwhile = Meanwhile(lambda: seen.extend(cell.address for cell in directory.cells))
+    monkeypatch.setattr(directory, "_lock", meanwhile)
+    caplog.set_level(logging.DEBUG, "understudy")
+    monkeypatch.setattr(logging.getLogger("understudy"), "handlers", [Looking()])
+
+    directory.cell_of(agent("ann"))
+
+    meanwhile.join()
+    assert seen_in_time == ["shop/ann"]
