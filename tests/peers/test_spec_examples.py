@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,15 @@ import understudy as us
 from tests.support.peers import KEY, Peer
 from tests.support.spec_examples import COMPLETE, FORMAT, plan_and_execute
 from understudy.providers import catalogue
+from understudy.providers.http.model_client import HttpModel
+from understudy.vocabulary.models import ModelName
 
 
 @pytest.fixture(autouse=True)
-def providers(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+def providers(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have model strings lead to aimock, and teach it to tell the agents by their system prompts."""
-    monkeypatch.setattr(catalogue, "_catalogue", catalogue.Catalogue())  # clients that read the environment now
+    clients = catalogue.Catalogue()  # their environment is that of now
+    monkeypatch.setattr(catalogue, "_catalogue", clients)
     for name in ("OPENAI", "ANTHROPIC"):
         monkeypatch.setenv(f"{name}_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", f"{peer.address}/v1")
@@ -27,6 +31,11 @@ def providers(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
         "Analyze the summary": "It is short.",
     }
     peer.teach([{"match": {"systemMessage": said}, "response": {"content": text}} for said, text in answers.items()])
+    yield
+    for name in ("openai:gpt-4o", "anthropic:claude-haiku-4-5"):
+        client = clients.resolve(ModelName.parse(name))
+        assert isinstance(client, HttpModel)
+        client.close()
 
 
 def heard(peer: Peer) -> list[str]:

@@ -62,7 +62,7 @@ class Signature:
             self.context_parameter = parameter.name
             self.wants_deps = asks_for_deps(parameter.annotation, names)
         elif parameter.annotation is parameter.empty:
-            raise TypeError(f"{where} has no type annotation; the model is told by it what to pass")
+            raise TypeError(f"{where} has no type annotation, which tells the model what to pass")
         else:
             self.parameters.append(parameter)
 
