@@ -13,6 +13,9 @@ KINDS = (
     "or an object like us.PauseStore"
 )
 
+DURABLE = {"durability=normal": False, "durability=full": True}
+"""Option of an SQLite file -> whether each transaction is on the disk before it is done."""
+
 
 def open_store(given: str | PauseStore | Store | None) -> Store:
     """Return the store that was meant. Opens it: blocks for as long as its file is locked, up to 5 s.
@@ -44,16 +47,18 @@ def _open_url(url: str) -> Store:
         return _open_postgres(url)
     if not colon or scheme != "sqlite":
         raise ValueError(f"store {_shown(url)}: expected {KINDS}")
-    path = rest.removeprefix("///")
-    if path == rest or not path:
+    path, question, options = rest.removeprefix("///").partition("?")
+    if not rest.startswith("///") or not path:
         raise ValueError(f"store {_shown(url)}: expected three slashes and a path, as in sqlite:///shop.db")
     if path == MEMORY or path == ":memory:":
         raise ValueError(f"store {url!r}: a database in memory is nobody else's; expected {KINDS}")
-    if "?" in path or "#" in path or "\0" in path:
-        raise ValueError(f"store {_shown(url)}: a path has no '?', '#' or NUL here, and there are no options")
+    if "#" in path or "\0" in path:
+        raise ValueError(f"store {_shown(url)}: a path has no '?', '#' or NUL here")
+    if question and options not in DURABLE:
+        raise ValueError(f"store {_shown(url)}: there is one option, {' or '.join(DURABLE)}; got another, or several")
     from .sqlite_database import SQLiteDatabase
 
-    return Store(SQLiteDatabase(path))
+    return Store(SQLiteDatabase(path, durable=DURABLE[options] if question else False))
 
 
 def _open_postgres(url: str) -> Store:

@@ -6,12 +6,24 @@ import os
 import sqlite3
 from pathlib import Path
 
+_BREAKING = frozenset(
+    (
+        *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
+        *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL),
+    )
+)
+
 
 def is_locked(error: BaseException) -> bool:
     """Whether others have the file locked, so that it may be tried again."""
     # PROTOCOL: several processes opened or left the file at once.
     codes = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
     return isinstance(error, sqlite3.Error) and _code(error) in codes
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether the connection may be spoilt by the error, so that it is not used again."""
+    return isinstance(error, MemoryError) or (isinstance(error, sqlite3.Error) and _code(error) in _BREAKING)
 
 
 def _code(error: sqlite3.Error) -> int:
@@ -42,5 +54,19 @@ def why(error: BaseException, path: Path, patience: float) -> str:
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return f"it cannot be written to by this process; expected a file and a folder that can ({error})"
     if code == sqlite3.SQLITE_FULL:
-        return f"its disk is full; nothing was changed ({error})"
+        return f"its disk is full; nothing was changed, expected room for it ({error})"
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT):
+        return f"what it holds is damaged; expected a whole SQLite database, such as a copy of an earlier day ({error})"
+    if code == sqlite3.SQLITE_IOERR:
+        return f"it could not be read or written, {_changed(error)}; expected a disk that works and has room ({error})"
+    if "no such table" in str(error):
+        return f"its tables are gone; expected the file with which the store was opened ({error})"
     return f"{error}"
+
+
+def _changed(error: BaseException) -> str:
+    """Say what became of the transaction: what was written and could not be brought to the disk may come back after a crash."""
+    unknown = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+    if getattr(error, "sqlite_errorcode", 0) in unknown:
+        return "and whether something was changed is not known"
+    return "and nothing was changed"

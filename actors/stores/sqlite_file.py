@@ -3,29 +3,40 @@
 A connection that is open while its process forks spoils the file for the child: SQLite keeps one table of locks for each
 file and process, the child inherits it, and so takes no real locks. So the connection is closed before a fork and opened
 again at the next use. A child whose parent could not close it refuses to use the file.
+
+Two connections are given up without being closed: one that was inherited, and one whose file was replaced. To close
+them would delete the log of the other process, or of the new file.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from understudy.errors import StoreError
 
-FORK_WAIT = 5.0  # Seconds for which a fork waits for a transaction in progress.
-ONE_TRY = 0.25  # Seconds for which SQLite itself waits for a locked file; a fork may have to wait that long.
+from .sqlite_failures import is_broken
+
 WAL_LIMIT = 8_388_608  # Bytes to which the log beside the file is cut when it has grown.
+
+_spoilt: set[tuple[int, int]] = set()
+"""Device and inode of files that this process must not open: its parent had them open when it was forked."""
+
+_closing = threading.RLock()
+"""Held while a connection without an owner is closed, and by a fork: SQLite's own locks must be free in the child."""
 
 
 class SQLiteFile:
     """A connection that is lent to one thread at a time.
 
     Args:
-        path: the file, by its whole path.
+        path: the file, by its real path.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,43 +47,63 @@ class SQLiteFile:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._gate = threading.Lock()
+        # Locks with an owner: what is held after a fork is known from them, whatever interrupted the hook before it.
+        self._gate = threading.RLock()
         """Passed before the connection is taken; kept by a fork, so that nobody takes the connection before it."""
-        self._in_use = threading.Lock()
+        self._in_use = threading.RLock()
         """Held while a thread has the connection."""
         self._user: int | None = None
         self._pid = os.getpid()
-        self._is_spoilt = False
-        self._fork_has_it = False
 
     @contextmanager
     def lent(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
         """Lend the connection, opened if it is not. With `make` the file may be new."""
-        self._check_process()
+        self.check_process()
+        in_use = self._in_use  # a fork inside of the block makes it anew in the child
         with self._gate:
-            self._in_use.acquire()
+            in_use.acquire()
         try:
             self._user = threading.get_ident()
             if make:
                 _make_file(self._path)
             yield self._open()
         finally:
-            self._user = None
-            self._in_use.release()
+            if self._in_use is in_use:
+                self._user = None
+            in_use.release()
 
     def set_durable(self, database: sqlite3.Connection, durable: bool) -> None:
         """Have the next transaction reach the disk before it is done, or not; never inside of a transaction."""
         if self._durable is not durable:
+            self._durable = None
             database.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._durable = durable
+
+    def check_lent(self, database: sqlite3.Connection) -> None:
+        """Raise `StoreError` if this process was forked since the connection was lent."""
+        if self._connection is not database or self._pid != os.getpid():
+            raise self._refusal()
+
+    def undo(self, database: sqlite3.Connection, error: BaseException) -> None:
+        """Roll back the transaction that the error ended, and close a connection that it may have broken."""
+        if self._connection is not database or self._pid != os.getpid():
+            return  # the parent's: even a rollback would change its index
+        with suppress(sqlite3.Error):
+            database.execute("ROLLBACK")
+        if database.in_transaction or is_broken(error):
+            self.close()
 
     def close(self) -> None:
         """Close the connection that this thread was lent: the next one that is lent is a new one."""
         database, self._connection = self._connection, None
         self._durable = None
-        if database is not None:
+        if database is None:
+            return
+        if self._inode == _inode_of(self._path):
             with suppress(sqlite3.Error):
                 database.close()
+        else:
+            _keep_for_ever(database)
 
     def _open(self) -> sqlite3.Connection:
         found = os.stat(self._path)
@@ -80,52 +111,103 @@ class SQLiteFile:
         if self._connection is not None and self._inode != inode:
             self.close()  # another file stands at this path, and what this connection wrote would be lost
         if self._connection is None:
-            self._connection, self._inode = _connect(self._path), inode
+            if inode in _spoilt:
+                raise self._refusal()
+            self._inode = inode
+            self._connection = connect(self._path)
         return self._connection
+
+    def _refusal(self) -> StoreError:
+        store = f"sqlite:///{self._path}"
+        return StoreError(
+            f"store {store}: this process was forked while its parent had the file open, and what both write would be "
+            "lost; expected a fork by os.fork() outside of a transaction, or a process of its own",
+            store=store,
+        )
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_connection", None) is None or is_finalizing():
+            return
+        self.check_process()
+        with _closing:
+            self.close()
 
     # --- forks
 
-    def _check_process(self) -> None:
-        if self._pid != os.getpid():  # a fork in C, which called nobody
-            was_open = self._connection is not None
-            self._begin_anew()
-            self._is_spoilt = was_open
-        if self._is_spoilt:
-            raise StoreError(
-                f"store sqlite:///{self._path}: this process was forked while its parent had the file open, and what both "
-                "write would be lost; expected a fork by os.fork() outside of a transaction, or a process of its own",
-                store=f"sqlite:///{self._path}",
-            )
+    def check_process(self) -> None:
+        """Begin anew if this process was forked in C, which called nobody."""
+        if self._pid != os.getpid():
+            self.after_fork_in_child()
 
-    def before_fork(self) -> None:
-        """Close the connection and keep others from it, if that is possible within `FORK_WAIT`."""
-        self._fork_has_it = False
-        if self._user == threading.get_ident() or not self._gate.acquire(timeout=FORK_WAIT):
+    def before_fork(self, until: float) -> None:
+        """Close the connection and keep others from it, if that is possible until then, by the monotonic clock."""
+        self.check_process()
+        if self._user == threading.get_ident() or not self._gate.acquire(timeout=_left(until)):
             return
-        if not self._in_use.acquire(timeout=FORK_WAIT):
-            self._gate.release()
-            return
-        self._fork_has_it = True
-        if self._pid == os.getpid():
+        if self._in_use.acquire(timeout=_left(until)):
             self.close()
+        else:
+            self._gate.release()
 
     def after_fork_in_parent(self) -> None:
         """Lend the connection again."""
-        if self._fork_has_it:
-            self._fork_has_it = False
-            self._in_use.release()
-            self._gate.release()
+        if self._user != threading.get_ident():
+            for lock in (self._in_use, self._gate):
+                with suppress(RuntimeError):  # not held by this thread
+                    lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Begin without a connection, or refuse if the parent's could not be closed."""
-        is_spoilt = self._is_spoilt or (self._connection is not None and not self._fork_has_it)
+        """Begin without a connection, and refuse to open the file if the parent's connection could not be closed."""
+        database, self._connection = self._connection, None
+        self._durable = None
+        if self._inode is not None and (database is not None or self._user is not None):
+            _spoilt.add(self._inode)
+        if database is not None:
+            _keep_for_ever(database)
         self._begin_anew()
-        self._is_spoilt = is_spoilt
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def before_fork(until: float) -> None:
+    """Wait until no connection without an owner is being closed."""
+    _closing.acquire(timeout=_left(until))
+
+
+def after_fork_in_parent() -> None:
+    """Let such connections be closed again."""
+    with suppress(RuntimeError):  # not held by this thread
+        _closing.release()
+
+
+def after_fork_in_child() -> None:
+    """Make the lock anew."""
+    global _closing
+    _closing = threading.RLock()
+
+
+def _left(until: float) -> float:
+    return max(0.0, until - time.monotonic())
+
+
+def _inode_of(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _keep_for_ever(database: sqlite3.Connection) -> None:
+    """Never close the connection, not even at the end of the interpreter."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a file that is there, for any thread."""
+    # SQLite does not wait for locks (timeout): while it waits, no other thread could read and no process could be forked.
     database = sqlite3.connect(
-        f"{path.as_uri()}?mode=rw", uri=True, timeout=ONE_TRY, isolation_level=None, check_same_thread=False
+        f"{path.as_uri()}?mode=rw", uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
     )
     try:
         database.text_factory = bytes.decode  # sqlite3's own error quotes what it cannot decode: a conversation

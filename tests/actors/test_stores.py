@@ -21,7 +21,7 @@ from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT
 from tests.support.stores import DictStore, sqlite_pauses
 from understudy import ActorSystem, PausedRun, PauseStore, StoreError, configure
-from understudy.actors.stores import sqlite_database
+from understudy.actors.stores import sqlite_writer
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.pauses import KEPT
 
@@ -265,7 +265,7 @@ def test_a_file_that_was_deleted_is_missed_and_not_made_again(tmp_path: Path) ->
 
 
 def test_a_file_that_stays_locked_is_an_error_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_database, "PATIENCE", 0.3)
+    monkeypatch.setattr(sqlite_writer, "PATIENCE", 0.3)
     store = sqlite_pauses(str(tmp_path / "shop.db"))
     with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -335,8 +335,13 @@ def test_a_store_of_ones_own_is_taken_as_it_is() -> None:
         ("sqlite://shop.db", "three slashes and a path"),
         ("sqlite:///", "three slashes and a path"),
         ("sqlite:///:memory:", "a database in memory is nobody else's"),
-        ("sqlite:///shop.db?timeout=3", "there are no options"),
         ("postgresql:ada:pencil@db/shop", "expected postgresql://USER@HOST/DATABASE"),
+        ("sqlite:///shop.db?timeout=3", "there is one option, durability=normal or durability=full"),
+        ("sqlite:///shop.db?durability=safe", "there is one option"),
+        ("sqlite:///shop.db?durability=full&timeout=3", "there is one option"),
+        ("sqlite:///shop.db?", "there is one option"),
+        ("sqlite:///?durability=full", "three slashes and a path"),
+        ("sqlite:///shop.db?key=pencil", "there is one option"),
     ],
 )
 def test_a_url_that_names_no_store_is_refused(url: str, says: str) -> None:
@@ -344,6 +349,15 @@ def test_a_url_that_names_no_store_is_refused(url: str, says: str) -> None:
         open_store(url)
 
     assert "pencil" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("option", "level"), [("", 1), ("?durability=normal", 1), ("?durability=full", 2)])
+def test_a_url_may_say_how_safe_transactions_are(option: str, level: int, tmp_path: Path) -> None:
+    database = open_store(f"sqlite:///{tmp_path}/shop.db{option}").database
+    assert database is not None
+
+    assert database.write(lambda sql: sql.execute("PRAGMA synchronous").fetchone()) == (level,)
+    assert os.listdir(tmp_path)[0].startswith("shop.db")
 
 
 @pytest.mark.parametrize("given", [7, object(), DictStore, Path("shop.db")])

@@ -173,8 +173,8 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
 
 def _refuse_missing_store(store: str) -> None:
     """Refuse a missing file: no run waits in it, and opening the store would create it."""
-    path = store.removeprefix("sqlite:///")
-    if path not in (store, "") and "\0" not in path and not os.path.exists(path):
+    path = store.removeprefix("sqlite:///").partition("?")[0]
+    if store.startswith("sqlite:///") and path and "\0" not in path and not os.path.exists(path):
         raise UsageMistake(f"{path}: there is no such store; expected the --store that the run was begun with")
 
 

@@ -1,0 +1,266 @@
+"""The transactions of this process in one SQLite file.
+
+Threads that come at the same time share a transaction: a thread that finds nobody at work leads, which means that it
+commits its own job; then it appoints the first of those that came meanwhile, who commits for all of them. While another
+process has the file locked for writing, the leader tries again, and reads for those who only read.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from understudy.actors.threads.forked import Stage, at_fork
+from understudy.errors import StoreError
+
+from . import sqlite_file
+from .sqlite_failures import is_locked, why
+from .sqlite_file import SQLiteFile
+from .sqlite_job import Job, Transaction
+
+PATIENCE = 5.0  # Seconds for which a file that others have locked is tried again.
+PAUSE = 0.005  # Between two tries.
+FORK_WAIT = 5.0  # Seconds for which a fork waits for transactions in progress.
+EXIT_WAIT = 1.0  # Seconds for which the end of the process does; what is not committed then is rolled back.
+
+
+class SQLiteWriter:
+    """Transactions in one file, one after another; shared by all stores of the process that have this file.
+
+    Args:
+        path: the file, by its real path.
+
+    Attributes:
+        file: its connection.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.file = SQLiteFile(path)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+        """Guards the queue. Nothing blocks under it."""
+        self._busy = False
+        self._queue: list[Job] = []
+        self._leader: int | None = None
+        self._pid = os.getpid()
+
+    def __repr__(self) -> str:
+        return f"sqlite:///{self._path}"
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs are in the queue."""
+        return len(self._queue)
+
+    def job(self, work: Callable[..., object], *, writes: bool, durable: bool = False, makes: bool = False) -> Job:
+        """Return a job, whose time begins now."""
+        return Job(work, patience=PATIENCE, writes=writes, durable=durable, makes=makes)
+
+    def leads(self) -> bool:
+        """Whether the calling thread is in a transaction of this file."""
+        return self._leader == threading.get_ident()
+
+    def do(self, job: Job) -> None:
+        """Do a job, and return when it has ended; never on a main thread."""
+        self._check_process()
+        with self._lock:
+            leads = not self._busy
+            if leads:
+                self._busy = True
+            else:
+                self._queue.append(job)
+        jobs = [job]
+        if not leads:
+            job.turn.acquire()
+            if job.done:
+                return
+            jobs = job.batch
+        self._lead(jobs)
+
+    def do_first(self, job: Job) -> None:
+        """Do a job without a place in the queue: for a main thread, whose signal handlers must not find it waiting there."""
+        self._check_process()
+        while True:
+            with self._lock:
+                if not self._busy:
+                    self._busy = True
+                    break
+            if time.monotonic() >= job.until:
+                return job.end(StoreError(f"store {self!r}: it was busy all the time", store=repr(self)))
+            time.sleep(PAUSE)
+        self._lead([job])
+
+    # --- the leader
+
+    def _lead(self, jobs: list[Job]) -> None:
+        """Do jobs until the first of them, which is this thread's own, has ended; leave the others to the next leader."""
+        mine = jobs[0]
+        try:
+            self._leader = threading.get_ident()
+            jobs[:] = self._attempt(jobs)
+            while not mine.done:
+                time.sleep(PAUSE)
+                with self._lock:
+                    jobs += self._queue
+                    self._queue = []
+                jobs[:] = self._attempt(jobs)
+        except BaseException as error:  # nobody else would end them
+            for job in jobs:
+                job.end(error)
+        finally:
+            self._appoint([job for job in jobs if not job.done])
+
+    def _appoint(self, left: list[Job]) -> None:
+        """Have the first of the waiting jobs commit all of them."""
+        with self._lock:
+            batch = left + self._queue
+            self._queue = []
+            self._busy = bool(batch)
+            self._leader = None
+        if batch:
+            batch[0].batch = batch
+            batch[0].turn.release()
+
+    def _attempt(self, jobs: list[Job]) -> list[Job]:
+        """Do jobs in one transaction; return those that must wait because others have the file locked."""
+        failure, by_a_job = self._transact(jobs)
+        if failure is not None and is_locked(failure):
+            return self._put_off(jobs, failure)
+        if by_a_job and len(jobs) > 1:  # it cost the others their transaction: each has one of its own
+            return [job for one in jobs for job in self._attempt([one])]
+        for job in jobs:
+            error = failure if job.raised is None else job.raised
+            job.end(None if error is None else self._told(error))
+        return []
+
+    def _put_off(self, jobs: list[Job], failure: BaseException) -> list[Job]:
+        """Read for those who only read, end those who waited long enough, and return the others."""
+        writers = [job for job in jobs if job.writes]
+        readers = [job for job in jobs if not job.writes]
+        left = writers + self._attempt(readers) if writers and readers else jobs
+        now = time.monotonic()
+        for job in left:
+            if job.until <= now:
+                job.end(self._told(failure))
+        return [job for job in left if not job.done]
+
+    def _transact(self, jobs: Sequence[Job]) -> tuple[BaseException | None, bool]:
+        """Do jobs in one transaction. Returns why nothing of it was committed, or None, and whether a job was to blame."""
+        writers = [job for job in jobs if job.writes]
+        in_a_job = False
+        try:
+            with self.file.lent(make=any(job.makes for job in writers)) as connection:
+                try:
+                    if writers:
+                        self.file.set_durable(connection, any(job.durable for job in writers))
+                    connection.execute("BEGIN IMMEDIATE" if writers else "BEGIN")
+                    in_a_job = True
+                    for job in jobs:
+                        self._do_one(connection, job, alone=len(jobs) == 1)
+                    in_a_job = False
+                    self.file.check_lent(connection)
+                    connection.execute("COMMIT")
+                except BaseException as error:
+                    self.file.undo(connection, error)
+                    raise
+        except BaseException as error:
+            return error, in_a_job
+        return None, False
+
+    def _do_one(self, connection: sqlite3.Connection, job: Job, *, alone: bool) -> None:
+        """Do a job; what it raises undoes what it did, and is its own affair unless the whole transaction is lost by it."""
+        job.raised = None
+        if not alone:
+            connection.execute("SAVEPOINT job")
+        sql = Transaction(connection, self.file)
+        try:
+            job.value = job.work(sql)
+        except BaseException as error:
+            sql.close()
+            if alone or is_locked(error):
+                raise
+            self.file.check_lent(connection)
+            if not connection.in_transaction:
+                raise
+            connection.execute("ROLLBACK TO job")
+            job.raised = error
+        sql.close()
+        if not alone:
+            self.file.check_lent(connection)
+            connection.execute("RELEASE job")
+
+    def _told(self, error: BaseException) -> BaseException:
+        """Return the error for who called: what the file did as a `StoreError`, and what `work` raised as it is."""
+        if not isinstance(error, sqlite3.Error | OSError | UnicodeError):
+            return error
+        told = StoreError(f"store {self!r}: {why(error, self._path, PATIENCE)}", store=repr(self))
+        if not isinstance(error, UnicodeError):  # that error holds all that was read
+            told.__cause__ = error
+        return told
+
+    # --- forks
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():  # forked in C, which called nobody
+            self.after_fork_in_child()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the jobs of threads that are not here."""
+        self.file.after_fork_in_child()
+        self._begin_anew()
+
+
+_writers: weakref.WeakValueDictionary[Path, SQLiteWriter] = weakref.WeakValueDictionary()
+_registering = threading.RLock()  # a signal handler may open a store while its own thread does
+
+
+def writer_of(path: str) -> SQLiteWriter:
+    """Return the writer of a file, which lives as long as a store has it."""
+    real = Path(os.path.realpath(path))
+    with _registering:
+        writer = _writers.get(real)
+        if writer is None:
+            writer = _writers[real] = SQLiteWriter(real)
+        return writer
+
+
+def _before_fork() -> None:
+    until = time.monotonic() + FORK_WAIT
+    sqlite_file.before_fork(until)
+    for writer in list(_writers.values()):
+        writer.file.before_fork(until)
+
+
+def _after_fork_in_parent() -> None:
+    for writer in list(_writers.values()):
+        writer.file.after_fork_in_parent()
+    sqlite_file.after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    global _registering
+    _registering = threading.RLock()
+    sqlite_file.after_fork_in_child()
+    for writer in list(_writers.values()):
+        writer.after_fork_in_child()
+
+
+def _close_files() -> None:
+    """Close the files at the end of the process, as before a fork; they are opened again if somebody goes on."""
+    until = time.monotonic() + EXIT_WAIT
+    for writer in list(_writers.values()):
+        writer.file.before_fork(until)
+        writer.file.after_fork_in_parent()
+
+
+at_fork(Stage.STORES, _after_fork_in_child, before=_before_fork, in_parent=_after_fork_in_parent)
+atexit.register(_close_files)
