@@ -5,6 +5,7 @@ from understudy.actors.actor.ref import ActorRef
 from understudy.actors.actor.supervisor_ref import SupervisorRef
 from understudy.actors.actor.timers import Timer
 from understudy.actors.cells.subscriptions import Subscription
+from understudy.actors.memory.persistent import PersistentMemory
 from understudy.actors.system.actor_system import ActorSystem
 from understudy.actors.system.agent_ref import AgentRef
 from understudy.actors.system.default_system import configure
@@ -20,6 +21,7 @@ __all__ = [
     "ActorSystem",
     "AgentRef",
     "Health",
+    "PersistentMemory",
     "Subscription",
     "SupervisorRef",
     "Timer",

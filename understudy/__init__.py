@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ActorSystem,
         AgentRef,
         Health,
+        PersistentMemory,
         Subscription,
         SupervisorRef,
         Timer,
@@ -178,6 +179,7 @@ if TYPE_CHECKING:
         RewriteResult,
         Skip,
     )
+    from understudy.vocabulary.runs.conversations import ConversationTurn, Erased
     from understudy.vocabulary.runs.criteria import (
         Criterion,
         KeywordCriteria,
@@ -234,6 +236,7 @@ else:
             "ActorSystem",
             "AgentRef",
             "Health",
+            "PersistentMemory",
             "Subscription",
             "SupervisorRef",
             "Timer",
@@ -260,6 +263,7 @@ else:
             "RewriteResult",
             "Skip",
         ),
+        "understudy.vocabulary.runs.conversations": ("ConversationTurn", "Erased"),
         "understudy.vocabulary.runs.criteria": (
             "Criterion",
             "KeywordCriteria",
@@ -544,6 +548,7 @@ __all__ = [
     "Continue",
     "ConversationDiverged",
     "ConversationKey",
+    "ConversationTurn",
     "Criterion",
     "DeadLetter",
     "Decision",
@@ -552,6 +557,7 @@ __all__ = [
     "Done",
     "Down",
     "DrawingError",
+    "Erased",
     "Escalated",
     "Event",
     "FailRun",
@@ -606,6 +612,7 @@ __all__ = [
     "PauseAnswer",
     "PauseStore",
     "PausedRun",
+    "PersistentMemory",
     "Price",
     "ProtocolViolation",
     "ProviderError",

@@ -13,6 +13,7 @@ from .memory_actor import AnyMessage, MemoryActor
 from .origin import MemoryOrigin, key_of
 
 if TYPE_CHECKING:
+    from understudy.actors.stores.store import Store
     from understudy.orchestration import Agent
 
 
@@ -22,9 +23,11 @@ class Memories:
     Args:
         system: the name of the system.
         events: where dead letters go.
+        store: the system's, for memories without one of their own.
     """
 
-    def __init__(self, system: str, events: EventStream) -> None:
+    def __init__(self, system: str, events: EventStream, store: Store) -> None:
+        self._store = store
         self._events = events
         self._lock = threading.Lock()
         """Guards the tables, so that each memory has one actor. Nobody's code runs under it."""
@@ -41,7 +44,7 @@ class Memories:
             return None
         with self._lock:
             actor = self._of_agents.get(agent)
-        return self._add(agent, MemoryOrigin(memory)) if actor is None else actor
+        return self._add(agent, MemoryOrigin(memory, self._store)) if actor is None else actor
 
     def _add(self, agent: Agent[object], origin: MemoryOrigin) -> MemoryActor:
         key = key_of(origin.key)

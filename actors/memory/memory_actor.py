@@ -108,7 +108,7 @@ class MemoryActor(SeatedCell[AnyMessage]):
 
     def __init__(self, address: str, origin: MemoryOrigin, id: str, events: EventStream) -> None:
         self.is_quick = origin.is_quick
-        super().__init__(address, None if self.is_quick else 1, events)
+        super().__init__(address, None if self.is_quick or origin.takes_many else 1, events)
         self._origin = origin
         self._memory: Memory | None = origin.given
         """The object; None before the first message and after a failure, if it is made."""
@@ -183,9 +183,10 @@ class MemoryActor(SeatedCell[AnyMessage]):
         """Take the turn of a message, and supervise the memory; only for the message that has the seat."""
         token = enter_scope(Scope(until, time.monotonic, parent=record.scope))
         try:
-            if self._memory is None:
-                self._memory = self._origin.make()
-            value = message.use(self._memory)
+            memory = self._memory
+            if memory is None:
+                memory = self._memory = self._origin.make()
+            value = message.use(memory)
         except RunTimedOut as error:
             if record.scope.remaining() == 0.0:
                 raise

@@ -1,11 +1,12 @@
 """The supervision of a memory: what follows when it fails in its own code, by the rules of all restarts.
 
-Only the turn that has the seat comes here, so nothing is locked. Failures in one conversation count once until a message
+Failures in one conversation count once until a message
 succeeds: what one caller does wrong takes the memory from nobody else.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from logging import WARNING
 from typing import TYPE_CHECKING, Protocol
@@ -42,11 +43,13 @@ class MemoryRestarts:
         events: where failures and restarts are told.
     """
 
-    __slots__ = ("_actor", "_budget", "_events", "_failed", "given_up")
+    __slots__ = ("_actor", "_budget", "_events", "_failed", "_lock", "given_up")
 
     def __init__(self, actor: Restarted, events: EventStream) -> None:
         self._actor = actor
         self._events = events
+        self._lock = threading.Lock()
+        """Guards the rest: a memory in a store handles many messages at once."""
         self._budget = RunsInARow()
         self._failed = False
         """Whether it has failed since the last message that succeeded."""
@@ -72,24 +75,28 @@ class MemoryRestarts:
         if self._events.wants(ActorFailed):
             name = "" if message is None else type_name(message)
             self._events.publish(ActorFailed(address=address, error=cause, message_type=name))
-        if not again or self.given_up:
+        if not again:
             return
-        self._failed = True
-        if decide("restart", "transient", self._budget, time.monotonic(), repr(conversation)) == "restart":
+        with self._lock:
+            if self.given_up:
+                return
+            self._failed = True
+            restarts = decide("restart", "transient", self._budget, time.monotonic(), repr(conversation)) == "restart"
+            self.given_up = not restarts
+        if restarts:
             self._restart()
-            return
-        self.given_up = True
-        if self._events.wants(ActorGivenUp):
+        elif self._events.wants(ActorGivenUp):
             self._events.publish(ActorGivenUp(address=address, reason=cause))
 
     def worked(self) -> None:
         """Note that a message was handled."""
         if not self._failed:
             return
-        self._failed = False
-        self._budget.worked()
-        if self.given_up:
-            self.given_up = False
+        with self._lock:
+            self._failed = False
+            self._budget.worked()
+            was_given_up, self.given_up = self.given_up, False
+        if was_given_up:
             self._restart()
 
     def _restart(self) -> None:

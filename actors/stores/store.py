@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from understudy.vocabulary.runs.pause_store import PauseStore
 
+from .conversation_table import ConversationTable
+from .conversations import Conversations
+from .conversations_in_memory import ConversationsInMemory
 from .database import Database
 from .pauses import PauseTable
 
@@ -17,6 +20,7 @@ class Store:
 
     Attributes:
         pauses: where paused runs are kept; None for the memory of this process, where nothing is written down.
+        conversations: the turns of conversations, for `PersistentMemory`.
     """
 
     def __init__(self, database: Database | None = None, pauses: PauseStore | None = None) -> None:
@@ -24,6 +28,7 @@ class Store:
         self.pauses = pauses
         if database is not None and pauses is None:
             self.pauses = PauseTable(database)
+        self.conversations: Conversations = ConversationsInMemory() if database is None else ConversationTable(database)
 
     def __repr__(self) -> str:
         if self.pauses is not None:

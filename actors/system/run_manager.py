@@ -110,7 +110,7 @@ class RunManager(RunHost[RunRecord]):
         self._start = start
         self._numbers = count(1)
         self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
-        self.memories = Memories(settings.app, events)
+        self.memories = Memories(settings.app, events, settings.store)
         self.conversations = Conversations(settings.app, self.memories)
         self._admission = Admission(settings.max_runs, self._admitted)
         pauses = settings.store.pauses

@@ -15,6 +15,7 @@ import understudy as us
 from tests.support.scripts import finished
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.memory.memories import Memories
+from understudy.actors.stores.store import Store
 from understudy.testing import FunctionModel, ScriptedModel, says
 
 made: list[Diary] = []
@@ -196,7 +197,7 @@ def test_what_cannot_make_a_memory_is_refused_when_the_agent_is_made(given: obje
 
 
 def test_a_made_memory_goes_with_the_last_agent_that_has_it() -> None:
-    memories, agent = Memories("shop", EventStream("shop")), agent_with(Diary)
+    memories, agent = Memories("shop", EventStream("shop"), Store()), agent_with(Diary)
     first = memories.of(agent)
     assert first is not None and memories.of(agent.replace(id="other")) is first
 

@@ -14,6 +14,7 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.memory import memory_actor
 from understudy.actors.memory.memories import Memories
 from understudy.actors.memory.memory_actor import Append, Load
+from understudy.actors.stores.store import Store
 from understudy.actors.system.health import ActorFigures
 from understudy.testing import FunctionModel, says
 
@@ -178,7 +179,7 @@ def test_messages_to_a_memory_come_in_their_order(system: us.ActorSystem) -> Non
 @pytest.mark.parametrize("quick", [True, False], ids=["quick", "of a user"])
 def test_a_message_after_the_end_of_the_system_is_a_dead_letter(quick: bool, held: Held) -> None:
     events = EventStream("shop")
-    memories = Memories("shop", events)
+    memories = Memories("shop", events, Store())
     agent = agent_with(us.InMemoryMemory() if quick else held)
     actor = memories.of(agent)
     assert actor is not None
@@ -199,7 +200,7 @@ def test_a_failure_of_a_quick_memory_is_counted() -> None:
         raise MemoryError
 
     agent = agent_with(us.InMemoryMemory())
-    actor = Memories("shop", EventStream("shop")).of(agent)
+    actor = Memories("shop", EventStream("shop"), Store()).of(agent)
     assert actor is not None
 
     with pytest.raises(MemoryError):

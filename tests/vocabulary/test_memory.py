@@ -14,7 +14,8 @@ from tests.hosts.forking import in_child
 from tests.support.together import all_at_once
 from understudy.vocabulary.messages import user_message
 from understudy.vocabulary.runs import memory as memory_module
-from understudy.vocabulary.runs.memory import DEFAULT_CONVERSATIONS, DEFAULT_TURNS
+from understudy.vocabulary.runs.conversations import DEFAULT_TURNS
+from understudy.vocabulary.runs.memory import DEFAULT_CONVERSATIONS
 
 KEY = us.ConversationKey("shop", "ada", "c-42")
 

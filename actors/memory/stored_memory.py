@@ -1,0 +1,63 @@
+"""A memory in a store: what a run loads of its conversation, and how its turn is added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.actors.stores.conversations import Conversations, Fence
+from understudy.actors.stores.store import Store
+from understudy.vocabulary.messages import Message
+from understudy.vocabulary.runs.conversations import ConversationTurn, Erased, Window
+from understudy.vocabulary.runs.memory import ConversationKey, checked_key
+
+
+class StoredMemory:
+    """A `Memory` in a store that is known. Each call may block for the store; any number of threads may call at once.
+
+    Args:
+        store: where the conversations are.
+        window: how much of a conversation a run begins with.
+        keep: seconds after which turns are forgotten; None for never.
+    """
+
+    def __init__(self, store: Store, window: Window, keep: float | None) -> None:
+        self.store = store
+        self._window = window
+        self._keep = keep
+
+    def __repr__(self) -> str:
+        return f"PersistentMemory({self.store!r})"
+
+    @property
+    def _conversations(self) -> Conversations:
+        return self.store.conversations
+
+    def load(self, key: ConversationKey, /) -> Sequence[Message]:
+        """Return the last summary and the turns of the window, oldest first."""
+        return self.load_window(key, self._window)
+
+    def load_window(self, key: ConversationKey, window: Window, /) -> Sequence[Message]:
+        """Return what `load` returns, for another window."""
+        return self._conversations.load(checked_key(key), window).messages
+
+    def append(
+        self, key: ConversationKey, messages: Sequence[Message], run_id: str = "", /, *, fence: Fence | None = None
+    ) -> None:
+        """Add a turn, unless this run has added one before.
+
+        Raises:
+            StoreError: the store failed, or `fence` says that the run does not have the conversation any more.
+        """
+        self._conversations.append(checked_key(key), messages, run_id, fence=fence, keep=self._keep)
+
+    def clear(self, key: ConversationKey, /) -> None:
+        """Forget a conversation."""
+        self._conversations.clear(checked_key(key))
+
+    def read(self, key: ConversationKey, *, after: int = 0, limit: int = 100) -> Sequence[ConversationTurn]:
+        """Return turns and summaries with numbers above `after`, oldest first."""
+        return self._conversations.read(checked_key(key), after, limit)
+
+    def erase(self, app: str, user: str) -> Erased:
+        """Remove all conversations that a user has in an app."""
+        return self._conversations.erase(user, app)
