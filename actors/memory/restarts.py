@@ -1,7 +1,7 @@
 """The supervision of a memory: what follows when it fails in its own code, by the rules of all restarts.
 
-Failures in one conversation count once until a message
-succeeds: what one caller does wrong takes the memory from nobody else.
+Failures in one conversation count once until a message succeeds: what one caller does wrong takes the memory from nobody
+else.
 """
 
 from __future__ import annotations
