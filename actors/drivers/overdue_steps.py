@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.log import Finished
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.tools.failed_calls import tell_repeated, timeout_result
 from understudy.actors.tools.tool_call import ToolCallTask
@@ -60,9 +61,11 @@ def take_step_away(record: AgentRunRecord, order: ToolCallTask, again: bool) -> 
         epoch = record.take_over(record.epoch)
         if epoch is None:
             return
-        if again:
-            safely(record, tell_repeated, order)
-        failure = None if again else safely(record, _feed_timeout, record, order)
+        told = list[Finished]()
+        failure = None if again else safely(record, _feed_timeout, record, order, told)
+    if again:
+        safely(record, tell_repeated, order)
+    record.log.write_lines(told)
     if hanging is not None:
         safely(record, record.host.hung.abandon, hanging, record, order.doing, since)
     if failure is None:
@@ -80,12 +83,13 @@ def _drive_on(record: AgentRunRecord, epoch: int) -> None:
         record.host.cannot_go_on(record, failure, epoch)
 
 
-def _feed_timeout(record: AgentRunRecord, order: ToolCallTask) -> None:
-    """Feed the result of a call that did not come back in time; call it under the lock."""
+def _feed_timeout(record: AgentRunRecord, order: ToolCallTask, told: list[Finished]) -> None:
+    """Feed the result of a call that did not come back in time; call it under the lock. `told` gets what has no line yet."""
     assert record.machine is not None
     result = timeout_result(order.call, order.tool.timeout)
     record.machine.tool_results([result])
-    record.log.note(order.finished(result))
+    told.append(order.finished(result))
+    record.log.note(told[0], with_line=False)
 
 
 def _action_due(record: AgentRunRecord, order: ToolCallTask, now: float) -> CallAction:

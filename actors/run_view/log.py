@@ -147,8 +147,11 @@ class RunLog:
         self._ended = False
         self._listeners: tuple[Listener, ...] = ()  # most runs have none
 
-    def note(self, fact: RunLogEntry) -> None:
-        """Add a fact other than the ending, after which there is nothing more to tell: it is dropped then."""
+    def note(self, fact: RunLogEntry, *, with_line: bool = True) -> None:
+        """Add a fact other than the ending, after which there is nothing more to tell: it is dropped then.
+
+        A caller that holds a lock adds it without its line, and calls `write_lines` when it has let the lock go.
+        """
         with self._lock:
             if self._ended:
                 return
@@ -156,8 +159,14 @@ class RunLog:
             self.facts.append(fact)
             for listener in self._listeners:
                 listener.wake()
-        if self.line_writer is not None:
+        if with_line and self.line_writer is not None:
             self.line_writer(fact)
+
+    def write_lines(self, facts: Iterable[RunLogEntry]) -> None:
+        """Write the lines of facts that were added without them. Call it under no lock: a handler is code of a user."""
+        if self.line_writer is not None:
+            for fact in facts:
+                self.line_writer(fact)
 
     def note_settled(self, calls: Iterable[Finished]) -> None:
         """Add calls that have their result without having run, by what a person answered."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from understudy.actors.memory.access import recall, remember
 from understudy.actors.run_view.failsafe import safely
-from understudy.actors.run_view.log import Finished
+from understudy.actors.run_view.log import Finished, RunLogEntry
 from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.tools.failed_calls import fails_agent
@@ -279,13 +279,11 @@ class AgentRunRecord(RunRecord):
                 machine.checked_response(turn)
             self.unfed = None
             self.answered.clear()
-            self.log.note((machine.state.turns, turn))
-            round_ = machine.state.round
-            if round_ is not None and round_.results:
-                for call in round_.calls:
-                    if call.id in round_.results:
-                        self.log.note(call)
-                        self.log.note(Finished(call, round_.results[call.id]))
+            facts = _told_of(machine, turn)
+            for fact in facts:
+                self.log.note(fact, with_line=False)
+        if self.log.line_writer is not None:
+            self.log.write_lines(facts)
 
     def take_results(self, epoch: int, results: Sequence[Executed]) -> None:
         """Commit what the calls changed in the session, in call order, and feed their results and pauses."""
@@ -346,3 +344,14 @@ class AgentRunRecord(RunRecord):
         record = AgentRunRecord(self.run_id, self.agent, self.input, options, scope, self.host, self.cell, self.machine)
         record.follow(self)
         return record
+
+
+def _told_of(machine: AgentRun, turn: ModelTurn) -> list[RunLogEntry]:
+    """Return what is told of a turn that was fed: the turn, and the calls that have their result already."""
+    told: list[RunLogEntry] = [(machine.state.turns, turn)]
+    round_ = machine.state.round
+    if round_ is not None and round_.results:
+        for call in round_.calls:
+            if call.id in round_.results:
+                told += (call, Finished(call, round_.results[call.id]))
+    return told

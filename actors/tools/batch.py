@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from math import inf
 
 from understudy.actors.run_view.errors import cancelled
-from understudy.actors.run_view.log import Finished, RunLog
+from understudy.actors.run_view.log import Finished, RunLog, RunLogEntry
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import CircularAgentCall, RunCancelled, UnderstudyError
 from understudy.orchestration.agent.tool_failures import failure_of
@@ -172,8 +172,12 @@ class _Teller:
     def __call__(self, call: Call, result: ToolResult) -> None:
         made = call.order.call
         with self._lock:
-            if made.id not in self._told:
-                self._told.add(made.id)
-                if not call.has_begun:
-                    self._story.note(made)
-                self._story.note(call.order.finished(result) if call.has_begun else Finished(made, result))
+            if made.id in self._told:
+                return
+            self._told.add(made.id)
+            facts: list[RunLogEntry] = (
+                [call.order.finished(result)] if call.has_begun else [made, Finished(made, result)]
+            )
+            for fact in facts:
+                self._story.note(fact, with_line=False)
+        self._story.write_lines(facts)

@@ -100,7 +100,7 @@ def test_each_call_of_a_turn_is_told_once_also_when_it_times_out() -> None:
 def test_each_call_of_a_turn_is_told_before_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     gone_on, note = threading.Event(), RunLog.note
 
-    def note_late(log: RunLog, fact: RunLogEntry) -> None:
+    def note_late(log: RunLog, fact: RunLogEntry, *, with_line: bool = True) -> None:
         match fact:
             case 2 | BaseException():
                 gone_on.set()
@@ -108,7 +108,7 @@ def test_each_call_of_a_turn_is_told_before_the_run_goes_on(monkeypatch: pytest.
                 gone_on.wait(0.2)  # an executor's thread that is slow to tell
             case _:
                 pass
-        note(log, fact)
+        note(log, fact, with_line=with_line)
 
     monkeypatch.setattr(RunLog, "note", note_late)
     handle = scripted(calls("look", word="x") + calls("look", word="y"), says("ok"), tools=[look]).submit("go")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -260,6 +261,43 @@ def test_a_handler_that_exits_keeps_no_actor_from_its_restart() -> None:
             with pytest.raises(us.AgentCrashed):
                 desk.ask("drop", timeout=WAIT)
         assert desk.is_alive()
+
+
+class Cancelling(logging.Handler):
+    """Cancels a run at one of its lines."""
+
+    def __init__(self, event: str) -> None:
+        super().__init__()
+        self.event = event
+        self.run = Future[us.RunHandle]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if getattr(record, "event", "") == self.event:
+            self.run.result(WAIT).cancel()
+
+
+@pytest.mark.parametrize("event", ["turn_finished", "tool_finished"])
+@pytest.mark.parametrize(
+    "turn",
+    [calls("look", sku="A") + calls("look", sku="B"), calls("hang"), calls("again")],
+    ids=["two", "hung", "again"],
+)
+def test_a_handler_may_cancel_the_run_that_a_line_is_about(event: str, turn: us.ModelTurn) -> None:
+    gate = Gate()
+    hang = us.Tool(lambda: gate(), name="hang", description="Hang.", timeout=0.01)
+    again = us.Tool(lambda: gate(), name="again", description="Hang.", timeout=0.01, retries=1, idempotent=True)
+    logger, handler = logging.getLogger("understudy"), Cancelling(event)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    model = ScriptedModel([turn, says("ok")])
+
+    try:
+        handle = us.Agent("clerk", model=model, tools=[look, hang, again]).submit("go")
+        handler.run.set_result(handle)
+        with pytest.raises(us.RunCancelled):
+            handle.result(WAIT)
+    finally:
+        gate.open()
 
 
 def test_an_interrupt_in_a_handler_of_the_main_thread_is_raised() -> None:
