@@ -20,6 +20,7 @@ from tests.support.wait_stage import perform_all
 
 from .endings import end_runs
 from .faults import chaotic, replayed, try_all
+from .forks import fork_all
 from .mixed import run_all
 from .tree_machines import try_machines
 from .trees import try_trees
@@ -55,9 +56,19 @@ jobs:
            alive or not as OTP's rules allow. About 40 trees a second.
   machines The same trees as machines alone: no thread runs, and chance decides which step is next. No machine may wait for an
            answer that never comes. About 300 trees a second.
+  forks    Fork while threads write to an SQLite store, close it and open it again, and while earlier children still write. All
+           rows whose write returned must be in the file, and the file be whole. About 40 forks a second.
 """
 
-RUNS = {"endings": 1_000, "mixed": 10_000, "faults": 1_000, "waits": 2_000, "trees": 2_000, "machines": 2_000}
+RUNS = {
+    "endings": 1_000,
+    "mixed": 10_000,
+    "faults": 1_000,
+    "waits": 2_000,
+    "trees": 2_000,
+    "machines": 2_000,
+    "forks": 1_000,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "waits": _waits,
         "trees": _trees,
         "machines": _machines,
+        "forks": _forks,
     }
     for job in options.jobs or list(jobs):
         print(f"{job}:", flush=True)
@@ -96,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="*",
         metavar="JOB",
         type=_job,
-        help="endings, mixed, faults, waits, trees or machines; all of them if none is named",
+        help="endings, mixed, faults, waits, trees, machines or forks; all of them if none is named",
     )
     sizes = ", ".join([f"{runs:,} for {job}" for job, runs in RUNS.items()])
     parser.add_argument("--runs", type=_positive, metavar="N", help=f"how many runs (default {sizes})")
@@ -178,6 +190,12 @@ def _trees(trees: int) -> None:
 def _machines(trees: int) -> None:
     for how, number in sorted(try_machines(trees, _progress).items()):
         print(f"  {number:>7,}  {how}", flush=True)
+
+
+def _forks(forks: int) -> None:
+    report = fork_all(forks, _progress)
+    print(f"  {report.forks:>7,}  forks, the longest in {report.longest_fork * 1000:.0f} ms")
+    print(f"  {report.acknowledged:>7,}  rows, and none is lost", flush=True)
 
 
 def _show(endings: Counter[tuple[str, str]]) -> None:
