@@ -1,11 +1,9 @@
-"""A cell: a Pykka actor with the mailbox, behaviour and counters behind an address. It outlives failures, and is lent threads.
+"""A cell: an actor with the mailbox, behaviour and counters behind an address. It outlives failures, and is lent threads.
 
 The law: every accepted message ends in exactly one `Fate`, and its promise completes exactly once. `Cell.finish` is the one
 place where a message ends.
 
-Pykka's hooks for other ways to run an actor are `_create_actor_inbox`, `_create_future` and `_start_actor_loop`. Here the
-inbox is the cell itself, a future is a `Promise`, and a thread of the pool runs the loop while there are messages. Pykka's
-constructor is not called: see docs/decisions.md.
+It is a Pykka actor by the hooks of `PykkaCell`: a thread of the pool runs its loop while there are messages.
 """
 
 from __future__ import annotations
@@ -16,9 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from logging import ERROR
-from typing import Any, NoReturn, cast
-
-import pykka
+from typing import Any
 
 from understudy.actors.threads.pool import here, start_next_thread, submit
 from understudy.actors.threads.promise import Late, Promise
@@ -26,14 +22,13 @@ from understudy.diagnostics import emit
 from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull, in_words
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
 
-from .counted import Counted
 from .down import ActorDead
 from .envelope import HANDLED, Behaviour, Envelope, Fate
 from .mailbox import FULL, QUEUED, WAKE, MailboxQueue, Put
-from .pykka_inbox import STOP, ForeignEnvelope, StopView, promise_for
+from .pykka_cell import PykkaCell
 
 
-class Cell(Counted, pykka.Actor):
+class Cell(PykkaCell):
     """One actor. `tell` and `ask` from any thread; its messages are handled one after another.
 
     Args:
@@ -64,63 +59,16 @@ class Cell(Counted, pykka.Actor):
         self.behaviour = behaviour
         self._mailbox: MailboxQueue[Envelope] = MailboxQueue(capacity)
 
-    @property
-    def address(self) -> str:
-        """Its name, which is its URN for Pykka."""
-        return self.actor_urn
-
-    # --- for Pykka
-
-    @staticmethod
-    def _create_actor_inbox() -> NoReturn:
-        raise TypeError("a cell is its own inbox, and Pykka's constructor, which would ask for one, is not called")
-
-    @staticmethod
-    def _create_future() -> Promise[object]:
-        return Promise()
-
     def _start_actor_loop(self) -> None:
         """Have a thread of the pool run the cell until there are no messages."""
         submit(self)
-
-    @property
-    def actor_inbox(self) -> Cell:  # type: ignore[override]  # Pykka sets it in its constructor
-        """The cell itself."""
-        return self
-
-    @property
-    def actor_stopped(self) -> threading.Event:  # type: ignore[override]  # as above
-        """A view of whether it has stopped."""
-        return cast(threading.Event, StopView(self))
 
     def has_stopped(self, within: float | None) -> bool:
         """Whether it has stopped. A cell of this class stops at once, so there is nothing to wait for."""
         return self._mailbox.closed
 
-    @property
-    def _actor_ref(self) -> pykka.ActorRef[Cell]:  # type: ignore[override]  # as above
-        return pykka.ActorRef(self)
-
-    def put(self, envelope: ForeignEnvelope, /) -> None:
-        """Take a message of Pykka's own code, and set its future when the message has ended."""
-        promise = None if envelope.reply_to is None else promise_for(envelope.reply_to)
-        if isinstance(envelope.message, STOP):
-            self._stop_for(promise)
-        else:
-            self._admit(Envelope(envelope.message, promise))
-
     def _admit(self, envelope: Envelope) -> None:
         self._deliver(envelope, False)
-
-    def _stop_for(self, promise: Promise[object] | None) -> None:
-        """Stop, and then set `promise`."""
-        self.stop()
-        if promise is not None:
-            promise.set(None)
-
-    def get(self) -> NoReturn:
-        """Refuse: a thread of the pool takes the messages."""
-        raise TypeError("a thread of the pool takes the messages of a cell")
 
     def empty(self) -> bool:
         """Whether no message waits."""

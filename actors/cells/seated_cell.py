@@ -18,15 +18,17 @@ from enum import Enum, auto
 from itertools import count
 from logging import ERROR
 from math import inf
-from typing import Generic
+from typing import ClassVar, Generic
 
 from understudy.actors.threads.alarms import ring_at
 from understudy.diagnostics import emit
 from understudy.vocabulary.actors.system_events import LostBecause
 
-from .counted import Counted
-from .envelope import HANDLED, Fate
+from .dead_letters import type_name
+from .down import ActorDead
+from .envelope import HANDLED, Envelope, Fate
 from .event_stream import EventStream
+from .pykka_cell import PykkaCell
 from .seats import E, Lose, Seats, Waiting
 
 FATES: dict[LostBecause, Fate] = {"expired": Fate.EXPIRED, "cancelled": Fate.CANCELLED}
@@ -44,7 +46,7 @@ class Entered(Enum):
     """It was refused, and its sender was told."""
 
 
-class SeatedCell(Seats[E], Counted, Generic[E]):
+class SeatedCell(Seats[E], PykkaCell, Generic[E]):
     """One actor with seats. Safe to use from any thread; no callback runs under its lock.
 
     Args:
@@ -54,7 +56,6 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
     """
 
     __slots__ = (
-        "__weakref__",
         "_counting",
         "_counts",
         "_events",
@@ -62,13 +63,13 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
         "_handled",
         "_look_at",
         "_reads",
-        "address",
+        "actor_urn",
         "restarts",
     )
 
     def __init__(self, address: str, seats: int | None, events: EventStream) -> None:
         super().__init__(seats)
-        self.address = address
+        self.actor_urn = address
         self.restarts: int = 0
         """How often it was restarted after a failure."""
         self._events = events
@@ -122,7 +123,7 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
         if in_time:
             self._end(message, fate)
         if others_wait:
-            self._hand_on()
+            self._start_actor_loop()
 
     def withdraw(self, message: E) -> bool:
         """Take a message out of the line, because its sender has given it up; False if it is not there."""
@@ -142,6 +143,34 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
         """Accept nothing more, and lose the messages in line; turns go on. A second call does nothing."""
         self._lose_all(self._close(), "stopped")
 
+    # --- for Pykka's own code, which can stop the actor, and has no message for it
+
+    accepts: ClassVar[str] = "nothing"
+    """Which messages it takes, in words."""
+
+    def has_stopped(self, within: float | None) -> bool:
+        """Whether it has stopped. It stops at once, whatever turns go on."""
+        return self.closed
+
+    def empty(self) -> bool:
+        """Whether no message waits."""
+        return not self.depth
+
+    def _admit(self, envelope: Envelope) -> None:
+        """Refuse a message: one for a seat comes by `take_turn` or `enter`, which say where its turn is taken."""
+        promise, name = envelope.promise, type_name(envelope.message)
+        if self.closed:
+            reason: LostBecause = "stopped"
+            error: Exception = ActorDead(f"{self.address} has stopped", actor=self.address)
+        else:
+            reason, error = "not_accepted", TypeError(f"{self.address} takes {self.accepts}, got {name}")
+        self._count(Fate.DEAD)
+        try:
+            self._events.note_dead_letter(self.address, reason, envelope.message, answered=promise is not None)
+        finally:
+            if promise is not None:
+                promise.fail(error)
+
     def give_up_hung(self) -> None:
         """Give up the turns that have taken too long by now, if the actor looks after that itself."""
 
@@ -152,7 +181,7 @@ class SeatedCell(Seats[E], Counted, Generic[E]):
 
     # --- handing seats on
 
-    def _hand_on(self) -> None:
+    def _start_actor_loop(self) -> None:
         """Begin the turns of messages in line for as long as there are seats, unless this thread is at it further out."""
         me = threading.get_ident()
         with self._lock:

@@ -105,6 +105,7 @@ class MemoryActor(SeatedCell[AnyMessage]):
     """
 
     __slots__ = ("_link", "_memory", "_origin", "_restarts", "is_quick")
+    accepts = "loads and appends from runs of agents, and no messages by a reference"
 
     def __init__(self, address: str, origin: MemoryOrigin, id: str, events: EventStream) -> None:
         self.is_quick = origin.is_quick

@@ -31,6 +31,7 @@ class Executor(SeatedCell[ToolCallTask]):
     """
 
     __slots__ = ("_made",)
+    accepts = "calls of tools from runs of agents, and no messages by a reference"
 
     def __init__(self, address: str, seats: int | None, events: EventStream, before: Executor | None = None) -> None:
         super().__init__(address, seats, events)

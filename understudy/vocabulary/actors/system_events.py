@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 LostBecause: TypeAlias = Literal[
-    "stopped", "given_up", "mailbox_full", "expired", "cancelled", "no_thread", "broadcast"
+    "stopped", "given_up", "mailbox_full", "expired", "cancelled", "no_thread", "broadcast", "not_accepted"
 ]
 """Why no actor handled a message: the actor had stopped; it was given up, or calls that were given up hold all its seats; the mailbox was full; the deadline had passed
-or the reply was no longer wanted; there was no free thread; an agent was told it by its entry in Pykka's registry, as a broadcast does."""
+or the reply was no longer wanted; there was no free thread; an agent was told it by its entry in Pykka's registry, as a broadcast does; a tool or a memory takes no messages by a reference of Pykka's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
