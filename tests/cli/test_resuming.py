@@ -311,6 +311,16 @@ def test_another_process_finds_the_store_in_the_environment(
     assert (done.returncode, shown(done.stderr)) == (0, PROGRESS)
 
 
+@pytest.mark.usefixtures("shop")
+def test_a_wrong_store_in_the_environment_is_told_by_the_name_of_the_variable(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_STORE", "shop.db")
+
+    assert run("cashier") == 2
+    assert capsys.readouterr().err.startswith("understudy: UNDERSTUDY_STORE: store 'shop.db': expected")
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from dataclasses import replace
 
 from understudy.actors import ActorSystem
 from understudy.actors.stores.open_store import MEMORY
+from understudy.actors.system.default_system import STORE
 from understudy.commandline.report import UsageMistake
 from understudy.errors import RunError
 from understudy.vocabulary.runs.outcomes import Complete, Outcome
@@ -20,7 +22,8 @@ def system_of(arguments: argparse.Namespace) -> ActorSystem:
     try:
         return ActorSystem(store=arguments.store)
     except ValueError as error:
-        raise UsageMistake(f"--store: {error}") from error
+        named_by = STORE if arguments.store == os.environ.get(STORE) else "--store"
+        raise UsageMistake(f"{named_by}: {error}") from error
 
 
 def repeated(arguments: argparse.Namespace) -> str:
