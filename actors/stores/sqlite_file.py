@@ -57,7 +57,7 @@ class SQLiteFile:
 
     @contextmanager
     def lent(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
-        """Lend the connection, opened if it is not. With `make` the file may be new."""
+        """Lend the connection, opened if it is not. With `make` the file may be a new one or another one than before."""
         self.check_process()
         in_use = self._in_use  # a fork inside of the block makes it anew in the child
         with self._gate:
@@ -66,7 +66,7 @@ class SQLiteFile:
             self._user = threading.get_ident()
             if make:
                 _make_file(self._path)
-            yield self._open()
+            yield self._open(anew=make)
         finally:
             if self._in_use is in_use:
                 self._user = None
@@ -99,31 +99,43 @@ class SQLiteFile:
         self._durable = None
         if database is None:
             return
-        if self._inode == _inode_of(self._path):
+        if self._is_in_place():
             with suppress(sqlite3.Error):
                 database.close()
         else:
             _keep_for_ever(database)
 
-    def _open(self) -> sqlite3.Connection:
-        found = os.stat(self._path)
-        inode = (found.st_dev, found.st_ino)
-        if self._connection is not None and self._inode != inode:
-            self.close()  # another file stands at this path, and what this connection wrote would be lost
+    def _is_in_place(self) -> bool:
+        try:
+            return self._inode == _inode_of(os.stat(self._path))
+        except OSError:
+            return False
+
+    def _open(self, *, anew: bool) -> sqlite3.Connection:
+        inode = _inode_of(os.stat(self._path))
+        if self._inode not in (None, inode):
+            if not anew:  # what is in the log belongs to the file that was there
+                raise self._error(
+                    "another file stands in its place; expected the one with which the store was opened: end all "
+                    "processes that use a store before its file is replaced"
+                )
+            self.close()
         if self._connection is None:
             if inode in _spoilt:
                 raise self._refusal()
             self._inode = inode
             self._connection = connect(self._path)
+            self._inode = _inode_of(os.stat(self._path))  # an overlay copies a file when it is opened to be written
         return self._connection
 
     def _refusal(self) -> StoreError:
-        store = f"sqlite:///{self._path}"
-        return StoreError(
-            f"store {store}: this process was forked while its parent had the file open, and what both write would be "
-            "lost; expected a fork by os.fork() outside of a transaction, or a process of its own",
-            store=store,
+        return self._error(
+            "this process was forked while its parent had the file open, and what both write would be lost; expected a "
+            "fork by os.fork() outside of a transaction, or a process of its own"
         )
+
+    def _error(self, text: str) -> StoreError:
+        return StoreError(f"store sqlite:///{self._path}: {text}", store=f"sqlite:///{self._path}")
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if getattr(self, "_connection", None) is None or is_finalizing():
@@ -188,11 +200,7 @@ def _left(until: float) -> float:
     return max(0.0, until - time.monotonic())
 
 
-def _inode_of(path: Path) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
+def _inode_of(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 

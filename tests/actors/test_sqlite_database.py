@@ -363,7 +363,7 @@ def test_a_connection_is_closed_before_a_fork_whatever_kept_the_rows_of_a_statem
     assert words(database) == ["0", "1", "2"]
 
 
-def test_a_file_that_is_replaced_is_used_from_then_on_and_keeps_its_own_log(
+def test_another_file_in_its_place_is_refused_and_keeps_its_log_until_it_is_opened(
     database: SQLiteDatabase, tmp_path: Path
 ) -> None:
     path, other = tmp_path / "shop.db", tmp_path / "other.db"
@@ -381,7 +381,12 @@ os._exit(0)  # so that the row is in the log alone
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
-    assert words(database) == ["new"]
+    for _ in range(2):
+        with pytest.raises(StoreError, match="another file stands in its place"):
+            database.write(insert("lost"))
+    in_child(lambda: None)  # which closes a connection
+
+    assert words(SQLiteDatabase(str(path))) == ["new"]
     assert database.write(insert("more")) == 1
     assert words(database) == ["more", "new"]
 
