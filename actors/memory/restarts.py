@@ -100,7 +100,8 @@ class MemoryRestarts:
             self._restart()
 
     def _restart(self) -> None:
-        self._actor.restarts += 1
-        restarts = self._actor.restarts
+        with self._lock:
+            self._actor.restarts += 1
+            restarts = self._actor.restarts
         if self._events.wants(ActorRestarted):
             self._events.publish(ActorRestarted(address=self._actor.address, epoch=restarts, restarts=restarts))

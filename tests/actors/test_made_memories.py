@@ -176,6 +176,14 @@ def test_a_memory_whose_start_fails_is_tried_again_and_the_next_run_too() -> Non
         assert (agent.restarts, agent.memories[0].restarts) == (0, 4)
 
 
+class Counter:
+    """No memory."""
+
+
+def made_of(key: str) -> us.Memory:
+    return Diary()
+
+
 class NeedsAPlace(us.InMemoryMemory):
     def __init__(self, place: str) -> None:
         super().__init__()
@@ -184,9 +192,9 @@ class NeedsAPlace(us.InMemoryMemory):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (dict, "must have load.*, append.* and clear.*; <class 'dict'> has no load"),
+        (Counter, "must have load.*, append.* and clear.*; <class .*Counter'> has no load"),
         (NeedsAPlace, r"NeedsAPlace'> takes \(place: 'str'\).*; what makes a memory is called without arguments"),
-        (lambda key: Diary(), r"takes \(key\); what makes a memory is called without arguments"),
+        (made_of, r"takes \(key: 'str'\).*; what makes a memory is called without arguments"),
         (later, "is async def; what makes a memory is a plain function"),
         ("memory", "'memory' has no load"),
     ],
