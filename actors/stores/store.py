@@ -8,7 +8,9 @@ from .conversation_table import ConversationTable
 from .conversations import Conversations
 from .conversations_in_memory import ConversationsInMemory
 from .database import Database
+from .memory_sessions import MemorySessions
 from .pauses import PauseTable
+from .sessions import Sessions, SessionTable
 
 
 class Store:
@@ -21,6 +23,7 @@ class Store:
     Attributes:
         pauses: where paused runs are kept; None for the memory of this process, where nothing is written down.
         conversations: the turns of conversations, for `PersistentMemory`.
+        sessions: where the values of sessions are kept, always.
     """
 
     def __init__(self, database: Database | None = None, pauses: PauseStore | None = None) -> None:
@@ -29,6 +32,7 @@ class Store:
         if database is not None and pauses is None:
             self.pauses = PauseTable(database)
         self.conversations: Conversations = ConversationsInMemory() if database is None else ConversationTable(database)
+        self.sessions: Sessions = MemorySessions() if database is None else SessionTable(database)
 
     def __repr__(self) -> str:
         if self.pauses is not None:

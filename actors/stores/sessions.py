@@ -1,0 +1,200 @@
+"""Session values in a store: one row for each key of each owner, with a version that counts its changes.
+
+A commit says which versions its run has seen. The later commit of a key wins, and learns whose value it replaced unseen. A
+key that was removed leaves its version for a time, so that a run which has not seen the removal is told of it too.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, cast
+
+from understudy.errors import StoreError
+from understudy.vocabulary.context.session_values import SessionOwner, is_same
+from understudy.vocabulary.messages import JsonValue
+
+from .database import Database, Part, Sql, SqlValue, prepare
+
+KEPT = 30 * 86_400.0  # Seconds for which the version of a removed key is known.
+
+SESSIONS = Part(
+    "sessions",
+    [
+        (
+            """CREATE TABLE understudy_values (
+                scope TEXT NOT NULL, owner TEXT NOT NULL, key TEXT NOT NULL, version {bigint} NOT NULL, value TEXT,
+                run_id TEXT NOT NULL, changed_at {real} NOT NULL, PRIMARY KEY (scope, owner, key)
+            )""",
+            "CREATE INDEX understudy_values_removed ON understudy_values (changed_at) WHERE value IS NULL",
+        )
+    ],
+)
+"""`owner`, `key` and `value` are JSON in ASCII, `key` without its quotes; a removed key has no value."""
+
+_OWNED = "SELECT key, version, value FROM understudy_values WHERE scope = :scope AND owner = :owner"
+_ROW = "scope = :scope AND owner = :owner AND key = :key"
+_GET = f"SELECT version, value, run_id FROM understudy_values WHERE {_ROW}"
+_INSERT = """
+INSERT INTO understudy_values VALUES (:scope, :owner, :key, :version, :value, :run_id, :now) ON CONFLICT DO NOTHING
+"""
+_UPDATE = f"""
+UPDATE understudy_values SET version = :version + 1, value = :value, run_id = :run_id, changed_at = :now
+WHERE {_ROW} AND version = :version
+"""
+_FORGET = "DELETE FROM understudy_values WHERE value IS NULL AND changed_at <= :old"
+
+
+class StoredValue(NamedTuple):
+    """A key in a store."""
+
+    version: int
+    value: JsonValue
+    is_there: bool
+    """Whether it has a value; a key that was removed has a version alone."""
+
+
+class SessionChange(NamedTuple):
+    """What a run did to a key."""
+
+    owner: SessionOwner
+    key: str
+    value: JsonValue
+    is_removed: bool
+    seen: int
+    """The version that the run knows; 0 if it knows none."""
+
+
+class SessionCommit(NamedTuple):
+    """What became of a change."""
+
+    key: str
+    version: int
+    """The version of the key that the run knows from now on."""
+    other_run_id: str = ""
+    """The run whose commit of the key this run had not seen; empty if there is none."""
+
+
+class Sessions(Protocol):
+    """Where session values are kept. Safe to use from any thread and process that has it."""
+
+    is_quick: bool
+    """Whether no call ever blocks."""
+    has_values: bool
+    """Whether there may be values; without any, no run has to look for some."""
+
+    def load(self, owners: Sequence[SessionOwner]) -> dict[str, StoredValue]:
+        """Return the keys of several owners, each of which has keys of its own.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        ...
+
+    def commit(self, run_id: str, changes: Sequence[SessionChange], *, yields: bool = False) -> Sequence[SessionCommit]:
+        """Store the changes of a run, all or none.
+
+        Args:
+            run_id: of the run; it has seen what it committed before.
+            changes: of different keys.
+            yields: leave a key as it is that another run has changed unseen.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        ...
+
+
+class SessionTable:
+    """`Sessions` in a database. Each call blocks for it.
+
+    Args:
+        database: where the values are.
+        clock: seconds since 1970.
+
+    Raises:
+        StoreError: the table cannot be opened or made.
+    """
+
+    is_quick = False
+    has_values = True  # other processes may have stored some
+
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._clock = clock
+        prepare(database, SESSIONS)
+
+    def __repr__(self) -> str:
+        return repr(self._database)
+
+    def load(self, owners: Sequence[SessionOwner]) -> dict[str, StoredValue]:
+        def read(sql: Sql) -> list[tuple[str, int, str | None]]:
+            rows = [sql.execute(_OWNED, {"scope": each.scope, "owner": each.name}).fetchall() for each in owners]
+            return [cast("tuple[str, int, str | None]", row) for found in rows for row in found]
+
+        return dict(self._stored(*row) for row in self._database.read(read))
+
+    def _stored(self, key: str, version: int, value: str | None) -> tuple[str, StoredValue]:
+        try:
+            known: JsonValue = None if value is None else json.loads(value)
+            return cast(str, json.loads(f'"{key}"')), StoredValue(version, known, value is not None)
+        except ValueError as error:
+            raise StoreError(
+                f"store {self!r}: a session value cannot be read: {error}; expected what this store wrote",
+                store=repr(self),
+            ) from None
+
+    def commit(self, run_id: str, changes: Sequence[SessionChange], *, yields: bool = False) -> Sequence[SessionCommit]:
+        now = self._clock()
+        # In one order for all runs: rows of some databases are locked until the commit.
+        rows = [(each, self._row(each, run_id, now)) for each in sorted(changes, key=lambda each: each[:2])]
+
+        def write(sql: Sql) -> list[SessionCommit]:
+            done = [_committed(sql, change, row, yields=yields) for change, row in rows]
+            sql.execute(_FORGET, {"old": now - KEPT})
+            return done
+
+        return self._database.write(write)
+
+    def _row(self, change: SessionChange, run_id: str, now: float) -> Mapping[str, SqlValue]:
+        return {
+            "scope": change.owner.scope,
+            "owner": change.owner.name,
+            "key": json.dumps(change.key)[1:-1],
+            # No version of a row that was there before, and is forgotten.
+            "version": int(now * 1000),
+            "value": None if change.is_removed else json.dumps(change.value),
+            "run_id": run_id,
+            "now": now,
+        }
+
+
+def _committed(sql: Sql, change: SessionChange, row: Mapping[str, SqlValue], *, yields: bool) -> SessionCommit:
+    """Commit one key; again from the beginning if another transaction was first."""
+    where = {name: row[name] for name in ("scope", "owner", "key")}
+    while True:
+        found = cast("tuple[int, str | None, str] | None", sql.execute(_GET, where).fetchone())
+        if found is None:
+            if change.is_removed:
+                return SessionCommit(change.key, 0)
+            if sql.execute(_INSERT, row).rowcount == 1:
+                return SessionCommit(change.key, cast(int, row["version"]))
+            continue
+        version, value, by = found
+        if _is_equal(value, cast("str | None", row["value"])):
+            return SessionCommit(change.key, version)
+        other = "" if version == change.seen or by == row["run_id"] else by
+        if other and yields:
+            return SessionCommit(change.key, version, other)
+        if sql.execute(_UPDATE, {**row, "version": version}).rowcount == 1:
+            return SessionCommit(change.key, version + 1, other)
+
+
+def _is_equal(found: str | None, given: str | None) -> bool:
+    if found is None or given is None or found == given:
+        return found == given
+    try:
+        return is_same(json.loads(found), json.loads(given))
+    except ValueError:  # not what this store wrote
+        return False
