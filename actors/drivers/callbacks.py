@@ -20,7 +20,7 @@ from understudy.errors import UnderstudyError
 from understudy.orchestration.agent.rulings import ENDING, Ruling
 from understudy.orchestration.agent.steps import Verdict
 from understudy.vocabulary.context.run_values import values_of_run
-from understudy.vocabulary.context.session import SessionOverlay
+from understudy.vocabulary.context.session import CallSession, lasting
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.runs.callbacks import AgentCallback, Continue, Moment, RewriteArguments, action_of
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome, stamp
@@ -129,7 +129,7 @@ class CallbackDispatcher:
     def finish(self, outcome: Complete[object] | Incomplete) -> None:
         """Tell the outcome of a run that is over."""
         record = self._record
-        stamp(outcome, record.run_id, dict(record.session), record.artifacts.snapshot())
+        stamp(outcome, record.run_id, lasting(record.session), record.artifacts.snapshot())
         self.tell(outcome)
 
     def tell(self, outcome: Outcome[object]) -> None:
@@ -171,8 +171,9 @@ class CallbackDispatcher:
             if getattr(type(callback), moment) is getattr(AgentCallback, moment):
                 continue
             record.begin_step(self._epoch, f"asking callback {callback.name}")
-            session = SessionOverlay(record.session)
+            session = CallSession(record.session)
             answer = getattr(callback, moment)(record.context_with(session), *arguments)
+            session.settle()
             action, fault = action_of(callback, moment, answer)
             if fault:
                 emit(ERROR, "callback_failed", values_of_run(record.link), "%s (run %s)", fault, record.run_id)

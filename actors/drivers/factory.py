@@ -10,6 +10,7 @@ from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.ownership import RunDriver
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.stored_session import StoredSession
 from understudy.orchestration import Agent
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.groups import Group
@@ -86,6 +87,7 @@ def loaded_record(
         record = GroupRunRecord(
             saved.run_id, group, options, scope, host, cell, loaded(group, saved.machine, adopt=adopt)
         )
+    record.stored = StoredSession(saved.seen, saved.unsaved)
     record.artifacts = Artifacts(saved.artifacts)
     record.log.first_seq = saved.events
     return record

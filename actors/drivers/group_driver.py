@@ -86,6 +86,8 @@ class GroupDriver(Woken):
         deadline = record.scope.deadline
         if deadline is not None and time.monotonic() >= deadline:  # before a child's own error says so
             raise timed_out(record)
+        if all_of_them:
+            record.load_session(self._epoch)
         ended = self._all_children() if all_of_them else self._news()
         told = [position for position in ended if self._report(position)]
         if told or all_of_them or record.ready:
@@ -152,7 +154,7 @@ class GroupDriver(Woken):
             cost_usd=in_dollars(spending.cost),
             children=record.outcomes.at_the_end(),
         )
-        stamp(told, record.run_id, dict(record.session), record.artifacts.snapshot())
+        stamp(told, record.run_id, lasting(record.session), record.artifacts.snapshot())
         record.tell_ending(self._epoch, told)
         record.host.complete(record, told, self._epoch)
 

@@ -15,6 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.ownership import Stale
 from understudy.actors.runs.turn_findings import NOTHING, AboutTurn
 from understudy.diagnostics import emit
 from understudy.errors import RunError, in_words
@@ -30,7 +31,7 @@ from understudy.orchestration.agent.steps import (
 )
 from understudy.orchestration.agent.turns import may_end
 from understudy.orchestration.agent.typed_answers import answer_in, final_call
-from understudy.orchestration.definitions.agent_rules import resolved
+from understudy.orchestration.definitions.agent_rules import InvalidCallRule, resolved
 from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.run_values import values_of_run
@@ -41,6 +42,7 @@ from understudy.vocabulary.tools.signature import Signature
 if TYPE_CHECKING:
     from understudy.orchestration import AgentRun
     from understudy.vocabulary.context.session import RunContext
+    from understudy.vocabulary.runs.criteria import Criterion
     from understudy.vocabulary.tools.definition import Tool
 
 T = TypeVar("T")
@@ -127,11 +129,15 @@ def _resolutions(record: AgentRunRecord, epoch: int, invalid: Sequence[InvalidCa
         return {}
     found: dict[int, Resolution] = {}
     for bad in invalid:
-        ask = partial(resolved, rule, record.context, bad)
+        ask = partial(record.ask, epoch, partial(_resolved, rule, bad))
         resolution = _once(record, epoch, ("invalid", bad.position), "the rule for invalid calls", ask)
         if resolution is not None:
             found[bad.position] = resolution
     return found
+
+
+def _resolved(rule: InvalidCallRule, bad: InvalidCall, context: RunContext) -> Resolution | None:
+    return resolved(rule, context, bad)
 
 
 def must_wait(record: AgentRunRecord, epoch: int, call: ToolCall) -> Verdict | None:
@@ -144,13 +150,21 @@ def must_wait(record: AgentRunRecord, epoch: int, call: ToolCall) -> Verdict | N
     if tool is None or not callable(rule := tool.approval):
         return None
     question = ("approval", call.id, id(call.arguments))  # it is asked again about rewritten ones
-    return _once(record, epoch, question, f"the approval rule of {tool.name}", partial(_verdict, record, rule, call))
+    return _once(
+        record, epoch, question, f"the approval rule of {tool.name}", partial(_verdict, record, epoch, rule, call)
+    )
 
 
-def _verdict(record: AgentRunRecord, rule: Callable[[ToolCall, RunContext], bool], call: ToolCall) -> Verdict:
+def _verdict(
+    record: AgentRunRecord, epoch: int, rule: Callable[[ToolCall, RunContext], bool], call: ToolCall
+) -> Verdict:
     try:
-        said: object = rule(call, record.context)
-    except (RunError, KeyboardInterrupt):  # a run inside of it ends this one, as it does anywhere outside of tools
+        said: object = record.ask(epoch, partial(rule, call))
+    except (
+        RunError,
+        KeyboardInterrupt,
+        Stale,
+    ):  # a run inside of it ends this one, as it does anywhere outside of tools
         raise
     except BaseException as error:  # also its sys.exit(): a rule that raises is a rule that does not let the call run
         fault = f"Not run: the approval rule of tool {call.name!r} raised {in_words(error)}"
@@ -177,8 +191,11 @@ def _met(record: AgentRunRecord, epoch: int, turn: ModelTurn) -> str | None:
     if turn.tool_calls:  # one of them is the answer
         text = answer_in(record.agent.run_spec, turn) or ""
     record.begin_step(epoch, "asking the criteria")
-    context = record.context
-    for criterion in record.agent.criteria:
+    return record.ask(epoch, lambda context: _first_met(record.agent.criteria, context, text))
+
+
+def _first_met(criteria: Sequence[Criterion], context: RunContext, text: str) -> str | None:
+    for criterion in criteria:
         met = criterion(context, text)
         if met is not None and not isinstance(met, (bool, str)):
             raise WrongReturn(

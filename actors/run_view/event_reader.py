@@ -17,6 +17,8 @@ from understudy.vocabulary.runs.events import (
     RunFailed,
     RunFinished,
     SessionConflict,
+    SessionNotSaved,
+    SessionOverwritten,
     TextDelta,
     ToolFinished,
     ToolProgress,
@@ -27,7 +29,20 @@ from understudy.vocabulary.runs.events import (
 )
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
 
-from .log import ChildBegan, ChildEnded, Conflict, Delegated, Diverged, Dropped, Finished, Retried, RunLog, RunLogEntry
+from .log import (
+    ChildBegan,
+    ChildEnded,
+    Conflict,
+    Delegated,
+    Diverged,
+    Dropped,
+    Finished,
+    NotSaved,
+    Overwritten,
+    Retried,
+    RunLog,
+    RunLogEntry,
+)
 from .progress import Report
 
 TURN = ""
@@ -235,6 +250,10 @@ def _tell(fact: RunLogEntry, seq: int, about: _About, duration: float = 0.0, att
             pass  # what it is the run of has been told
         case Conflict(keys):
             yield SessionConflict(keys=keys, seq=seq, **about)
+        case Overwritten(keys, other):
+            yield SessionOverwritten(keys=keys, other_run_id=other, seq=seq, **about)
+        case NotSaved(keys, error):
+            yield SessionNotSaved(keys=keys, error=error, seq=seq, **about)
         case Dropped(turn, text, by):
             yield TurnDropped(turn=turn, text=text, by=by, seq=seq, **about)
         case Diverged():

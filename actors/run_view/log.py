@@ -61,6 +61,22 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
+class Overwritten:
+    """The run stored keys of the session over what another run had stored meanwhile."""
+
+    keys: tuple[str, ...]
+    other_run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotSaved:
+    """Keys of the session could not be stored."""
+
+    keys: tuple[str, ...]
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
 class Delegated:
     """The run that a call of a sub-agent is, told only to who asks for what happens inside."""
 
@@ -98,7 +114,8 @@ class Retried:
 
 
 OfChildren: TypeAlias = ChildBegan | ChildEnded | Conflict | Delegated
-RunLogEntry: TypeAlias = "TurnBegan | Diverged | Dropped | tuple[int, ModelTurn] | ToolCall | Report | Finished | Retried | OfChildren | Outcome[object] | BaseException"
+OfSession: TypeAlias = Overwritten | NotSaved
+RunLogEntry: TypeAlias = "TurnBegan | Diverged | Dropped | tuple[int, ModelTurn] | ToolCall | Report | Finished | Retried | OfChildren | OfSession | Outcome[object] | BaseException"
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
 

@@ -22,8 +22,8 @@ from understudy.orchestration.definitions.accounts import account_of
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.origin import Origin, named_after
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import RunContext, SessionOverlay, lasting
-from understudy.vocabulary.messages import JsonObject, ModelTurn, Part, ToolResult
+from understudy.vocabulary.context.session import CallSession, RunContext, SessionOverlay, lasting
+from understudy.vocabulary.messages import JsonObject, JsonValue, ModelTurn, Part, ToolResult
 from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer
 
@@ -53,7 +53,7 @@ class AgentRunRecord(RunRecord):
         run_id: unique in its system.
         agent: whose run it is.
         input: what the user said.
-        options: what the caller said besides; a `SessionState` gets the changed keys at the end.
+        options: what the caller said besides; a `SessionState` or `dict` gets the changed keys at the end.
         scope: the run's deadline and cancellation; gets the run's account, which draws from the one it had.
         host: what the run needs of its system; told once of its end, on the thread that ends it, before the promise completes.
         cell: the agent's actor.
@@ -156,10 +156,15 @@ class AgentRunRecord(RunRecord):
         error.messages = () if self.machine is None else messages_so_far(self.machine.state)
         error.session = lasting(self.session)
 
-    @property
-    def context(self) -> RunContext:
-        """What code of the user's that decides about the run gets to see of it; made for those who ask."""
-        return self.context_with(self.session)
+    def ask(self, epoch: int, question: Callable[[RunContext], T]) -> T:
+        """Ask code of the user's that decides about the run; what it writes to the session is kept when it returns."""
+        session = CallSession(self.session)
+        answer = question(self.context_with(session))
+        if session.settle():
+            with self.lock:
+                self._check(epoch)
+                session.commit()
+        return answer
 
     def context_with(self, session: SessionOverlay) -> RunContext:
         """Return the context with a view of its own of the session."""
@@ -192,8 +197,9 @@ class AgentRunRecord(RunRecord):
     def open(self, epoch: int) -> None:
         """Make the machine, if this is the run's first driver; user code may run here, so it runs outside the lock."""
         if self.machine is None:
+            self.load_session(epoch)
             prompt, history = self.agent.system_prompt, recall(self, epoch)
-            system = prompt if isinstance(prompt, str) else prompt(self.context)
+            system = prompt if isinstance(prompt, str) else self.ask(epoch, prompt)
             if not isinstance(system, str):
                 raise WrongReturn(
                     f"the function given as system_prompt must return a string, got {found_instead(system)}"
@@ -329,7 +335,7 @@ class AgentRunRecord(RunRecord):
             run_elsewhere(named_after(Origin(self.ancestry, None), tell))
 
     def _context_of_its_own(self) -> RunContext:
-        return self.context_with(SessionOverlay(self.session))
+        return self.context_with(CallSession(self.session))
 
     def _let_go(self, given_up: bool) -> None:
         order, self.step_order = self.step_order, None
@@ -339,8 +345,8 @@ class AgentRunRecord(RunRecord):
         if given_up and order is not None:
             order.leave()  # its scope is inside of the run's, which is cancelled next
 
-    def continued(self, scope: Scope, deps: object) -> AgentRunRecord:
-        options = self._options_to_go_on(deps)
+    def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> AgentRunRecord:
+        options = self._options_to_go_on(deps, session)
         record = AgentRunRecord(self.run_id, self.agent, self.input, options, scope, self.host, self.cell, self.machine)
         record.follow(self)
         return record

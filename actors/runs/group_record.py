@@ -26,7 +26,8 @@ from understudy.orchestration.saving.machines import Machine, Orchestrator, runn
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.origin import Origin, named_after
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import RunContext, SessionOverlay, lasting
+from understudy.vocabulary.context.session import CallSession, RunContext, SessionOverlay, lasting
+from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer
 
@@ -54,7 +55,7 @@ class GroupRunRecord(RunRecord):
     Args:
         run_id: unique in its system.
         group: whose run it is.
-        options: what the caller said besides the input; a `SessionState` gets the changed keys at the end.
+        options: what the caller said besides the input; a `SessionState` or `dict` gets the changed keys at the end.
         scope: the run's deadline and cancellation; gets the run's account, which draws from the one it had.
         host: what the run needs of its system.
         cell: the orchestrator's actor.
@@ -164,7 +165,7 @@ class GroupRunRecord(RunRecord):
             parent_run_id=self.parent_run_id,
             agent_id=self.group.id,
             input=self.input_text,
-            session=SessionOverlay(self.session),
+            session=CallSession(self.session),
             deps=self.options.deps,
             scope=self.scope,
             user_id=self.options.user_id,
@@ -173,8 +174,8 @@ class GroupRunRecord(RunRecord):
             iterations=self.iterations,
         )
 
-    def continued(self, scope: Scope, deps: object) -> GroupRunRecord:
-        options = self._options_to_go_on(deps)
+    def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> GroupRunRecord:
+        options = self._options_to_go_on(deps, session)
         record = GroupRunRecord(self.run_id, self.group, options, scope, self.host, self.cell, self.machine)
         record.follow(self)
         record.endings = self.endings

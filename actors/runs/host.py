@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.stores.sessions import Sessions
 from understudy.actors.tools.executors import Executors
 from understudy.errors import CircularAgentCall, UnderstudyError
 from understudy.orchestration.definitions.port import RunOptions
@@ -32,6 +33,10 @@ class RunHost(Protocol[R]):
     """Work that was given up."""
     executors: Executors
     """The actors of its tools."""
+    app: str
+    """The system's name, which conversations and session values belong to."""
+    sessions: Sessions
+    """Where it keeps session values."""
     stores: bool
     """Whether paused runs are written down, so that sessions must be JSON."""
     max_hops: int

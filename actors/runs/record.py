@@ -21,6 +21,7 @@ from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestr
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.scope import Scope, enter_scope
 from understudy.vocabulary.context.session import SessionOverlay, SessionState
+from understudy.vocabulary.context.session_values import SessionValues, copy_of
 from understudy.vocabulary.messages import JsonValue, Part, join_text
 from understudy.vocabulary.runs.handles import RunPhase, RunStatus
 from understudy.vocabulary.runs.outcomes import Complete, Outcome, Pause, PauseAnswer
@@ -28,6 +29,7 @@ from understudy.vocabulary.runs.outcomes import Complete, Outcome, Pause, PauseA
 from .error_facts import describe
 from .host import RunHost
 from .ownership import Ownership, RunDriver
+from .stored_session import StoredSession, has_to_save, load, save
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
@@ -50,7 +52,7 @@ class RunRecord(Ownership, ABC):
         run_id: unique in its system.
         runner: whose run it is.
         input: what the user said.
-        options: what the caller said besides; a `SessionState` gets the changed keys at the end.
+        options: what the caller said besides; a `SessionState` or `dict` gets the changed keys at the end.
         scope: the run's deadline and cancellation; gets the run's account.
         host: what the run needs of its system; told once of its end, on the thread that ends it, before the promise completes.
         cell: the runner's actor.
@@ -80,6 +82,7 @@ class RunRecord(Ownership, ABC):
         "scope",
         "session",
         "started_in",
+        "stored",
     )
 
     phase: RunPhase  # said again: pyright takes what `end` assigns for any string
@@ -125,6 +128,8 @@ class RunRecord(Ownership, ABC):
         """Which pause it went on from, if a store has it; 0 for none."""
         given = options.session
         self.session = SessionOverlay({} if given is None else _copied(given))
+        self.stored: StoredSession | None = None
+        """What it knows of the session values in the store; None until it is loaded, and if there are none then."""
         self.artifacts = Artifacts()
         """What tools returned that was too long for the model."""
         self.promise: Promise[Outcome[object]] = Promise()
@@ -177,13 +182,14 @@ class RunRecord(Ownership, ABC):
         """Whether the run stopped where it may go on once a limit is raised."""
 
     @abstractmethod
-    def continued(self, scope: Scope, deps: object) -> Self:
-        """Return the record with which this run, paused here, goes on."""
+    def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> Self:
+        """Return the record with which this run, paused here, goes on; `session` has values that it sees from now on."""
 
-    def _options_to_go_on(self, deps: object) -> RunOptions:
-        given = self.options.session
-        session = given if isinstance(given, SessionState) else dict(self.session)
-        return replace(self.options, session=session, deps=deps)
+    def _options_to_go_on(self, deps: object, session: Mapping[str, JsonValue] | None) -> RunOptions:
+        given = self.options.session if session is None else session
+        if session is None and not _is_updated(given):
+            given = SessionValues(self.session)
+        return replace(self.options, session=given, deps=deps)
 
     def follow(self, before: RunRecord) -> None:
         """Take what a run keeps over a pause from its record before that."""
@@ -191,7 +197,16 @@ class RunRecord(Ownership, ABC):
         self.artifacts = before.artifacts
         self.log.first_seq = next_seq(before.log, is_inner=before.is_inner)
         self.lease = None if before.lease is None else before.lease.renewed()
-        self.session.take_temporary(before.session)
+        self.stored = StoredSession({}) if before.stored is None else before.stored
+        given = self.options.session
+        if (
+            given is before.options.session
+        ):  # the caller's own, which has what the run changed, and may be changed since
+            self.session.lay_under({key: before.session[key] for key in self.stored.versions if key in before.session})
+            self.session.take_temporary(before.session)
+        else:
+            self.session.lay_under(dict(before.session))
+            self.session.take_temporary(before.session, hidden=given or ())
 
     @property
     @abstractmethod
@@ -206,6 +221,38 @@ class RunRecord(Ownership, ABC):
             error: gets messages, session and children.
             from_inside: whether the error is of a run inside of this one, and has what that one had.
         """
+
+    def load_session(self, epoch: int) -> None:
+        """Have the run begin with what the store has for it, once; for the driver that holds `epoch`.
+
+        Raises:
+            Stale: the run is over or in other hands.
+            StoreError: the store failed.
+        """
+        if self.stored is not None or self.is_inner or not self.host.sessions.has_values:
+            return
+        if not self.host.sessions.is_quick:
+            self.begin_step(epoch, "loading its session")
+        stored, values = load(self, self.host)
+        with self.lock:
+            self._check(epoch)
+            self.session.lay_under(values)
+            self.stored = stored
+            self.doing = "starting"
+
+    def save_session(self, *, yields: bool = False) -> None:
+        """Store what the run changed in its session; blocks for the store. Nobody changes the session meanwhile.
+
+        Args:
+            yields: leave what others changed unseen as it is: the run is over, and can tell no more.
+        """
+        if not self.is_inner and has_to_save(self):
+            self.stored = save(self, self.host, yields=yields)
+
+    @property
+    def waits_to_save(self) -> bool:
+        """Whether there are session values to store, and that may block."""
+        return not self.is_inner and not self.host.sessions.is_quick and has_to_save(self)
 
     def remember(self, outcome: Complete[object], epoch: int) -> Callable[[], object] | None:
         """Store what the runner's memory keeps of a run that is done, for the driver that holds `epoch`.
@@ -307,16 +354,24 @@ class RunRecord(Ownership, ABC):
             safely(self, self.host.hung.abandon, driver, self, doing, self.step_since)
         safely(self, self._let_go, given_up)
         given = self.options.session
-        if given is not None and isinstance(given, SessionState):
+        if given is not None and _is_updated(given):
             safely(self, self._hand_back, given)
+        if self.session.is_changed and self.host.sessions.is_quick:
+            safely(self, self.save_session)
         if isinstance(ending, BaseException):
             safely(self, describe, self, ending)
         # First: whoever reads the token in the last event may go on with the run, under the same id.
         safely(self, self.host.ended, self)
         safely(self, self.log.end, ending)
 
-    def _hand_back(self, session: SessionState) -> None:
-        session.apply(*self.session.lasting_changes())
+    def _hand_back(self, given: Mapping[str, JsonValue]) -> None:
+        changes, removed = self.session.lasting_changes()
+        if isinstance(given, SessionState):
+            given.apply(changes, removed)
+        elif isinstance(given, dict):
+            given.update(changes)
+            for key in removed:
+                given.pop(key, None)
 
     def fail_agent(self, cause: BaseException) -> None:
         """Have the runner's actor fail; all that fails in one run, runs inside of it included, counts as one failure there."""
@@ -350,4 +405,12 @@ class RunRecord(Ownership, ABC):
 
 
 def _copied(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    return given.snapshot() if isinstance(given, SessionState) else dict(given)
+    if type(given) is SessionOverlay:  # of the run around it: nobody changes what is in there
+        return dict(given)
+    values = given.snapshot() if isinstance(given, SessionState) else dict(given)
+    return {key: copy_of(value) for key, value in values.items()}
+
+
+def _is_updated(given: Mapping[str, JsonValue] | None) -> bool:
+    """Whether the caller's object gets what the run changed; a class made from `dict` may do anything when it is written to."""
+    return isinstance(given, SessionState) or type(given) is dict

@@ -32,6 +32,8 @@ def saved_run(record: RunRecord) -> SavedRun:
         input=record.input_text,
         machine=record.saved_machine(),
         session=lasting(record.session),
+        seen=dict(record.stored.versions) if record.stored is not None else {},
+        unsaved=tuple(sorted(record.stored.unsaved)) if record.stored is not None else (),
         user_id=record.options.user_id,
         conversation_id=record.options.conversation_id,
         own_history=record.options.history is not None,

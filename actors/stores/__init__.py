@@ -1,7 +1,8 @@
 """Stores: what the runtime keeps beyond a run, in memory, in an SQLite file or in PostgreSQL.
 
 A user names a store by a URL or gives an object of their own. `open_store` makes a `Store` of it, which has the parts:
-`pauses` for runs that wait for a person, and `sessions` for the values that runs share. Each part is one file here: its tables as a `Part`, and a class with its
+`pauses` for runs that wait for a person, `conversations` for the turns that `PersistentMemory` keeps, and `sessions` for the
+values that runs share. Each part is one file here: its tables as a `Part`, and a class with its
 statements. A part for memory is a class of its own, with the same methods.
 
 Statements are written once. A `Database` runs them in transactions: `SQLiteDatabase` for a file, which all systems of

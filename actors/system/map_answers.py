@@ -33,6 +33,7 @@ from understudy.vocabulary.context.ancestry import circular, current_ancestry
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.context.scope import Scope, current_scope, enter_scope, leave_scope
 from understudy.vocabulary.context.session import SessionState
+from understudy.vocabulary.context.session_values import SessionValues
 from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure
 
 from .actor_system import runs_of
@@ -264,7 +265,10 @@ def _as_parameters(given: object) -> Mapping[str, JsonValue] | None:
 
 
 def _copied(session: Mapping[str, JsonValue] | None) -> Mapping[str, JsonValue] | None:
-    return session.snapshot() if isinstance(session, SessionState) else session
+    """Return what all runs begin with, which none of them updates."""
+    if session is None:
+        return None
+    return SessionValues(session.snapshot() if isinstance(session, SessionState) else session)
 
 
 def _cancel(records: Iterable[RunRecord], waits: FirstChild | None, then: Callable[[], object] | None = None) -> None:

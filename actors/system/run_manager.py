@@ -115,6 +115,8 @@ class RunManager(RunHost[RunRecord]):
         self._admission = Admission(settings.max_runs, self._admitted)
         pauses = settings.store.pauses
         self._tokens = Tokens() if pauses is None else StoredPauses(pauses)
+        self.app = settings.app
+        self.sessions = settings.store.sessions
         self.stores = pauses is not None
         """Whether paused runs are written down, so that sessions must be JSON."""
         self.executors = Executors(settings.app, events)
@@ -160,7 +162,7 @@ class RunManager(RunHost[RunRecord]):
             scope = _scope(options.timeout)
             paused.account.enter(scope.account)  # the limits that it is held to are those of whoever resumes it
             settled = feed_answer(paused, runner, answer, options)
-            record = paused.continued(scope, options.deps)
+            record = paused.continued(scope, options.deps, options.session)
             record.log.note_settled(settled)
             return record
 
@@ -237,6 +239,7 @@ class RunManager(RunHost[RunRecord]):
             self.park(record, outcome, epoch)
         else:
             commit = record.remember(outcome, epoch)
+            self._save_session(record, epoch)
             if not record.hold(epoch):
                 return
             safely(record, self._tokens.over, record)
@@ -245,11 +248,18 @@ class RunManager(RunHost[RunRecord]):
 
     def park(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
         """End the run's stay here with an outcome, to which a token is added unless another run goes on with it."""
+        self._save_session(record, epoch)
         token = "" if record.is_inner else self._keep(record, outcome, epoch)
         safely(record, record.cell.worked)
         ended = record.end(replace(outcome, token=token), outcome.status, epoch=epoch)
         if token and not ended:
             safely(record, self._tokens.revoke, token)
+
+    def _save_session(self, record: RunRecord, epoch: int) -> None:
+        """Store the session values of a run that is about to end, for the driver; its end does so in memory."""
+        if record.waits_to_save:
+            record.begin_step(epoch, "storing its session")
+            record.save_session()
 
     def _keep(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> str:
         record.begin_step(epoch, "keeping what it needs to go on")
@@ -264,6 +274,8 @@ class RunManager(RunHost[RunRecord]):
         """
         if not record.hold(epoch):
             return False
+        if record.waits_to_save:
+            safely(record, record.save_session)
         token = self._token_for(record, error)
         if not token and not record.is_inner:
             safely(record, self._tokens.over, record)
@@ -373,6 +385,8 @@ class RunManager(RunHost[RunRecord]):
             return False
         if record.revision:  # it is in a store, which nobody who ends a run waits for
             safely(record, run_elsewhere, lambda: safely(record, self._tokens.over, record))
+        if record.waits_to_save:
+            safely(record, run_elsewhere, lambda: safely(record, partial(record.save_session, yields=True)))
         safely(record, cancel_hooks.cancel, record.scope, self.hung.give_up)
         safely(record, record.tell_error, error)
         return True

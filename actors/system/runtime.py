@@ -171,10 +171,7 @@ def _system(given: object) -> ActorSystem:
 def _check(input: object, options: RunOptions) -> None:
     """Find a caller's mistakes before anything starts."""
     checked_input(input)
-    if options.session is not None and not isinstance(options.session, Mapping):
-        raise TypeError(f"session must be a SessionState or a mapping, got {type(options.session).__name__}")
-    for key in options.session or ():
-        check_key(key)
+    _check_session(options.session)
     if options.history is not None:
         if isinstance(options.history, str) or not isinstance(options.history, Sequence):
             raise TypeError(f"history must be a sequence of Message objects, got {type(options.history).__name__}")
@@ -193,6 +190,13 @@ def _check(input: object, options: RunOptions) -> None:
     if given == "":  # a form field that was left empty would put strangers into one conversation
         raise ValueError("conversation_id must not be empty; None is for a run that stands alone")
     checked_seconds("timeout", options.timeout)
+
+
+def _check_session(session: object) -> None:
+    if session is not None and not isinstance(session, Mapping):
+        raise TypeError(f"session must be a SessionState or a mapping, got {type(session).__name__}")
+    for key in cast("Mapping[str, object]", session or ()):
+        check_key(key)
 
 
 def _check_map(inputs: Iterable[object], options: MapOptions) -> None:
@@ -217,6 +221,7 @@ def _check_resume(token: object, options: ResumeOptions) -> None:
     if not isinstance(token, str):
         hint = "; pass its .token" if hasattr(token, "token") else ""
         raise TypeError(f"a token is a string, got a value of type {type(token).__name__}{hint}")
+    _check_session(options.session)
     for name, least in RAISED.items():
         limit = getattr(options, name)
         if limit is not None:

@@ -34,7 +34,7 @@ from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.vocabulary.backoff import backoff_wait
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
-from understudy.vocabulary.context.session import SessionOverlay, ToolContext, lasting
+from understudy.vocabulary.context.session import CallSession, SessionOverlay, ToolContext, lasting
 from understudy.vocabulary.messages import ToolErrorKind, ToolResult
 from understudy.vocabulary.tools.parameters import BadArguments
 
@@ -233,13 +233,13 @@ def _is_final(error: Exception) -> bool:
 
 def _attempt(order: ToolCallTask, arguments: dict[str, object], scope: Scope) -> Executed:
     tool, call, record = order.tool, order.call, order.record
-    overlay: SessionOverlay | None = None
+    overlay: CallSession | None = None
     named = tool.signature.context_parameter
     if named is not None:
-        overlay = SessionOverlay(record.session)
+        overlay = CallSession(record.session)
         arguments = {**arguments, named: _context(order, overlay, scope)}
     value = _called(order, arguments, scope)
-    if overlay is not None and overlay.changes and record.host.stores:
+    if overlay is not None and overlay.settle() and record.host.stores:
         _check_session(overlay)
     return result_of(call, tool, rendered(value), record), overlay
 

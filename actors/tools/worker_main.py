@@ -24,7 +24,7 @@ from understudy.errors import Retry, RunError, had_its_retries, in_words
 from understudy.vocabulary.context.ancestry import Link, enter_ancestry, leave_ancestry
 from understudy.vocabulary.context.permits import Permit
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
-from understudy.vocabulary.context.session import SessionOverlay, ToolContext
+from understudy.vocabulary.context.session import CallSession, SessionOverlay, ToolContext
 from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.isolation import Place
@@ -173,10 +173,11 @@ def _carry_out(call: dict[str, Any], line: Line) -> JsonObject:
     chain, token = enter_ancestry(_ancestry(call)), enter_scope(scope)
     try:
         arguments = check_arguments(tool.signature, call["tool"], call["arguments"])
-        overlay = SessionOverlay(call["session"])
+        overlay = CallSession(call["session"])
         if tool.signature.context_parameter is not None:
             arguments[tool.signature.context_parameter] = _context(call, overlay, scope, line)
         value = awaited(tool(**arguments), scope)
+        overlay.settle()
         removed: list[JsonValue] = [*sorted(overlay.removed)]
         return {**rendered(value).to_json(), "changes": overlay.changes, "removed": removed}
     finally:

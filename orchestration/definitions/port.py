@@ -61,6 +61,7 @@ class ResumeOptions:
     adopt: bool = False
     budget: Budget | None = None
     max_output_retries: int | None = None
+    session: Mapping[str, JsonValue] | None = None
 
 
 class RunKeywords(TypedDict, total=False):
@@ -104,6 +105,7 @@ class ResumeKeywords(TypedDict, total=False):
     adopt: bool
     budget: Budget | None
     max_output_retries: int | None
+    session: Mapping[str, JsonValue] | None
 
 
 Answer = str | Decision | Mapping[str, PauseAnswer] | None

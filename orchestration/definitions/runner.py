@@ -88,7 +88,8 @@ class Runner(ABC, Generic[T_co]):
 
         Args:
             input: what the user says: text, or parts.
-            session: values shared with the tools; a `SessionState` gets the changed keys when the run ends or pauses.
+            session: values shared with the tools, in place of those that the system's store has. A `SessionState` or a plain
+                `dict` gets the changed keys when the run ends or pauses; any other mapping is read only.
             conversation_id: which conversation this belongs to; handed to tools and prompts. An agent with a memory
                 knows what was said in it, and takes part in it once this run is complete.
             user_id: whose run it is; handed to tools and prompts. Each user has conversations of their own; all runs
@@ -231,6 +232,7 @@ class Runner(ABC, Generic[T_co]):
         adopt: bool = False,
         budget: Budget | None = None,
         max_output_retries: int | None = None,
+        session: Mapping[str, JsonValue] | None = None,
     ) -> Outcome[T_co]:
         """Go on with a run that waits; with a store, in any process that has the store. Blocks like `run`.
 
@@ -249,13 +251,15 @@ class Runner(ABC, Generic[T_co]):
             adopt: go on even if the run was stored with another definition of this agent.
             budget: higher limits, counted from the run's beginning; those that it leaves out stay as they are.
             max_output_retries: a higher limit, counted from the run's beginning.
+            session: values that the run sees from now on in place of its own. As of `run`, it gets the keys that are changed
+                from now on.
 
         Raises:
             UnknownToken: no run waits here under this token.
             TokenUsed: the token was used before.
             SpecChanged: the run was stored with another definition, and `adopt` is false.
             StoreError: the store failed.
-            TypeError: the answer is not of the kind the run waits for.
+            TypeError: the answer is not of the kind the run waits for, or `session` is no mapping.
             ValueError: the run is another agent's, or a limit would be lowered.
         """
         options = ResumeOptions(
@@ -268,6 +272,7 @@ class Runner(ABC, Generic[T_co]):
             adopt=adopt,
             budget=budget,
             max_output_retries=max_output_retries,
+            session=session,
         )
         return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))
 
@@ -285,6 +290,7 @@ class Runner(ABC, Generic[T_co]):
         adopt: bool = False,
         budget: Budget | None = None,
         max_output_retries: int | None = None,
+        session: Mapping[str, JsonValue] | None = None,
     ) -> RunHandle[T_co]:
         """Go on with a run that waits and return its handle; takes what `resume` takes.
 
@@ -308,6 +314,7 @@ class Runner(ABC, Generic[T_co]):
             adopt=adopt,
             budget=budget,
             max_output_retries=max_output_retries,
+            session=session,
         )
         return cast("RunHandle[T_co]", runtime().submit_resume(self, token, answer, options))
 

@@ -31,6 +31,10 @@ class SavedRun:
     """The values of the session without `temp:` keys; for an inner run only the values that it changed."""
     removed: tuple[str, ...] = ()
     """Keys that an inner run removed from the session."""
+    seen: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Keys of stored session values -> the version that the run knows; empty for an inner run."""
+    unsaved: tuple[str, ...] = ()
+    """Keys that the run changed, and that a store could not take."""
     user_id: str | None = None
     conversation_id: str | None = None
     own_history: bool = False

@@ -364,6 +364,7 @@ RESUME: dict[str, str] = {
     "max_output_retries": "None 7 0",
     "adopt": "True",
     "budget": "None",
+    "session": "None map",
 }
 
 

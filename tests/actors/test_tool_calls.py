@@ -7,9 +7,10 @@ import dataclasses
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from contextvars import copy_context
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Annotated, cast
 
 import pydantic
@@ -542,16 +543,31 @@ def test_calls_at_once_do_not_see_each_other_and_the_later_call_wins() -> None:
     assert session["key"] == "two"
 
 
-def test_a_callers_plain_mapping_is_not_changed() -> None:
+def test_a_callers_plain_dict_is_updated_and_any_other_mapping_is_not() -> None:
     def write(ctx: us.ToolContext) -> str:
         ctx.session["new"] = 1
+        del ctx.session["old"]
         return "ok"
 
-    given: dict[str, us.JsonValue] = {"old": 1}
-    outcome = scripted(calls("write"), says("ok"), tools=[write]).run("go", session=given)
+    plain: dict[str, us.JsonValue] = {"old": 1}
+    others: list[Mapping[str, us.JsonValue]] = [OrderedDict(plain), MappingProxyType(dict(plain))]
+    for given in (plain, *others):
+        outcome = scripted(calls("write"), says("ok"), tools=[write]).run("go", session=given)
+        assert outcome.session == {"new": 1}
 
-    assert given == {"old": 1}
-    assert outcome.session == {"old": 1, "new": 1}
+    assert plain == {"new": 1}
+    assert others == [{"old": 1}, {"old": 1}]
+
+
+def test_the_session_of_an_outcome_is_not_updated_by_the_run_that_is_given_it() -> None:
+    def count(ctx: us.ToolContext) -> str:
+        ctx.session["n"] = cast(int, ctx.session.get("n", 0)) + 1
+        return "ok"
+
+    first = scripted(calls("count"), says("ok"), tools=[count]).run("go", session={})
+    second = scripted(calls("count"), says("ok"), tools=[count]).run("go", session=first.session)
+
+    assert (first.session, second.session) == ({"n": 1}, {"n": 2})
 
 
 def test_a_key_that_was_removed_is_gone_for_the_caller_too() -> None:

@@ -22,6 +22,7 @@ from .endings import end_runs
 from .faults import chaotic, replayed, try_all
 from .forks import fork_all
 from .mixed import run_all
+from .sessions import EACH, update_together
 from .tree_machines import try_machines
 from .trees import try_trees
 
@@ -58,6 +59,9 @@ jobs:
            answer that never comes. About 300 trees a second.
   forks    Fork while threads write to an SQLite store, close it and open it again, and while earlier children still write. All
            rows whose write returned must be in the file, and the file be whole. About 40 forks a second.
+  sessions As many runs, in 16 threads, and then in 16 threads each of 4 processes, change the same values of one session, in
+           memory and in an SQLite file. Each change must be the last one, be seen by the run after it, or be told in
+           exactly one event.
 """
 
 RUNS = {
@@ -68,6 +72,7 @@ RUNS = {
     "trees": 2_000,
     "machines": 2_000,
     "forks": 1_000,
+    "sessions": 2_560,
 }
 
 
@@ -82,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "trees": _trees,
         "machines": _machines,
         "forks": _forks,
+        "sessions": _sessions,
     }
     for job in options.jobs or list(jobs):
         print(f"{job}:", flush=True)
@@ -196,6 +202,15 @@ def _forks(forks: int) -> None:
     report = fork_all(forks, _progress)
     print(f"  {report.forks:>7,}  forks, the longest in {report.longest_fork * 1000:.0f} ms")
     print(f"  {report.acknowledged:>7,}  rows, and none is lost", flush=True)
+
+
+def _sessions(runs: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="understudy-soak-") as folder:
+        for url, processes in (("memory:", 1), (f"sqlite:///{folder}/sessions.db", 4)):
+            became = update_together(url, processes=processes, threads=16, runs=max(1, runs // processes // 16))
+            print(f"  {became.total():>7,}  updates by {EACH} of each run in {url.partition(':')[0]}", flush=True)
+            for what, number in sorted(became.items()):
+                print(f"  {number:>7,}  {what}", flush=True)
 
 
 def _show(endings: Counter[tuple[str, str]]) -> None:

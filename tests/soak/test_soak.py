@@ -6,6 +6,7 @@ import logging
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from .endings import ROUND, end_runs
 from .faults import FAULTS, replayed, try_all
 from .footprint import Footprint
 from .mixed import Report, run_all
+from .sessions import EACH, update_together
 from .tree_machines import try_machines
 from .trees import try_trees
 
@@ -63,6 +65,15 @@ def test_no_tree_of_machines_waits_for_ever_or_is_left_as_otp_would_not_leave_it
 
     assert endings.total() == 300
     assert all(endings[how] for how in ("works", "given up", "stopped in a storm"))
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_each_change_of_a_session_is_the_last_or_seen_or_told_once(kind: str, tmp_path: Path) -> None:
+    url, processes = ("memory:", 1) if kind == "memory" else (f"sqlite:///{tmp_path}/shop.db", 4)
+    became = update_together(url, processes=processes, threads=16 // processes, runs=5)
+
+    assert became.total() == 16 * 5 * EACH
+    assert became["told"]
 
 
 def test_a_thousand_runs_are_of_the_kinds_they_should_be() -> None:

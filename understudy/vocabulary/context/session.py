@@ -1,14 +1,19 @@
-"""`SessionState`, the values that a run shares; and the views of a run for tools, callbacks and prompts."""
+"""`SessionState`, the values that a run shares; and the views of a run for tools, callbacks and prompts.
+
+No list or dict of a session is changed in place: who hands one to code of a user's hands out a copy, and compares it later.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Container, Iterator, Mapping, MutableMapping
 from math import isfinite
 from typing import TYPE_CHECKING, Generic
 
 from understudy.vocabulary.checks import checked_mapping
 from understudy.vocabulary.messages import JsonObject, JsonValue
+
+from .session_values import SessionValues, copy_of, is_same
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -30,9 +35,10 @@ class SessionState(MutableMapping[str, JsonValue]):
     """Values that a run and its tools share, as JSON; not the history of messages.
 
     Safe to use from many threads: each operation is atomic, several together are not. A run works on a copy; the caller's
-    object gets the changed keys when the run pauses or ends. Keys that start with `temp:` last as long as the run, over its
-    pauses, and are never copied to the caller. Keys that start with `__` are the runtime's own and refused. `app:` and
-    `user:` mean nothing yet; leave them to values that all sessions, or all of one user's, are to share once they are stored.
+    object gets the changed keys when the run pauses or ends. The system's store keeps them too: keys that start with `app:` for
+    all runs of the system's name, those with `user:` for all of the run's user, and others for the run's conversation, if it
+    has one. Keys that start with `temp:` last as long as the run, over its pauses, and are never copied to the caller. Keys
+    that start with `__` are the runtime's own and refused.
     """
 
     __slots__ = ("_lock", "_values")
@@ -82,12 +88,12 @@ class SessionState(MutableMapping[str, JsonValue]):
                 self._values.pop(key, None)
 
 
-def lasting(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the values that leave a run: all except `temp:` keys."""
+def lasting(values: Mapping[str, JsonValue]) -> SessionValues:
+    """Return copies of the values that leave a run: all except `temp:` keys."""
     if isinstance(values, SessionOverlay) and values.is_empty:  # as in most runs
-        return {}
+        return SessionValues()
     # By key: `items()` of a mapping that is no dict makes three objects.
-    return {key: values[key] for key in values if not _is_temporary(key)}
+    return SessionValues({key: copy_of(values[key]) for key in values if not _is_temporary(key)})
 
 
 def _is_temporary(key: str) -> bool:
@@ -98,7 +104,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 class SessionOverlay(MutableMapping[str, JsonValue]):
-    """A tool call's view of a session: reads fall through, writes stay here until the call's result is accepted."""
+    """Changes to a session, for code of the runtime's: reads fall through to the view below, writes stay here."""
 
     __slots__ = ("_base", "changes", "removed")
 
@@ -126,6 +132,9 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
         self.changes.pop(key, None)
         self.removed |= {key}
 
+    def __contains__(self, key: object) -> bool:
+        return key in self.changes or (key not in self.removed and key in self._base)
+
     def __iter__(self) -> Iterator[str]:
         # A list, so that a tool may change the session during an iteration.
         return iter([k for k in self._base if k not in self.removed and k not in self.changes] + list(self.changes))
@@ -134,12 +143,26 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
         return sum(1 for _ in self)
 
     def __repr__(self) -> str:
-        return f"SessionOverlay({sorted(self)})"
+        return f"{type(self).__name__}({sorted(self)})"
 
     @property
     def is_empty(self) -> bool:
         """Whether it is known, without a look at each key, to show none."""
         return not self.changes and self._base == {}
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a key was set or removed."""
+        return bool(self.changes or self.removed)
+
+    def lay_under(self, values: Mapping[str, JsonValue]) -> None:
+        """Show `values` where neither the view below nor a change has a key."""
+        if values:
+            self._base = {**values, **self._base}
+
+    def shows_below(self, key: str, value: JsonValue) -> bool:
+        """Whether the view below, without the changes, has this value, or no value for the key."""
+        return key not in self._base or is_same(self._base[key], value)
 
     def commit(self) -> None:
         """Write the changes to the underlying view, if it can be written to."""
@@ -151,14 +174,60 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
             for key in self.removed:
                 base.pop(key, None)
 
-    def lasting_changes(self) -> tuple[dict[str, JsonValue], frozenset[str]]:
-        """Return the changes that leave the run: values set, and keys removed."""
+    def lasting_changes(self) -> tuple[SessionValues, frozenset[str]]:
+        """Return the changes that leave the run: copies of the values set, and keys removed."""
         return lasting(self.changes), frozenset([key for key in self.removed if not _is_temporary(key)])
 
-    def take_temporary(self, earlier: SessionOverlay) -> None:
-        """Restore the `temp:` values that the same run had before its pause."""
-        self.changes.update({key: value for key, value in earlier.changes.items() if _is_temporary(key)})
-        self.removed |= {key for key in earlier.removed if _is_temporary(key)}
+    def take_temporary(self, earlier: SessionOverlay, hidden: Container[str] = ()) -> None:
+        """Restore the `temp:` values that the same run had before its pause, except the keys in `hidden`."""
+        kept = {key: value for key, value in earlier.changes.items() if _is_temporary(key) and key not in hidden}
+        self.changes.update(kept)
+        self.removed |= {key for key in earlier.removed if _is_temporary(key) and key not in hidden}
+
+
+class CallSession(SessionOverlay):
+    """A view of a session for one call of a user's code, whose writes count once that call's result is accepted.
+
+    A list or dict is copied at its first read, so that a change in place is a change of this call: `settle` finds it.
+    """
+
+    __slots__ = ("_read",)
+
+    def __init__(self, base: Mapping[str, JsonValue]) -> None:
+        super().__init__(base)
+        self._read: dict[str, tuple[JsonValue, JsonValue]] = {}
+        """Key -> the value below, and the copy that the call has."""
+
+    def __getitem__(self, key: str) -> JsonValue:
+        read = self._read.get(key)
+        if read is not None:
+            return read[1]
+        value = super().__getitem__(key)
+        if type(value) not in (list, dict) or key in self.changes:
+            return value
+        return self._read.setdefault(key, (value, copy_of(value)))[1]  # one for all threads of the call
+
+    def __setitem__(self, key: str, value: JsonValue) -> None:
+        super().__setitem__(key, value)
+        self._read.pop(key, None)
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        self._read.pop(key, None)
+
+    def settle(self) -> bool:
+        """Note changes in place, and copy what the call set and may still hold. Call it when the call is over.
+
+        Returns:
+            Whether there is anything to commit.
+        """
+        read, self._read = self._read, {}
+        for key, value in list(self.changes.items()):
+            self.changes[key] = copy_of(value)
+        for key, (before, now) in read.items():
+            if not is_same(before, now):
+                self.changes[key] = copy_of(now)
+        return self.is_changed
 
 
 def check_key(key: str) -> None:

@@ -160,6 +160,23 @@ class SessionConflict(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOverwritten(_Event):
+    """The run stored values of its session in place of what another run had stored, which this one has not seen."""
+
+    keys: tuple[str, ...]
+    other_run_id: str
+    """The run that was first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionNotSaved(_Event):
+    """Values of the session could not be stored. The outcome or error of the run has them all the same."""
+
+    keys: tuple[str, ...]
+    error: BaseException = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(_Event):
     """The run ended, or paused, with an outcome. The last event."""
 
@@ -190,6 +207,8 @@ Event: TypeAlias = (
     | ChildStarted
     | ChildFinished
     | SessionConflict
+    | SessionOverwritten
+    | SessionNotSaved
     | RunFinished
     | RunFailed
 )
