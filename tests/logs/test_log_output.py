@@ -6,12 +6,15 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import understudy as us
+from understudy.commandline.commands.run import watch
 from understudy.diagnostics import emit
+from understudy.testing import ScriptedModel, says
 
 RUN = """
 import understudy as us
@@ -188,3 +191,21 @@ def python(code: str, cwd: Path, *options: str) -> subprocess.CompletedProcess[s
     )
     assert done.returncode == 0, done.stderr
     return done
+
+
+@pytest.mark.parametrize("turn", [says("ok"), us.RateLimited("slow down")], ids=["complete", "failed"])
+def test_the_last_line_of_a_run_is_written_before_the_command_line_goes_on(turn: us.ModelTurn | Exception) -> None:
+    class Slow(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            event = getattr(record, "event", "")
+            if event in {"run_finished", "run_failed"}:
+                threading.Event().wait(0.2)
+                written.append(event)
+
+    written = list[str]()
+    logging.getLogger("understudy").addHandler(Slow())
+    logging.getLogger("understudy").setLevel(logging.INFO)
+
+    watch(lambda: us.Agent("clerk", model=ScriptedModel([turn])).submit("go"))
+
+    assert len(written) == 1

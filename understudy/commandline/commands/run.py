@@ -154,8 +154,11 @@ def watch(start: Callable[[], RunHandle[object]], *see: Callable[[Event], None])
                 each(event)
             match event:
                 case RunFinished(outcome=outcome):
+                    handle.result()  # the run writes its last log line after this event
                     return outcome
                 case RunFailed(error=error):
+                    with contextlib.suppress(type(error)):
+                        handle.result()
                     return error
                 case _:
                     pass
