@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -199,7 +200,8 @@ class _Transaction:
 def _psycopg() -> ModuleType:
     try:
         import psycopg
-        import psycopg_pool  # noqa: F401  # needed soon
+
+        import_module("psycopg_pool")
     except ImportError as error:
         raise ImportError(
             f"a store in PostgreSQL needs psycopg: pip install 'understudy[postgres]' ({error})"
