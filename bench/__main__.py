@@ -26,6 +26,7 @@ from .newcomers import FIRST_RUN, NEW_AGENTS
 from .programs import PROGRAMS
 from .single import CONSTRUCT, RUN, TEN_ROUNDS
 from .sizes import FULL, QUICK, Sizes
+from .stores import STEP, STEPS
 
 MEASURES = (
     *(IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FIRST_RUN, FEW_RUNS, MANY_RUNS, MANY_AGENTS, NEW_AGENTS),
@@ -39,6 +40,8 @@ MEASURES = (
         *PROGRAMS,
         SPAWN,
         RESTART,
+        STEP,
+        STEPS,
         *([FORK] if hasattr(os, "fork") else []),
         *memory.MEASURES,
     ),

@@ -75,6 +75,18 @@ LINES = {
     },
     "spawn": ("spawn, on_start, stop", "= a bare Pykka actor: start, on_start, stop"),
     "restart": ("restart in place", "= a bare Pykka actor: stop it, start another"),
+    "store-step": (
+        "on a thread of its own",
+        "the same, on the disk (durability=full)",
+        "on the main thread",
+        "= sqlite3: BEGIN IMMEDIATE, INSERT, COMMIT",
+        "= sqlite3, on the disk (synchronous=FULL)",
+    ),
+    "store-steps": (
+        "16 threads, one store",
+        "= one thread, sqlite3",
+        "= 16 threads, one sqlite3 connection, one lock",
+    ),
     **({"fork": ("agent.run with one tool", "= start a bare thread and join it")} if hasattr(os, "fork") else {}),
     **({"rss-1000": MEMORY, "rss-10000": MEMORY} if STATUS.exists() else {}),
 }
