@@ -4,7 +4,9 @@
 a memory in its agent or below its group, gets none and passes this room at once.
 
 `Conversations.enter` starts the run when its root run has the conversation. One root run has it at a time; the others
-wait in a queue, without a thread, and the wait is an edge of the wait graph, so that a cycle is refused.
+wait in a queue, without a thread, and the wait is an edge of the wait graph, so that a cycle is refused. For a memory in
+a store, a `PersistentMemory`, the first of the queue then asks the store by a `Claim`, for other processes may have the
+conversation.
 
 The driver then calls `recall`, which loads the history before the first step. At the end it calls `remember`, which
 appends the new messages. Both are messages to the `MemoryActor`, which handles one at a time, on the driver's own

@@ -14,6 +14,7 @@ from understudy.vocabulary.messages import Message
 from .attempts import use_memory
 from .conversations import ConversationUser
 from .memory_actor import Append, Load, MemoryUser
+from .stored_memory import StoredMemory
 
 if TYPE_CHECKING:
     from understudy.orchestration import AgentRun
@@ -87,6 +88,9 @@ def remember(record: RememberedRun, messages: Sequence[Message], epoch: int) -> 
         memory.append(key, messages, record.run_id)
 
     def append_safely(memory: Memory) -> None:
+        if isinstance(memory, StoredMemory):
+            memory.append(key, messages, record.run_id, fence=lease.fence(record.root, memory.store))
+            return
         store: Callable[..., object] = memory.append
         _stored(record, store(key, messages, record.run_id))
 

@@ -2,19 +2,25 @@
 
 The runs that a root run begins share its grant, for it may wait for them. The last of them to leave gives the
 conversation to the first in line. A conversation is in the graph of who waits for whom, so that a circle is refused.
+
+If a memory of the run is in a store, the first in line asks there too, by a `Claim`: other processes may have the
+conversation. The others in line have not asked yet, so a process has one ticket for each conversation.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from logging import ERROR
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.view import RunView
+from understudy.actors.stores.conversations import Fence
+from understudy.actors.stores.store import Store
+from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.threads.slots import Slots, Taken
 from understudy.actors.waiting.awaited import Merged, link_of_thing
 from understudy.actors.waiting.graph import graph
@@ -24,8 +30,10 @@ from understudy.errors import RunError
 from understudy.orchestration import Agent
 from understudy.vocabulary.runs.memory import ConversationKey
 
+from .claims import Claim
 from .memories import Memories
 from .memory_actor import MemoryActor
+from .persistent import PersistentMemory
 
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
@@ -49,7 +57,7 @@ class ConversationUser(RunView, Protocol):
         """Its claim to the conversation; None if it has none."""
         ...
 
-    def must_not_wait(self, error: RunError) -> None:
+    def must_not_wait(self, error: BaseException) -> None:
         """End the run with the error that says why it may not wait for its conversation."""
         ...
 
@@ -57,9 +65,11 @@ class ConversationUser(RunView, Protocol):
 class ConversationGroup:
     """The runs of one root run that have a conversation together, or stand in line for it."""
 
-    __slots__ = ("granted", "inside", "waiting")
+    __slots__ = ("claim", "granted", "inside", "waiting")
 
     def __init__(self) -> None:
+        self.claim: Claim | None = None
+        """What asks stores for the conversation once it is granted here; None if there is no store to ask."""
         self.granted = False
         self.inside: set[ConversationUser] = set()
         self.waiting: dict[ConversationUser, tuple[Start, Wait | None]] = {}
@@ -98,15 +108,23 @@ class Lease:
     Attributes:
         line: the conversation.
         memory: the actor of the memory that knows it; None for a group, which only has it for those inside.
+        persistent: the memories in stores of the run, or of the runs inside of a group.
         was_saved: whether the run was kept as text meanwhile, and nobody counted what others stored.
         came_between: how many messages others stored while the run was paused, if somebody counted.
     """
 
-    __slots__ = ("_left_at", "came_between", "line", "memory", "was_saved")
+    __slots__ = ("_left_at", "came_between", "line", "memory", "persistent", "was_saved")
 
-    def __init__(self, line: ConversationQueue, memory: MemoryActor | None, was_saved: bool = False) -> None:
+    def __init__(
+        self,
+        line: ConversationQueue,
+        memory: MemoryActor | None,
+        was_saved: bool = False,
+        persistent: Sequence[PersistentMemory] = (),
+    ) -> None:
         self.line = line
         self.memory = memory
+        self.persistent = persistent
         self.was_saved = was_saved
         self.came_between = 0
         self._left_at: int | None = None
@@ -125,9 +143,14 @@ class Lease:
         with self.line.lock:
             self.line.stored += messages
 
+    def fence(self, root: str, store: Store) -> Fence | None:
+        """Return what refuses an append if the root run has lost its conversation in a store; None if it asked for none."""
+        group = self.line.groups.get(root)
+        return None if group is None or group.claim is None else group.claim.fence(store)
+
     def renewed(self) -> Lease:
         """Return the lease with which the run goes on after a pause."""
-        lease = Lease(self.line, self.memory, self.was_saved)
+        lease = Lease(self.line, self.memory, self.was_saved, self.persistent)
         lease.came_between, lease._left_at = self.came_between, self._left_at
         return lease
 
@@ -138,11 +161,13 @@ class Conversations:
     Args:
         app: the name of the system.
         memories: those that know them.
+        store: the system's, for memories without one of their own.
     """
 
-    def __init__(self, app: str, memories: Memories) -> None:
+    def __init__(self, app: str, memories: Memories, store: Store) -> None:
         self._app = app
         self._memories = memories
+        self._store = store
         self._lock = threading.Lock()
         """Guards the table, and all lines, groups and leases. Nobody's code runs under it."""
         self._lines: weakref.WeakValueDictionary[ConversationKey, ConversationQueue] = weakref.WeakValueDictionary()
@@ -163,7 +188,18 @@ class Conversations:
             line = self._lines.get(key)
             if line is None:
                 line = self._lines[key] = ConversationQueue(key, self._lock)
-        return Lease(line, self._memories.of(runner) if isinstance(runner, Agent) else None, was_saved)
+        if isinstance(runner, Agent):
+            memory = self._memories.of(runner)
+            assert memory is not None, "an agent that remembers has a memory"
+            return Lease(line, memory, was_saved, () if memory.persistent is None else (memory.persistent,))
+        return Lease(line, None, was_saved, tuple(self._persistent_inside(runner)))
+
+    def _persistent_inside(self, runner: Runner[object]) -> Iterator[PersistentMemory]:
+        memory = self._memories.of(runner) if isinstance(runner, Agent) else None
+        if memory is not None and memory.persistent is not None:
+            yield memory.persistent
+        for inner in () if isinstance(runner, Agent) else runner.inner_runners:
+            yield from self._persistent_inside(inner)
 
     # --- taking, and standing in line
 
@@ -175,7 +211,7 @@ class Conversations:
             return
         refused: RunError | None = None
         with self._lock:
-            group = self._group_of(record.root, lease.line)
+            group, claim = self._group_of(record, lease)
             granted = group.granted
             if granted:
                 _let_in(record, group)
@@ -188,20 +224,56 @@ class Conversations:
             start()
         elif refused is not None:
             record.must_not_wait(refused)
+        elif claim is not None:
+            claim.begin()
         if record.phase != "running":  # its end may have come before it stood here, and nobody would take it out
             self.leave(record)
 
-    def _group_of(self, root: str, line: ConversationQueue) -> ConversationGroup:
-        """Return the runs of a root run, which has the conversation, takes it, or stands in line."""
+    def _group_of(self, record: ConversationUser, lease: Lease) -> tuple[ConversationGroup, Claim | None]:
+        """Return the runs of a root run, which has the conversation, takes it, or stands in line; and the claim to begin."""
+        root, line = record.root, lease.line
         group = line.groups.get(root)
-        if group is None:
-            group = line.groups[root] = ConversationGroup()
-            if line.slots.take(group, partial(self._grant, line, root, group)) is Taken.NOW:
-                group.granted, line.holder = True, group
-        return group
+        if group is not None:
+            return group, None
+        group = line.groups[root] = ConversationGroup()
+        group.claim = self._claim(root, lease, group)
+        if line.slots.take(group, partial(self._grant, line, root, group)) is Taken.LATER:
+            return group, None
+        line.holder = group
+        group.granted = group.claim is None
+        return group, group.claim
+
+    def _claim(self, root: str, lease: Lease, group: ConversationGroup) -> Claim | None:
+        """Return what asks the stores of a root run's memories for its conversation; None without such a memory."""
+        if not lease.persistent:
+            return None
+        line = lease.line
+
+        def stores() -> list[Store]:
+            return [each.store_in(self._store) for each in lease.persistent]
+
+        return Claim(
+            line.key,
+            root,
+            stores,
+            partial(self._let_in_all, line, root, group),
+            partial(self._refuse_all, line, root, group),
+        )
 
     def _grant(self, line: ConversationQueue, root: str, group: ConversationGroup) -> None:
-        """Start the runs that stood in line together. On the thread that gave the conversation back."""
+        """Go on with the runs that stood in line together. On the thread that gave the conversation back."""
+        if group.claim is None:
+            self._let_in_all(line, root, group)
+            return
+        with self._lock:
+            is_there = line.groups.get(root) is group
+            if is_there:
+                line.holder = group
+        if is_there:
+            group.claim.begin()
+
+    def _let_in_all(self, line: ConversationQueue, root: str, group: ConversationGroup) -> None:
+        """Start the runs of a root run, which stood in line together."""
         with self._lock:
             if line.groups.get(root) is not group:  # all have left meanwhile, and somebody else may have it
                 return
@@ -218,6 +290,13 @@ class Conversations:
             except BaseException:  # one that cannot be started keeps nobody else from it
                 text = "a run that waited for %s could not be started"
                 emit(ERROR, "run_not_started", {}, text, line.name, exc_info=True)
+
+    def _refuse_all(self, line: ConversationQueue, root: str, group: ConversationGroup, error: BaseException) -> None:
+        """End the runs of a root run, because a store could not be asked for their conversation."""
+        with self._lock:
+            waiting = tuple(group.waiting) if line.groups.get(root) is group else ()
+        for record in waiting:
+            safely(record, record.must_not_wait, error)
 
     # --- leaving
 
@@ -245,6 +324,19 @@ class Conversations:
                 line.holder = None
             if not line.groups:
                 _await_holder(line)
+        if group.claim is None:
+            line.slots.release(group)
+        elif record.phase in ("cancelled", "failed"):  # whoever ends a run early does not wait for a store
+            run_elsewhere(partial(_give_back, line, group, group.claim))
+        else:
+            _give_back(line, group, group.claim)
+
+
+def _give_back(line: ConversationQueue, group: ConversationGroup, claim: Claim) -> None:
+    """Give a conversation back to other processes, then to the next in line here, which asks for it after them."""
+    try:
+        claim.give_back()
+    finally:
         line.slots.release(group)
 
 

@@ -31,6 +31,7 @@ from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.runs.memory import ConversationKey, Memory
 
 from .origin import MemoryOrigin
+from .persistent import PersistentMemory
 from .restarts import MemoryRestarts
 
 T = TypeVar("T")
@@ -115,6 +116,11 @@ class MemoryActor(SeatedCell[AnyMessage]):
         """The object; None before the first message and after a failure, if it is made."""
         self._restarts = MemoryRestarts(self, events)
         self._link = link_of_thing(id)
+
+    @property
+    def persistent(self) -> PersistentMemory | None:
+        """The memory, if it is in a store."""
+        return self._origin.persistent
 
     @property
     def state(self) -> str:

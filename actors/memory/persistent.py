@@ -118,6 +118,10 @@ class PersistentMemory:
         own = self._own
         return own if window is None else StoredMemory(own.store, window, self._keep)
 
+    def store_in(self, store: Store) -> Store:
+        """Return the store that this memory has in a system, opened. Raises `StoreError`."""
+        return self.in_system(store).store
+
 
 def persistent_in(memory: object) -> PersistentMemory | None:
     """Return the memory in a store that a memory is, or is a window of."""

@@ -15,7 +15,7 @@ from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.threads.promise import Promise
-from understudy.errors import CircularAgentCall, RunError, UnderstudyError
+from understudy.errors import CircularAgentCall, UnderstudyError
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestry
 from understudy.vocabulary.context.artifacts import Artifacts
@@ -386,7 +386,7 @@ class RunRecord(Ownership, ABC):
         """End the run because the message that was to start it could not be handled."""
         self.host.fail(self, error, self.epoch)
 
-    def must_not_wait(self, error: RunError) -> None:
+    def must_not_wait(self, error: BaseException) -> None:
         """End the run because it may not wait for its conversation."""
         if isinstance(error, CircularAgentCall):
             self.host.events.refused(self.cell.address, error)

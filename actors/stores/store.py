@@ -8,6 +8,7 @@ from .conversation_table import ConversationTable
 from .conversations import Conversations
 from .conversations_in_memory import ConversationsInMemory
 from .database import Database
+from .grants import grants_of
 from .memory_sessions import MemorySessions
 from .pauses import PauseTable
 from .sessions import Sessions, SessionTable
@@ -24,6 +25,7 @@ class Store:
         pauses: where paused runs are kept; None for the memory of this process, where nothing is written down.
         conversations: the turns of conversations, for `PersistentMemory`.
         sessions: where the values of sessions are kept, always.
+        grants: which run of all processes has a conversation; None for the memory of this process.
     """
 
     def __init__(self, database: Database | None = None, pauses: PauseStore | None = None) -> None:
@@ -31,6 +33,7 @@ class Store:
         self.pauses = pauses
         if database is not None and pauses is None:
             self.pauses = PauseTable(database)
+        self.grants = None if database is None else grants_of(database)
         self.conversations: Conversations = ConversationsInMemory() if database is None else ConversationTable(database)
         self.sessions: Sessions = MemorySessions() if database is None else SessionTable(database)
 

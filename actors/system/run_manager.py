@@ -111,7 +111,7 @@ class RunManager(RunHost[RunRecord]):
         self._numbers = count(1)
         self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
         self.memories = Memories(settings.app, events, settings.store)
-        self.conversations = Conversations(settings.app, self.memories)
+        self.conversations = Conversations(settings.app, self.memories, settings.store)
         self._admission = Admission(settings.max_runs, self._admitted)
         pauses = settings.store.pauses
         self._tokens = Tokens() if pauses is None else StoredPauses(pauses)
