@@ -15,7 +15,7 @@ from understudy.actors.run_view.log import NotSaved, Overwritten
 from understudy.actors.run_view.view import RunView
 from understudy.actors.stores.sessions import SessionChange, SessionCommit, Sessions
 from understudy.diagnostics import emit
-from understudy.errors import StoreError
+from understudy.errors import StoreError, in_words
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.session import SessionOverlay
@@ -109,9 +109,9 @@ def save(run: SessionRun, host: SessionHost, *, yields: bool = False) -> StoredS
     known = StoredSession(before.versions, strange)
     try:
         commits = host.sessions.commit(run.run_id, changes, yields=yields) if changes else ()
-    except StoreError as error:
+    except Exception as error:  # whatever failed, the run has its ending
         known.unsaved.update(each.key for each in changes)
-        _tell_not_saved(run, known.unsaved, error)
+        _tell_not_saved(run, known.unsaved, _as_store_error(error, host.sessions))
         return known
     known.versions.update({each.key: each.version for each in commits})
     _tell_overwritten(run, commits, yields=yields)
@@ -143,6 +143,14 @@ def _changes(run: SessionRun, host: SessionHost, before: StoredSession) -> tuple
         else:
             changes.append(SessionChange(owner, key, value, is_removed, before.versions.get(key, 0)))
     return changes, strange
+
+
+def _as_store_error(error: Exception, sessions: Sessions) -> StoreError:
+    if isinstance(error, StoreError):
+        return error
+    told = StoreError(f"{sessions!r} failed: {in_words(error)}", store=repr(sessions))
+    told.__cause__ = error
+    return told
 
 
 def _tell_overwritten(run: SessionRun, commits: Iterable[SessionCommit], *, yields: bool) -> None:

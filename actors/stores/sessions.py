@@ -149,10 +149,12 @@ class SessionTable:
         now = self._clock()
         # In one order for all runs: rows of some databases are locked until the commit.
         rows = [(each, self._row(each, run_id, now)) for each in sorted(changes, key=lambda each: each[:2])]
+        removes = any(each.is_removed for each in changes)
 
         def write(sql: Sql) -> list[SessionCommit]:
             done = [_committed(sql, change, row, yields=yields) for change, row in rows]
-            sql.execute(_FORGET, {"old": now - KEPT})
+            if removes:  # not in each commit: some databases would see it in the way of those of other owners
+                sql.execute(_FORGET, {"old": now - KEPT})
             return done
 
         return self._database.write(write)

@@ -11,6 +11,7 @@ import pytest
 from tests.support.together import all_at_once
 from understudy import JsonValue, StoreError
 from understudy.actors.stores.memory_sessions import MemorySessions
+from understudy.actors.stores.postgres_database import PostgresDatabase
 from understudy.actors.stores.sessions import KEPT, SessionChange, SessionCommit, Sessions, SessionTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.vocabulary.context.session_values import SessionOwner, owner_of, owners
@@ -32,11 +33,13 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def sessions(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Sessions:
     if request.param == "memory":
         return MemorySessions(clock=clock)
-    return SessionTable(SQLiteDatabase(str(tmp_path / "shop.db")), clock=clock)
+    if request.param == "sqlite":
+        return SessionTable(SQLiteDatabase(str(tmp_path / "shop.db")), clock=clock)
+    return SessionTable(PostgresDatabase(request.getfixturevalue("postgres_url")), clock=clock)
 
 
 def put(key: str, value: JsonValue, seen: int = 0, owner: SessionOwner = ADA) -> SessionChange:
@@ -212,19 +215,22 @@ def test_a_key_that_was_forgotten_and_made_anew_has_another_version(sessions: Se
     committed(sessions, "r1", remove("user:n"))
     clock.now += KEPT
     committed(sessions, "r2", put("user:m", 2))
+    committed(sessions, "r2", remove("user:m"))
 
     committed(sessions, "r2", put("user:n", 2))
 
     assert committed(sessions, "r3", put("user:n", 3, first.version)).other_run_id == "r2"
 
 
-def test_a_table_forgets_the_versions_of_keys_that_were_removed_long_ago(tmp_path: Path, clock: Clock) -> None:
+def test_a_table_forgets_the_versions_of_keys_that_were_removed_long_ago_when_one_is_removed(
+    tmp_path: Path, clock: Clock
+) -> None:
     sessions = SessionTable(SQLiteDatabase(str(tmp_path / "shop.db")), clock=clock)
-    sessions.commit("r1", [put("user:n", 1), put("user:kept", 1)])
+    sessions.commit("r1", [put("user:n", 1), put("user:m", 1), put("user:kept", 1)])
     committed(sessions, "r1", remove("user:n"))
 
     clock.now += KEPT
-    committed(sessions, "r2", put("user:m", 2))
+    committed(sessions, "r2", remove("user:m"))
 
     assert sorted(sessions.load([ADA])) == ["user:kept", "user:m"]
 

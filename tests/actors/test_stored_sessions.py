@@ -21,21 +21,27 @@ from understudy.vocabulary.context.session_values import SessionOwner
 Do = Callable[[us.ToolContext], object]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+def store_of(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgresql":
+        return cast(str, request.getfixturevalue("postgres_url"))
+    return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/shop.db"
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[us.ActorSystem]:
-    store = None if request.param == "memory" else f"sqlite:///{tmp_path}/shop.db"
+    store = store_of(request, tmp_path)
     with us.ActorSystem("shop", store=store) as system:
         yield system
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[us.ActorSystem, us.ActorSystem]]:
     """Return the system where a run pauses, and the one where it goes on."""
     if request.param == "memory":
         with us.ActorSystem("shop") as only:
             yield only, only
     else:
-        url = f"sqlite:///{tmp_path}/shop.db"
+        url = store_of(request, tmp_path)
         with us.ActorSystem("shop", store=url) as one, us.ActorSystem("shop", store=url) as other:
             yield one, other
 

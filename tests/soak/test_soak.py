@@ -67,9 +67,13 @@ def test_no_tree_of_machines_waits_for_ever_or_is_left_as_otp_would_not_leave_it
     assert all(endings[how] for how in ("works", "given up", "stopped in a storm"))
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_each_change_of_a_session_is_the_last_or_seen_or_told_once(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgresql"])
+def test_each_change_of_a_session_is_the_last_or_seen_or_told_once(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     url, processes = ("memory:", 1) if kind == "memory" else (f"sqlite:///{tmp_path}/shop.db", 4)
+    if kind == "postgresql":
+        url = request.getfixturevalue("postgres_url")
     became = update_together(url, processes=processes, threads=16 // processes, runs=5)
 
     assert became.total() == 16 * 5 * EACH
