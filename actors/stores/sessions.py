@@ -33,7 +33,7 @@ SESSIONS = Part(
 )
 """`owner`, `key` and `value` are JSON in ASCII, `key` without its quotes; a removed key has no value."""
 
-_OWNED = "SELECT key, version, value FROM understudy_values WHERE scope = :scope AND owner = :owner"
+_OWNED = "SELECT key, version, value FROM understudy_values WHERE (scope, owner) IN (VALUES {})"
 _ROW = "scope = :scope AND owner = :owner AND key = :key"
 _GET = f"SELECT version, value, run_id FROM understudy_values WHERE {_ROW}"
 _INSERT = """
@@ -129,11 +129,13 @@ class SessionTable:
         return repr(self._database)
 
     def load(self, owners: Sequence[SessionOwner]) -> dict[str, StoredValue]:
-        def read(sql: Sql) -> list[tuple[str, int, str | None]]:
-            rows = [sql.execute(_OWNED, {"scope": each.scope, "owner": each.name}).fetchall() for each in owners]
-            return [cast("tuple[str, int, str | None]", row) for found in rows for row in found]
-
-        return dict(self._stored(*row) for row in self._database.read(read))
+        places, row = list[str](), dict[str, SqlValue]()
+        for number, each in enumerate(owners):
+            places.append(f"(:scope{number}, :owner{number})")
+            row.update({f"scope{number}": each.scope, f"owner{number}": _named(each)})
+        statement = _OWNED.format(", ".join(places))
+        found = self._database.read(lambda sql: sql.execute(statement, row).fetchall())
+        return dict(self._stored(*each) for each in found)
 
     def _stored(self, key: str, version: int, value: str | None) -> tuple[str, StoredValue]:
         try:
@@ -162,7 +164,7 @@ class SessionTable:
     def _row(self, change: SessionChange, run_id: str, now: float) -> Mapping[str, SqlValue]:
         return {
             "scope": change.owner.scope,
-            "owner": change.owner.name,
+            "owner": _named(change.owner),
             "key": json.dumps(change.key)[1:-1],
             # No version of a row that was there before, and is forgotten.
             "version": int(now * 1000),
@@ -170,6 +172,10 @@ class SessionTable:
             "run_id": run_id,
             "now": now,
         }
+
+
+def _named(owner: SessionOwner) -> str:
+    return json.dumps(owner.names)
 
 
 def _committed(sql: Sql, change: SessionChange, row: Mapping[str, SqlValue], *, yields: bool) -> SessionCommit:

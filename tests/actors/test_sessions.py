@@ -16,8 +16,8 @@ from understudy.actors.stores.sessions import KEPT, SessionChange, SessionCommit
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.vocabulary.context.session_values import SessionOwner, owner_of, owners
 
-ADA = SessionOwner("user", '["shop", "ada"]')
-BOB = SessionOwner("user", '["shop", "bob"]')
+ADA = SessionOwner("user", ("shop", "ada"))
+BOB = SessionOwner("user", ("shop", "bob"))
 
 
 class Clock:
@@ -73,10 +73,12 @@ def test_a_plain_key_of_a_run_without_a_conversation_is_nobody_s() -> None:
     assert owner_of("n", owners("shop", "ada", None)) is None
 
 
-def test_no_two_owners_have_one_name() -> None:
-    names = [owners(app, user, "c")[2].name for app, user in (("a", "b"), ("a,b", ""), ("", "a,b"), ('a","b', ""))]
+def test_no_two_owners_share_values_whatever_their_names(sessions: Sessions) -> None:
+    named = [owners(app, user, "c")[2] for app, user in (("a", "b"), ("a,b", ""), ("", "a,b"), ('a", "b', ""))]
+    for number, owner in enumerate(named):
+        committed(sessions, "r1", put("n", number, owner=owner))
 
-    assert len(set(names)) == 4
+    assert [values(sessions, owner) for owner in named] == [{"n": number} for number in range(4)]
 
 
 # --- what is stored
@@ -241,7 +243,7 @@ def test_memory_forgets_the_owner_that_was_not_used_for_longest() -> None:
         committed(sessions, "r1", put("user:n", 1, owner=owner))
     sessions.load([ADA])
 
-    committed(sessions, "r1", put("n", 1, owner=SessionOwner("session", "c-1")))
+    committed(sessions, "r1", put("n", 1, owner=SessionOwner("session", ("shop", "ada", "c-1"))))
 
     assert (values(sessions, ADA), values(sessions, BOB)) == ({"user:n": 1}, {})
 

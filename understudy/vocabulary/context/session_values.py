@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias, cast
 
@@ -22,15 +21,15 @@ class SessionOwner(NamedTuple):
     """Whose values of a scope are meant."""
 
     scope: SessionScope
-    name: str
-    """A JSON array: the app, the user, the conversation, as far as the scope needs them."""
+    names: tuple[str, ...]
+    """Of the app, the user and the conversation, as far as the scope needs them."""
 
 
 def owners(app: str, user: str, conversation: str | None) -> list[SessionOwner]:
     """Return the owners of the values that a run sees."""
-    found = [SessionOwner("app", json.dumps([app])), SessionOwner("user", json.dumps([app, user]))]
+    found = [SessionOwner("app", (app,)), SessionOwner("user", (app, user))]
     if conversation is not None:
-        found.append(SessionOwner("session", json.dumps([app, user, conversation])))
+        found.append(SessionOwner("session", (app, user, conversation)))
     return found
 
 
