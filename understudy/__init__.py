@@ -179,6 +179,8 @@ if TYPE_CHECKING:
         RewriteResult,
         Skip,
     )
+    from understudy.vocabulary.runs.compacted_memory import CompactedMemory, ConversationSummary, SummaryMemory
+    from understudy.vocabulary.runs.compaction import Compaction
     from understudy.vocabulary.runs.conversations import ConversationTurn, Erased
     from understudy.vocabulary.runs.criteria import (
         Criterion,
@@ -189,6 +191,8 @@ if TYPE_CHECKING:
     from understudy.vocabulary.runs.events import (
         ChildFinished,
         ChildStarted,
+        CompactionFailed,
+        ContextCompacted,
         ConversationDiverged,
         Event,
         RetryScheduled,
@@ -310,6 +314,8 @@ else:
         "understudy.vocabulary.runs.events": (
             "ChildFinished",
             "ChildStarted",
+            "CompactionFailed",
+            "ContextCompacted",
             "ConversationDiverged",
             "Event",
             "RetryScheduled",
@@ -337,6 +343,8 @@ else:
         ),
         "understudy.log_output": ("RunContextFilter", "add_run_context", "configure_logging"),
         "understudy.run_logging": ("LoggingCallback",),
+        "understudy.vocabulary.runs.compaction": ("Compaction",),
+        "understudy.vocabulary.runs.compacted_memory": ("CompactedMemory", "ConversationSummary", "SummaryMemory"),
         "understudy.vocabulary.runs.memory": (
             "ConversationKey",
             "InMemoryMemory",
@@ -547,11 +555,16 @@ __all__ = [
     "ChildStarted",
     "CircleRefused",
     "CircularAgentCall",
+    "CompactedMemory",
+    "Compaction",
+    "CompactionFailed",
     "Complete",
+    "ContextCompacted",
     "ContextOverflow",
     "Continue",
     "ConversationDiverged",
     "ConversationKey",
+    "ConversationSummary",
     "ConversationTurn",
     "Criterion",
     "DeadLetter",
@@ -674,6 +687,7 @@ __all__ = [
     "SubAgent",
     "SubAgentLike",
     "Subscription",
+    "SummaryMemory",
     "Supervisor",
     "SupervisorRef",
     "SystemEvent",

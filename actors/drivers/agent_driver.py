@@ -21,7 +21,16 @@ from understudy.actors.tools.batch import ToolBatch
 from understudy.actors.tools.executor import execute
 from understudy.actors.tools.failed_calls import fails_agent
 from understudy.actors.tools.tool_call import ToolCallTask, deadline_of
-from understudy.errors import ActorError, AgentCrashed, AgentDown, RunTimedOut, ToolError, UnderstudyError, in_words
+from understudy.errors import (
+    ActorError,
+    AgentCrashed,
+    AgentDown,
+    ContextOverflow,
+    RunTimedOut,
+    ToolError,
+    UnderstudyError,
+    in_words,
+)
 from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.supervision.call_time import GRACE
@@ -33,6 +42,7 @@ from understudy.vocabulary.models import Model, ModelName
 from .agent_pause import paused_outcome
 from .callbacks import CallbackDispatcher
 from .output_checks import check_answer, with_output
+from .summary_call import shortened, sum_up
 from .turn_checks import about_turn
 
 if TYPE_CHECKING:
@@ -151,8 +161,10 @@ class AgentDriver:
                 own = raised if whole and isinstance(raised, UnderstudyError) else error  # as its run ended with it
                 return self._fail(own)
             match step:
-                case CallModel(request=request):
+                case CallModel(request=request, compaction=None):
                     self._call_model(request)
+                case CallModel():
+                    self._sum_up(step)
                 case CallTools(calls=calls):
                     self._run_tools(calls)
                 case AwaitApproval() | AwaitInput():
@@ -195,6 +207,8 @@ class AgentDriver:
                 turn = record.keep(self._ask_model(request, scope))
             except BaseException as error:
                 record.cut_off(scope, error)
+                if isinstance(error, ContextOverflow) and shortened(record, epoch, error):
+                    return
                 raise
         if self._moments is None or not self._moments.after_model_call(turn):
             about = about_turn(record, epoch, turn)
@@ -203,6 +217,11 @@ class AgentDriver:
                 about = about.copy()
                 about["output_problem"] = self._checked.problem
             record.take_turn(epoch, turn, about)
+
+    def _sum_up(self, step: CallModel) -> None:
+        other = None if step.compaction is None else step.compaction.other_model
+        model = self._model() if other is None else _resolved(other)
+        sum_up(self._record, self._epoch, model, step.request, is_own=other is None)
 
     def _ask_model(self, request: ModelRequest, scope: Scope) -> ModelTurn:
         token = enter_scope(scope)
@@ -223,12 +242,11 @@ class AgentDriver:
         agent = self._record.agent
         model = agent.current_model
         if isinstance(model, ModelName):
-            from understudy.providers import Rehearsal, resolve
+            from understudy.providers import Rehearsal
 
             if agent.criteria and model.provider == "rehearsal":
                 return Rehearsal(agent.criteria)
-            return resolve(model)
-        return model
+        return _resolved(model)
 
     # --- tools
 
@@ -269,3 +287,11 @@ class AgentDriver:
         record, epoch = self._record, self._epoch
         record.begin_step(epoch, f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools")
         record.take_results(epoch, ToolBatch(record.host.executors, record, calls).run())
+
+
+def _resolved(model: Model | ModelName) -> Model:
+    if isinstance(model, ModelName):
+        from understudy.providers import resolve
+
+        return resolve(model)
+    return model

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from understudy.actors.run_view.errors import LOADING, STORING
 from understudy.actors.run_view.log import Diverged
+from understudy.orchestration.agent.compaction.decisions import lasting_summary
 from understudy.orchestration.agent.window import count_new
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import Message
+from understudy.vocabulary.runs.compacted_memory import SummaryMemory
+from understudy.vocabulary.runs.memory import ConversationKey, Memory
 
 from .attempts import use_memory
 from .conversations import ConversationUser
@@ -63,6 +66,21 @@ def _stored(record: RememberedRun, returned: object) -> None:
         raise WrongReturn(f"the memory of agent {record.agent.id!r}: append must store before it returns, got {what}")
 
 
+def _sum_up(record: RememberedRun, memory: Memory, key: ConversationKey) -> None:
+    """Give a memory that keeps summaries the one that the run made of its conversation, if it made one."""
+    assert record.machine is not None
+    summary = lasting_summary(record.machine.state)
+    if summary is None or not isinstance(memory, SummaryMemory):
+        return
+    summarize = cast("Callable[..., object]", memory.summarize)
+    returned = summarize(key, summary, record.run_id)
+    if isinstance(returned, Awaitable):
+        what = found_instead(cast(object, returned))
+        raise WrongReturn(
+            f"the memory of agent {record.agent.id!r}: summarize must store before it returns, got {what}"
+        )
+
+
 def _came_between(record: RememberedRun, epoch: int) -> int:
     """Return how many messages stand in the conversation that the run did not begin with; of a run that was saved."""
     machine = record.machine
@@ -91,6 +109,7 @@ def remember(record: RememberedRun, messages: Sequence[Message], epoch: int) -> 
         if isinstance(memory, StoredMemory):
             memory.append(key, messages, record.run_id, fence=lease.fence(record.root, memory.store))
             return
+        _sum_up(record, memory, key)
         store: Callable[..., object] = memory.append
         _stored(record, store(key, messages, record.run_id))
 

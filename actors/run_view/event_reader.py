@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from typing import TypeAlias, TypedDict
 
 from understudy.actors.threads.promise import taken
+from understudy.orchestration.agent.context_state import ContextChange
 from understudy.vocabulary.messages import ModelTurn, ToolCall
 from understudy.vocabulary.runs.events import (
     ChildFinished,
     ChildStarted,
+    CompactionFailed,
+    ContextCompacted,
     ConversationDiverged,
     Event,
     RetryScheduled,
@@ -32,6 +35,7 @@ from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsAppro
 from .log import (
     ChildBegan,
     ChildEnded,
+    Compacted,
     Conflict,
     Delegated,
     Diverged,
@@ -42,6 +46,7 @@ from .log import (
     Retried,
     RunLog,
     RunLogEntry,
+    Uncompacted,
 )
 from .progress import Report
 
@@ -256,6 +261,10 @@ def _tell(fact: RunLogEntry, seq: int, about: _About, duration: float = 0.0, att
             yield SessionNotSaved(keys=keys, error=error, seq=seq, **about)
         case Dropped(turn, text, by):
             yield TurnDropped(turn=turn, text=text, by=by, seq=seq, **about)
+        case Compacted(change):
+            yield _of_compaction(change, seq, about)
+        case Uncompacted(error, usage):
+            yield CompactionFailed(error=error, usage=usage, seq=seq, **about)
         case Diverged():
             yield ConversationDiverged(messages=int(fact), seq=seq, **about)
         case int():
@@ -285,6 +294,20 @@ def _tell(fact: RunLogEntry, seq: int, about: _About, duration: float = 0.0, att
             yield RunFailed(error=fact, duration=duration, seq=seq, **about)
         case _:
             yield RunFinished(outcome=fact, duration=duration, seq=seq, **about)
+
+
+def _of_compaction(change: ContextChange, seq: int, about: _About) -> Event:
+    return ContextCompacted(
+        how="summarized" if change.kind == "summarized" else "pruned",
+        messages_before=change.messages_before,
+        messages_after=change.messages_after,
+        tokens_before=change.tokens_before,
+        tokens_after=change.tokens_after,
+        pruned=change.pruned,
+        usage=change.usage,
+        seq=seq,
+        **about,
+    )
 
 
 def _retry(fact: Retried, seq: int, about: _About) -> Event:

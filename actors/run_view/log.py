@@ -10,8 +10,9 @@ from logging import ERROR
 from typing import Literal, Protocol, TypeAlias
 
 from understudy.diagnostics import emit
+from understudy.orchestration.agent.context_state import ContextChange
 from understudy.vocabulary.fast_init import fast_init
-from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
+from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult, Usage
 from understudy.vocabulary.runs.outcomes import Outcome
 
 from .progress import Report
@@ -30,6 +31,21 @@ class Dropped:
     turn: int
     text: str
     by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Requests show less of a long conversation from now on."""
+
+    change: ContextChange
+
+
+@dataclass(frozen=True, slots=True)
+class Uncompacted:
+    """A compaction has no summary."""
+
+    error: BaseException
+    usage: Usage
 
 
 @fast_init
@@ -115,7 +131,7 @@ class Retried:
 
 OfChildren: TypeAlias = ChildBegan | ChildEnded | Conflict | Delegated
 OfSession: TypeAlias = Overwritten | NotSaved
-RunLogEntry: TypeAlias = "TurnBegan | Diverged | Dropped | tuple[int, ModelTurn] | ToolCall | Report | Finished | Retried | OfChildren | OfSession | Outcome[object] | BaseException"
+RunLogEntry: TypeAlias = "TurnBegan | Diverged | Dropped | Compacted | Uncompacted | tuple[int, ModelTurn] | ToolCall | Report | Finished | Retried | OfChildren | OfSession | Outcome[object] | BaseException"
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
 

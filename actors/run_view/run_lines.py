@@ -7,13 +7,14 @@ from collections.abc import Container, Iterable
 from logging import DEBUG, INFO, WARNING
 
 from understudy.diagnostics import emit, log
+from understudy.orchestration.agent.context_state import ContextChange
 from understudy.vocabulary.context.ancestry import Link
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.messages import ModelTurn, ToolCall
 from understudy.vocabulary.runs.callbacks import AgentCallback
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome
 
-from .log import Finished, Retried, RunLogEntry
+from .log import Compacted, Finished, Retried, RunLogEntry, Uncompacted
 
 
 def lines_of(link: Link, callbacks: Iterable[AgentCallback] = (), tools: Container[str] = ()) -> RunLines | None:
@@ -53,6 +54,10 @@ class RunLines:
         match fact:
             case Retried():
                 emit(INFO, "retry_scheduled", self._values | self._of_retry(fact))
+            case Compacted(change):
+                emit(INFO, "context_compacted", self._values | _of_compaction(change))
+            case Uncompacted(error):
+                emit(WARNING, "compaction_failed", self._values | {"error_type": type(error).__name__})
             case _ if self._is_told:
                 pass
             case ToolCall():
@@ -102,6 +107,17 @@ def _of_turn(turn: int, said: ModelTurn) -> dict[str, object]:
         "tool_calls": len(said.tool_calls),
         "input_tokens": said.usage.input_tokens,
         "output_tokens": said.usage.output_tokens,
+    }
+
+
+def _of_compaction(change: ContextChange) -> dict[str, object]:
+    return {
+        "how": change.kind,
+        "messages_before": change.messages_before,
+        "messages_after": change.messages_after,
+        "tokens_before": change.tokens_before,
+        "tokens_after": change.tokens_after,
+        "pruned": change.pruned,
     }
 
 

@@ -27,8 +27,10 @@ from understudy.vocabulary.messages import JsonObject, JsonValue, ModelTurn, Par
 from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer
 
+from .context_changes import note_changes
 from .error_callbacks import tell_callbacks
 from .host import RunHost
+from .ownership import Stale
 from .record import RunRecord
 from .resumption import extend_agent, why_agent_takes_none
 from .sub_agents import delegate
@@ -213,7 +215,13 @@ class AgentRunRecord(RunRecord):
         with self.lock:
             self._check(epoch)
             assert self.machine is not None
-            return self.machine.next_step()
+            step = self.machine.next_step()
+            context = self.machine.state.context
+            if context is None or not context.news:
+                return step
+            facts = note_changes(self.log, context)
+        self.log.write_lines(facts)
+        return step
 
     def begin_step(
         self,
@@ -262,6 +270,16 @@ class AgentRunRecord(RunRecord):
         self.machine.write_off(turn)
         return turn
 
+    def keep_summary(self, epoch: int, turn: ModelTurn) -> ModelTurn:
+        """Keep the answer to a request for a summary until it is fed; that of a driver without the run is only counted."""
+        with self.lock:
+            if self.is_held_at(epoch):
+                self.unfed = turn
+                return turn
+            assert self.machine is not None
+            self.machine.write_off(turn)
+        raise Stale
+
     def cut_off(self, scope: Scope, error: BaseException) -> None:
         """Count a model call that failed, if a part of its turn came or it had to end before; `scope` is the call's."""
         if self.machine is None:
@@ -288,6 +306,8 @@ class AgentRunRecord(RunRecord):
             facts = _told_of(machine, turn)
             for fact in facts:
                 self.log.note(fact, with_line=False)
+            if machine.state.context is not None:
+                facts += note_changes(self.log, machine.state.context)
         if self.log.line_writer is not None:
             self.log.write_lines(facts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from understudy.orchestration.agent.limits import limits_reached
+from understudy.orchestration.agent.limits import is_too_long, limits_reached
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator
@@ -50,6 +50,8 @@ def why_agent_takes_none(machine: AgentRun) -> str:
     """Return why an agent's run takes no answer, and how it goes on; empty if it takes one."""
     if not machine.at_limit():
         return ""
+    if is_too_long(machine.state):
+        return "its last request was too long for the model, and it waits for no answer: resume it without one"
     limits = [f"{name}=…" for name in limits_reached(machine.state, machine.account)]
     return f"it waits for a higher limit, not for an answer: pass {' and '.join(limits)}"
 

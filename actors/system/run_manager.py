@@ -35,6 +35,7 @@ from understudy.diagnostics import emit
 from understudy.errors import (
     AgentCrashed,
     CircularAgentCall,
+    ContextOverflow,
     RunCancelled,
     RunError,
     StoreError,
@@ -279,7 +280,7 @@ class RunManager(RunHost[RunRecord]):
         token = self._token_for(record, error)
         if not token and not record.is_inner:
             safely(record, self._tokens.over, record)
-        if isinstance(error, RunError):
+        if isinstance(error, (RunError, ContextOverflow)):
             safely(record, _name_run, error, record.run_id, token)
         ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
         if token and not ended:
@@ -409,7 +410,7 @@ def _words(failure: BaseException) -> str:
     return str(failure) if isinstance(failure, StoreError) else in_words(failure)
 
 
-def _name_run(error: RunError, run_id: str, token: str) -> None:
+def _name_run(error: RunError | ContextOverflow, run_id: str, token: str) -> None:
     error.run_id = run_id
     error.token = token
 
@@ -422,7 +423,7 @@ def _scope(timeout: float | None) -> Scope:
 
 def _can_be_raised(record: RunRecord, error: BaseException) -> bool:
     """Whether the run ended at a limit of its own, and somebody may go on with it."""
-    return isinstance(error, LIMITS) and record.is_at_limit() and not record.is_inner
+    return isinstance(error, (*LIMITS, ContextOverflow)) and record.is_at_limit() and not record.is_inner
 
 
 def _may_go_on(record: RunRecord, cause: BaseException) -> bool:

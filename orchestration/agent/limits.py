@@ -63,7 +63,12 @@ def admit(spec: RunSpec, state: RunState, account: Account, round_: ToolRound) -
 
 def at_limit(state: RunState, account: Account) -> bool:
     """Whether the run can only go on after `extend`."""
-    return over_budget(state, account) or _limit_of_its_own(state) != ""
+    return over_budget(state, account) or _limit_of_its_own(state) != "" or is_too_long(state)
+
+
+def is_too_long(state: RunState) -> bool:
+    """Whether the model refused the pending request as too long, and no compaction helped."""
+    return state.phase == "model" and state.context is not None and state.context.overflows > 1
 
 
 def limits_reached(state: RunState, account: Account) -> tuple[str, ...]:
@@ -115,6 +120,8 @@ def extend(spec: RunSpec, state: RunState, account: Account, raised: Raised, bud
     for name, value in raised.items():
         if value is not None:
             setattr(state, name, value)
+    if is_too_long(state) and state.context is not None:
+        state.context.overflows = 0
     if state.phase == "incomplete" and state.continues < state.max_continues:
         ask_to_continue(spec, state)
     if state.phase == "bad_output" and len(state.problems) <= state.max_output_retries:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from understudy.errors import ProtocolViolation
 from understudy.vocabulary.context.account import Account
-from understudy.vocabulary.messages import ModelRequest
+from understudy.vocabulary.messages import Message, ModelRequest
 
+from .compaction.decisions import prepare
+from .compaction.summaries import due_summary
+from .compaction.view import shown
 from .limits import admit, check_model_call
 from .outcome import outcome_of
 from .pauses import pauses_of
@@ -39,7 +44,14 @@ def due_step(spec: RunSpec, state: RunState, account: Account) -> Step:
 def _call_model(spec: RunSpec, state: RunState, account: Account) -> CallModel:
     check_model_call(spec, state, account)
     turn = state.turns + 1
-    view = Transcript(state.messages, len(state.messages))
+    if state.context is None:
+        view: Sequence[Message] = Transcript(state.messages, len(state.messages))
+    else:
+        prepare(spec, state, state.context)
+        due = due_summary(spec, state)
+        if due is not None:
+            return due
+        view = shown(state)
     return CallModel(ModelRequest(view, state.system, spec.offered_tools, spec.settings_for(turn), turn, spec.output))
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from understudy.errors import ProtocolViolation
+from understudy.vocabulary.checks import checked_text
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Budget, narrowed
 from understudy.vocabulary.context.prices import PARTS_PER_DOLLAR
@@ -16,7 +18,10 @@ from understudy.vocabulary.messages import Message, ModelTurn, Part, ToolCall, T
 from understudy.vocabulary.runs.outcomes import Decision, Pause, PauseAnswer
 
 from .calls import find_invalid
-from .estimates import counted
+from .compaction.decisions import fail_summary, note_turn, overflowed
+from .compaction.summaries import due_summary
+from .compaction.turns import charge_summary, counted, take_context_turn
+from .context_state import ContextState
 from .feed_checks import (
     check_pauses,
     check_resolutions,
@@ -90,6 +95,7 @@ class AgentRun:
             max_turns=spec.max_turns,
             max_continues=spec.max_continues,
             max_output_retries=spec.max_output_retries,
+            context=None if spec.compaction is None else ContextState(),
         )
         if account is None:
             self._state.budget = narrowed(spec.budget, budget)
@@ -124,13 +130,18 @@ class AgentRun:
             turn: a turn that has not been fed yet.
             problems: position of a call among the turn's calls -> why its arguments do not fit the schema.
         """
+        if self._state.context is not None and due_summary(self._spec, self._state) is not None:
+            return ()
         return find_invalid(self._spec.allowed_tools(self._state.turns + 1), turn.tool_calls, problems or {})
 
     def answer_in(self, turn: ModelTurn) -> str | None:
         """Return the text of `turn` that must fit the output type; changes nothing.
 
-        None if there is nothing to check: no output type, or the turn calls tools, asks a person or says nothing.
+        None if there is nothing to check: no output type, or the turn calls tools, asks a person, says nothing, or is the
+        answer to a request for a summary.
         """
+        if self._state.context is not None and due_summary(self._spec, self._state) is not None:
+            return None
         return answer_in(self._spec, turn)
 
     def model_response(
@@ -189,9 +200,51 @@ class AgentRun:
         met: str | None,
         output_problem: str | None,
     ) -> None:
+        if self._state.context is not None and take_context_turn(self._spec, self._state, self._account, turn):
+            return
         usage = counted(self._account, self._spec, self._state, turn)  # before the turn is in the history
+        before = len(self._state.messages)
         take_turn(self._spec, self._state, turn, problems, resolutions, approvals, met, output_problem)
         self._account.charge_turn(usage)
+        if self._state.context is not None:
+            note_turn(self._state, self._state.context, turn, before)
+
+    # --- long conversations
+
+    def compaction_failed(self, problem: str) -> None:
+        """Say that the pending request for a summary got no answer; the run goes on without the summary.
+
+        Raises:
+            ProtocolViolation: no summary is pending.
+            TypeError: the problem is no text.
+        """
+        checked_text("problem", problem)
+        if self._state.context is None or due_summary(self._spec, self._state) is None:
+            raise ProtocolViolation("a failed compaction, and no request for a summary is pending")
+        fail_summary(self._spec, self._state, self._state.context, problem)
+
+    def context_overflow(self, *, tokens: int | None = None, limit: int | None = None) -> bool:
+        """Say that the model refused the pending request as longer than its context window.
+
+        Args:
+            tokens: how long the request was, if the provider said so.
+            limit: how long it may be, if the provider said so.
+
+        Returns:
+            Whether `next_step` has a shorter request now, or one for a summary. Otherwise the run cannot go on by itself,
+            and the refusal ends it; after `extend` the same turn is tried once more.
+
+        Raises:
+            ProtocolViolation: no model call is pending.
+        """
+        check_turn_is_due(self._spec, self._state)
+        context = self._state.context
+        if context is None:
+            return False
+        if due_summary(self._spec, self._state) is not None:
+            fail_summary(self._spec, self._state, context, "the request for a summary was too long")
+            return True
+        return overflowed(self._spec, self._state, context, tokens, limit)
 
     def write_off(self, turn: ModelTurn | None) -> None:
         """Count a model call that will not be fed, because the run ended first.
@@ -200,7 +253,12 @@ class AgentRun:
             turn: the model's answer; None for a call that was cut off: its prompt is paid for, and its tokens are
                 estimated if a budget needs them.
         """
-        if turn is not None or self._account.counts_tokens():
+        if turn is None and not self._account.counts_tokens():
+            return
+        due = None if self._state.context is None else due_summary(self._spec, self._state)
+        if due is not None:
+            charge_summary(self._spec, self._account, due.request, turn)
+        else:
             lost = counted(self._account, self._spec, self._state, turn or ModelTurn(()))
             self._account.charge_turn(lost)
 
@@ -218,6 +276,8 @@ class AgentRun:
         check_turn_is_due(self._spec, self._state)
         check_turn(turn)
         check_ruling(ruling)
+        if self._state.context is not None and due_summary(self._spec, self._state) is not None:
+            raise ProtocolViolation("a ruling about the answer to a request for a summary, which callbacks do not see")
         usage = counted(self._account, self._spec, self._state, turn)
         replace_turn(self._spec, self._state, turn, ruling)
         self._account.charge_turn(usage)
@@ -464,5 +524,7 @@ class AgentRun:
         run = cls.__new__(cls)
         run._spec = spec
         run._state = load(text, spec, adopt)
+        if spec.compaction is not None and run._state.context is None:
+            run._state.context = ContextState()
         run._account = Account(spec.agent_id, spec.priced_as, run._state)
         return run

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from understudy.vocabulary.context.budget import Budget
+from understudy.vocabulary.context.context_windows import context_window_of
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import OutputSpec, Settings, ToolSpec
+from understudy.vocabulary.models import Model, ModelName, name_of
+from understudy.vocabulary.runs.compaction import Compaction
 from understudy.vocabulary.tools.options import OnToolError
 
 DEFAULT_MAX_ITERATIONS = 10
@@ -32,6 +35,30 @@ class Specified(Protocol):
     def run_spec(self) -> RunSpec:
         """The rules and limits of its runs."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRule:
+    """An agent's rule for long conversations, with what is known of its models."""
+
+    compaction: Compaction
+    window: int | None = None
+    """The context window of the agent's model, in tokens; None if it is unknown."""
+    summary_window: int | None = None
+    """That of the other model that sums up; None if there is none, or if it is unknown."""
+    priced_as: str = ""
+    """The name of the other model in the price table; empty if there is none."""
+
+    @classmethod
+    def of(cls, compaction: Compaction, model: ModelName | Model) -> CompactionRule:
+        """Return the rule of an agent with this model."""
+        other = compaction.other_model
+        return cls(
+            compaction=compaction,
+            window=compaction.context_window or context_window_of(model),
+            summary_window=None if other is None else context_window_of(other),
+            priced_as="" if other is None else name_of(other),
+        )
 
 
 @fast_init
@@ -79,6 +106,8 @@ class RunSpec:
     """The type of the answer; None for any text. The driver checks answers and passes the problem."""
     max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES
     """How often the model reads the problem of an answer and is asked for another answer."""
+    compaction: CompactionRule | None = None
+    """What becomes of a conversation that fills the model's context window; not part of the fingerprint."""
     offered_tools: tuple[ToolSpec, ...] = field(init=False)
     """The tools in each request: the agent's, and the tool that gives the answer, if there is one."""
     offered_names: frozenset[str] = field(init=False)

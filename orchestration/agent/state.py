@@ -18,6 +18,7 @@ from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import Message, ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Approve, Pause, Reject
 
+from .context_state import ContextState
 from .phases import Phase
 from .spec import DEFAULT_MAX_OUTPUT_RETRIES
 
@@ -137,6 +138,8 @@ class RunState(Spending):
     max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES
     problems: list[str] = field(default_factory=list[str])
     """The problem of each answer that did not fit the output type, in order."""
+    context: ContextState | None = None
+    """What requests show of a long history; None in a run without compaction."""
 
     def fail(self, failure: Failure) -> None:
         """End the run with a failure."""

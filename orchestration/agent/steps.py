@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ToolCall
+from understudy.vocabulary.runs.compaction import Compaction
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete
 
 
@@ -16,6 +17,11 @@ class CallModel:
     """Send `request` to the model; answer with `AgentRun.model_response`."""
 
     request: ModelRequest
+    compaction: Compaction | None = None
+    """Set if the request is for a summary of the conversation: its `model` answers, or the agent's if that is None.
+
+    `AgentRun.compaction_failed` says that there was no answer.
+    """
 
 
 @fast_init

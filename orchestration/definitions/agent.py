@@ -13,6 +13,7 @@ from understudy.orchestration.agent.spec import (
     DEFAULT_MAX_ITERATIONS,
     DEFAULT_MAX_OUTPUT_RETRIES,
     DEFAULT_MAX_TURNS,
+    CompactionRule,
     RunSpec,
 )
 from understudy.orchestration.agent.typed_answers import output_spec
@@ -23,6 +24,8 @@ from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.messages import JsonValue, OutputSpec, Settings
 from understudy.vocabulary.models import Model, ModelLike, ModelName, name_of
 from understudy.vocabulary.runs.callbacks import AgentCallback
+from understudy.vocabulary.runs.compacted_memory import CompactedMemory
+from understudy.vocabulary.runs.compaction import Compaction
 from understudy.vocabulary.runs.criteria import Criterion
 from understudy.vocabulary.runs.memory import MemoryLike
 from understudy.vocabulary.tools.definition import Tool
@@ -57,6 +60,7 @@ from .checks import (
     checked_output_type,
     checked_prompt,
     checked_restarts,
+    checked_rule,
     checked_settings,
     checked_tools,
 )
@@ -96,6 +100,7 @@ class AgentOptions(TypedDict, total=False):
     max_invalid_retries: int
     budget: Budget | None
     memory: MemoryLike | None
+    compaction: Compaction | None
     output_mode: OutputMode
     max_output_retries: int
     model_timeout: float | None
@@ -151,6 +156,8 @@ class Agent(Runner[T_co]):
             Agents that are given one memory share what it knows. A class, or a function without arguments, is called for
             the first run that needs the memory, and again after a failure; in one system it makes one memory for all agents
             that have it. None, and each run stands alone.
+        compaction: what becomes of a conversation that fills the model's context window; see `Compaction`. None: the rule
+            of a `CompactedMemory`, or nothing: then a request that is too long ends the run with `ContextOverflow`.
         model_timeout: seconds one model call may take with its retries; then the run ends with `ProviderTimeout`. None for
             no limit. Without it the model's own `model_timeout` holds, which is 120 unless its client was given another.
 
@@ -192,6 +199,8 @@ class Agent(Runner[T_co]):
     max_output_retries: int
     memory: MemoryLike | None
     """As it was given."""
+    compaction: Compaction | None
+    """As it was given; None also where a memory has the rule."""
     model_timeout: float | Unset | None
     """As it was given; `UNSET` for the model's own."""
 
@@ -238,6 +247,7 @@ class Agent(Runner[T_co]):
         output_mode: OutputMode = "auto",
         max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES,
         memory: MemoryLike | None = None,
+        compaction: Compaction | None = None,
         model_timeout: float | Unset | None = UNSET,
     ) -> None:
         given = checked_settings(id, settings)
@@ -268,6 +278,7 @@ class Agent(Runner[T_co]):
             "max_output_retries": checked_count(id, "max_output_retries", max_output_retries, 0),
             "_output": checked_output_type(id, output_type),
             "memory": checked_memory(id, memory),
+            "compaction": None if compaction is None else checked_rule(id, compaction, budget),
             "model_timeout": checked_model_timeout(id, model_timeout),
             "_run_spec": None,
             "_overrides": [],
@@ -367,7 +378,14 @@ class Agent(Runner[T_co]):
             priced_as=name_of(model),
             output=None if self._output is None else self._output_spec(self._output),
             max_output_retries=self.max_output_retries,
+            compaction=None if (rule := self._rule()) is None else CompactionRule.of(rule, model),
         )
+
+    def _rule(self) -> Compaction | None:
+        """Return the rule for long conversations: the agent's, or that of its memory."""
+        if self.compaction is not None or not isinstance(self.memory, CompactedMemory):
+            return self.compaction
+        return checked_rule(self.id, self.memory.compaction, self.budget)
 
     def _output_spec(self, output: OutputType) -> OutputSpec:
         return output_spec(output.spec, self.output_mode, self.model, self.tools_by_name)

@@ -20,6 +20,7 @@ from understudy.vocabulary.context.prices import Price
 from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.messages import Settings
 from understudy.vocabulary.models import Model, ModelLike, ModelName, name_of
+from understudy.vocabulary.runs.compaction import Compaction
 from understudy.vocabulary.runs.memory import MemoryLike
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.toolset import ToolSource, is_toolset, tools_in
@@ -160,6 +161,17 @@ def checked_budget(id: str, budget: Budget | None, model: ModelName | Model) -> 
     if budget.cost_usd is not None and name not in budget.prices and Price.of(name) is None:
         raise no_price(id, name)
     return budget
+
+
+def checked_rule(id: str, given: Compaction, budget: Budget | None) -> Compaction:
+    """Return a rule for long conversations whose model has a price, if the budget limits dollars."""
+    if not isinstance(given, Compaction):
+        raise TypeError(f"agent {id!r}: compaction must be Compaction(…) or None, got {given!r}")
+    if given.other_model is not None and budget is not None and budget.cost_usd is not None:
+        name = name_of(given.other_model)
+        if name not in budget.prices and Price.of(name) is None:
+            raise no_price(id, name)
+    return given
 
 
 def checked_output_mode(id: str, mode: OutputMode) -> OutputMode:

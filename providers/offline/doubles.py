@@ -5,8 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from understudy.errors import ProviderError
+from understudy.errors import ContextOverflow, ProviderError
+from understudy.vocabulary.checks import checked_whole
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, says
+from understudy.vocabulary.runs.token_estimates import request_tokens
+
+
+def _checked_window(window: int | None) -> int | None:
+    return None if window is None else checked_whole("context_window", window, 1)
+
+
+def _refuse_overlong(request: ModelRequest, window: int | None) -> None:
+    if window is not None and (tokens := request_tokens(request)) > window:
+        raise ContextOverflow(
+            f"the request has about {tokens:,} tokens, and the model takes {window:,}", tokens=tokens, limit=window
+        )
 
 
 class FunctionModel:
@@ -14,15 +27,28 @@ class FunctionModel:
 
     The function runs on the run's own thread, for many runs at once. Its exception ends the run: a `ProviderError`
     unchanged, any other as a failure.
+
+    Args:
+        function: makes the turn.
+        context_window: tokens that a request may have, four characters counted as one; a longer one is refused with
+            `ContextOverflow`, and the function is not called. None for any number.
     """
 
-    def __init__(self, function: Callable[[ModelRequest], ModelTurn | str]) -> None:
+    def __init__(
+        self, function: Callable[[ModelRequest], ModelTurn | str], *, context_window: int | None = None
+    ) -> None:
         if not callable(function):
             raise TypeError(f"FunctionModel takes a function of the request, got {function!r}")
         self._function = function
+        self.context_window = _checked_window(context_window)
 
     def complete(self, request: ModelRequest) -> ModelTurn:
-        """Return the function's turn for `request`."""
+        """Return the function's turn for `request`.
+
+        Raises:
+            ContextOverflow: the request is longer than the context window.
+        """
+        _refuse_overlong(request, self.context_window)
         turn = self._function(request)
         if isinstance(turn, str):
             return says(turn)
@@ -43,25 +69,30 @@ class ScriptedModel:
 
     Args:
         turns: the turns; an exception among them is raised when its turn comes.
+        context_window: tokens that a request may have, as for `FunctionModel`; a refused one takes no turn.
     """
 
-    def __init__(self, turns: Iterable[ModelTurn | Exception]) -> None:
+    def __init__(self, turns: Iterable[ModelTurn | Exception], *, context_window: int | None = None) -> None:
         if isinstance(turns, str) or not isinstance(turns, Iterable):
             raise TypeError(f"a script is a list of turns, such as [says(…)], got {turns!r}")
         self._turns = list(turns)
         for line in self._turns:
             if not isinstance(line, (ModelTurn, Exception)):
                 raise TypeError(f"a script holds turns (says, calls) and exceptions, got {line!r}")
+        self.context_window = _checked_window(context_window)
         self._lock = threading.Lock()
         """Guards the requests, and with them the position in the script."""
         self.requests: list[ModelRequest] = []
+        """All that took a turn."""
 
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return the next turn.
 
         Raises:
             ProviderError: no turn is left.
+            ContextOverflow: the request is longer than the context window.
         """
+        _refuse_overlong(request, self.context_window)
         with self._lock:
             position = len(self.requests)
             self.requests.append(request)

@@ -91,6 +91,11 @@ class Account:
         else:
             self.charge(usage, self._cost_of(usage), turns=1)
 
+    def charge_call_of(self, model: str, usage: Usage) -> None:
+        """Charge a call of another model than the run's own, at the price of that one."""
+        price = self._price_of(model)
+        self.charge(usage, None if price is None else price.cost_of(usage), turns=1)
+
     def pay_ahead(self, usage: Usage) -> None:
         """Charge the tokens of a model call ahead of its turn, if there is a budget.
 
@@ -264,14 +269,18 @@ class Account:
             return None
         if not self._is_limited():
             return Price.of(self._model)
+        price = self._price_of(self._model)
         budgets = [account._spending.budget for account in self.chain()]
-        for budget in budgets:
-            if budget is not None and self._model in budget.prices:
-                return budget.prices[self._model]
-        price = Price.of(self._model)
         if price is None and any(budget is not None and budget.cost_usd is not None for budget in budgets):
             raise no_price(self._owner, self._model)
         return price
+
+    def _price_of(self, model: str) -> Price | None:
+        for account in self.chain():
+            budget = account._spending.budget
+            if budget is not None and model in budget.prices:
+                return budget.prices[model]
+        return Price.of(model)
 
 
 def _beyond(usage: Usage, ahead: Usage) -> Usage:

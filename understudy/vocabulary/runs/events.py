@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
+from understudy.vocabulary.messages import NO_USAGE, ModelTurn, ToolCall, ToolResult, Usage
 
 from .outcomes import Outcome
 
@@ -119,6 +119,34 @@ class RetryScheduled(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCompacted(_Event):
+    """The next request shows less of a long conversation: see `Compaction`. The run's own messages stay whole."""
+
+    how: Literal["pruned", "summarized"]
+    """Whether tool results are left out or shortened, or a summary stands in place of the oldest messages."""
+    messages_before: int
+    messages_after: int
+    """Messages of the request, before and after."""
+    tokens_before: int
+    tokens_after: int
+    """Tokens of the request, before and after; mostly estimates."""
+    pruned: int = 0
+    """How many tool results are left out from now on."""
+    usage: Usage = NO_USAGE
+    """Tokens of the model calls for the summary; the run's usage has them too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFailed(_Event):
+    """There is no summary of a long conversation; the run goes on without it."""
+
+    error: BaseException = field(compare=False, repr=False)
+    """The error of the model call, without frames; a `BadReply` if its answer is no summary."""
+    usage: Usage = NO_USAGE
+    """Tokens of the model calls for the summary; the run's usage has them too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationDiverged(_Event):
     """A run that had paused is complete, and the conversation went on meanwhile. Its turn is added at the end."""
 
@@ -203,6 +231,8 @@ Event: TypeAlias = (
     | ToolProgress
     | ToolFinished
     | RetryScheduled
+    | ContextCompacted
+    | CompactionFailed
     | ConversationDiverged
     | ChildStarted
     | ChildFinished

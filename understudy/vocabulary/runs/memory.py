@@ -91,6 +91,11 @@ def begin_anew_in_child() -> None:
     _lock = threading.Lock()
 
 
+def guard() -> threading.Lock:
+    """Return the lock of the tables of all memories of this process; hold it for a moment only."""
+    return _lock
+
+
 class InMemoryMemory:
     """Conversations in this process, whole. They end with it; a forked child begins with a copy.
 

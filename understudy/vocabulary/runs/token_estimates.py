@@ -8,17 +8,32 @@ from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
     Message,
+    ModelRequest,
     OpaquePart,
+    OutputSpec,
     Part,
     ReasoningPart,
     TextPart,
     ToolCall,
     ToolResult,
+    ToolSpec,
 )
 
 CHARACTERS_PER_TOKEN = 4  # English; code and other languages have fewer, so the estimate is too low for them.
 CHARACTERS_OF_MEDIA = 4_000  # For a picture or document of any size: about a thousand tokens.
 TOKENS_OF_MESSAGE = 4  # For its role, and what separates it from the next.
+
+
+def request_tokens(request: ModelRequest) -> int:
+    """Estimate the tokens of a request: system prompt, tools, output type and messages."""
+    return frame_tokens(request.system, request.tools, request.output) + messages_tokens(request.messages)
+
+
+def frame_tokens(system: str, tools: Iterable[ToolSpec], output: OutputSpec | None) -> int:
+    """Estimate the tokens of a request without its messages."""
+    told = sum([len(tool.name) + len(tool.description) + len(str(tool.schema)) for tool in tools])
+    typed = 0 if output is None or output.tool else len(str(output.schema))
+    return tokens_in(len(system) + told + typed)
 
 
 def messages_tokens(messages: Iterable[Message]) -> int:
