@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 
 from .database import Sql
+from .figures import StoreFigures
 from .sqlite_job import Job
 from .sqlite_writer import writer_of
 
@@ -42,10 +43,9 @@ class SQLiteDatabase:
         """What SQLite says for the words that differ."""
         return WORDS
 
-    @property
-    def waiting(self) -> int:
-        """How many calls of this process wait for their turn."""
-        return self._writer.waiting
+    def figures(self) -> StoreFigures:
+        """Return the figures of the file in this process; waits for nothing."""
+        return self._writer.figures()
 
     def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
         """Return what `work` returns, once that is committed."""

@@ -20,6 +20,7 @@ from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import StoreError
 
 from . import sqlite_file
+from .figures import StoreFigures
 from .sqlite_failures import is_locked, why
 from .sqlite_file import SQLiteFile
 from .sqlite_job import Job, Transaction
@@ -51,15 +52,31 @@ class SQLiteWriter:
         self._busy = False
         self._queue: list[Job] = []
         self._leader: int | None = None
+        self._since: float | None = None
+        """When the leader began."""
+        self._high_water = 0
+        self._transactions = 0
+        self._calls = 0
+        self._failed = 0
+        self._last_error = ""
         self._pid = os.getpid()
 
     def __repr__(self) -> str:
         return f"sqlite:///{self._path}"
 
-    @property
-    def waiting(self) -> int:
-        """How many jobs are in the queue."""
-        return len(self._queue)
+    def figures(self) -> StoreFigures:
+        """Return what was done so far."""
+        since = self._since
+        return StoreFigures(
+            store=repr(self),
+            transactions=self._transactions,
+            calls=self._calls,
+            failed=self._failed,
+            waiting=len(self._queue),
+            high_water=self._high_water,
+            busy_for=None if since is None else time.monotonic() - since,
+            last_error=self._last_error,
+        )
 
     def job(self, work: Callable[..., object], *, writes: bool, durable: bool = False, makes: bool = False) -> Job:
         """Return a job, whose time begins now."""
@@ -78,6 +95,7 @@ class SQLiteWriter:
                 self._busy = True
             else:
                 self._queue.append(job)
+                self._high_water = max(self._high_water, len(self._queue))
         jobs = [job]
         if not leads:
             job.turn.acquire()
@@ -106,6 +124,7 @@ class SQLiteWriter:
         mine = jobs[0]
         try:
             self._leader = threading.get_ident()
+            self._since = time.monotonic()
             jobs[:] = self._attempt(jobs)
             while not mine.done:
                 time.sleep(PAUSE)
@@ -125,7 +144,7 @@ class SQLiteWriter:
             batch = left + self._queue
             self._queue = []
             self._busy = bool(batch)
-            self._leader = None
+            self._leader = self._since = None
         if batch:
             batch[0].batch = batch
             batch[0].turn.release()
@@ -137,10 +156,19 @@ class SQLiteWriter:
             return self._put_off(jobs, failure)
         if by_a_job and len(jobs) > 1:  # it cost the others their transaction: each has one of its own
             return [job for one in jobs for job in self._attempt([one])]
+        if failure is None:
+            self._transactions += 1
         for job in jobs:
-            error = failure if job.raised is None else job.raised
-            job.end(None if error is None else self._told(error))
+            self._end(job, failure if job.raised is None else job.raised)
         return []
+
+    def _end(self, job: Job, error: BaseException | None) -> None:
+        told = None if error is None else self._told(error)
+        self._calls += 1
+        if isinstance(told, StoreError):
+            self._failed += 1
+            self._last_error = str(told)
+        job.end(told)
 
     def _put_off(self, jobs: list[Job], failure: BaseException) -> list[Job]:
         """Read for those who only read, end those who waited long enough, and return the others."""
@@ -150,7 +178,7 @@ class SQLiteWriter:
         now = time.monotonic()
         for job in left:
             if job.until <= now:
-                job.end(self._told(failure))
+                self._end(job, failure)
         return [job for job in left if not job.done]
 
     def _transact(self, jobs: Sequence[Job]) -> tuple[BaseException | None, bool]:

@@ -8,6 +8,7 @@ from .conversation_table import ConversationTable
 from .conversations import Conversations
 from .conversations_in_memory import ConversationsInMemory
 from .database import Database
+from .figures import HasFigures, StoreFigures
 from .grants import grants_of
 from .memory_sessions import MemorySessions
 from .pauses import PauseTable
@@ -36,6 +37,10 @@ class Store:
         self.grants = None if database is None else grants_of(database)
         self.conversations: Conversations = ConversationsInMemory() if database is None else ConversationTable(database)
         self.sessions: Sessions = MemorySessions() if database is None else SessionTable(database)
+
+    def figures(self) -> StoreFigures | None:
+        """Return the figures of the database, if it counts."""
+        return self.database.figures() if isinstance(self.database, HasFigures) else None
 
     def __repr__(self) -> str:
         if self.pauses is not None:

@@ -223,7 +223,7 @@ class ActorSystem:
         runs = [record.status() for record in self._runs.in_flight()]
         agents = self._directory.agents_by_cell()
         actors = [self._figures(cell, agents.get(cell, ())) for cell in self._directory.cells]
-        return health_of(actors, runs, self._runs.hung.count(), self._events)
+        return health_of(actors, runs, self._runs.hung.count(), self._events, self._settings.store.figures())
 
     def _figures(self, cell: ActorCell, agents: Sequence[Agent[object]]) -> ActorFigures:
         tools = [tool for agent in agents for tool in agent.tools_by_name.values()]

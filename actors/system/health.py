@@ -12,6 +12,7 @@ from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.seated_cell import SeatedCell
+from understudy.actors.stores.figures import StoreFigures
 from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.runs.handles import RunStatus
 
@@ -70,6 +71,8 @@ class Health:
     """The same, for each reason there was."""
     events_lost: int
     """Events that found no room in the buffers of those who subscribe."""
+    store: StoreFigures | None = None
+    """The SQLite file of the system; None if it has none."""
 
 
 def figures(
@@ -118,7 +121,13 @@ def _of_seated(cell: SeatedCell[Any]) -> ActorFigures:
     )
 
 
-def health_of(actors: Sequence[ActorFigures], runs: Sequence[RunStatus], hung: int, events: EventStream) -> Health:
+def health_of(
+    actors: Sequence[ActorFigures],
+    runs: Sequence[RunStatus],
+    hung: int,
+    events: EventStream,
+    store: StoreFigures | None,
+) -> Health:
     """Put the figures together and judge them."""
     lost = events.letters.counts()
     everyone = {each.address: each for actor in actors for each in (actor, *actor.tools, *actor.memories)}.values()
@@ -140,6 +149,7 @@ def health_of(actors: Sequence[ActorFigures], runs: Sequence[RunStatus], hung: i
         dead_letters=sum(lost.values()),
         dead_letters_by_reason=lost,
         events_lost=events.lost,
+        store=store,
     )
 
 

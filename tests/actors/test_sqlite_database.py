@@ -21,7 +21,7 @@ from tests.hosts.forking import in_child
 from tests.support.paths import ROOT
 from tests.support.scripts import WAIT, eventually
 from tests.support.threads import no_threads
-from understudy import StoreError
+from understudy import ActorSystem, StoreError
 from understudy.actors.stores import sqlite_file, sqlite_writer
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
@@ -93,7 +93,7 @@ def calls_at_once(database: SQLiteDatabase, *works: Callable[[Sql], object]) -> 
     with held(database):
         for work in works:
             callers.append(Caller(lambda work=work: database.write(work)))  # type: ignore[misc]  # a default binds it now
-            eventually(lambda: database.waiting == len(callers), "the calls wait")
+            eventually(lambda: database.figures().waiting == len(callers), "the calls wait")
     return callers
 
 
@@ -170,7 +170,7 @@ def test_a_fault_of_the_leaders_ends_every_job_of_its_transaction_and_no_other(
 
     with held(database):
         callers = [Caller(lambda: database.write(insert("lost"))), Caller(lambda: words(database))]
-        eventually(lambda: database.waiting == 2, "the calls wait")
+        eventually(lambda: database.figures().waiting == 2, "the calls wait")
         monkeypatch.setattr(SQLiteFile, "lent", no_memory)
     assert [type(caller.ended()) for caller in callers] == [MemoryError, MemoryError]
 
@@ -306,7 +306,7 @@ def test_one_job_that_asks_for_it_has_its_whole_transaction_forced_to_the_disk(d
             Caller(lambda: found.append(level(database))),
             Caller(lambda: found.append(level(database, durable=True))),
         ]
-        eventually(lambda: database.waiting == 2, "the calls wait")
+        eventually(lambda: database.figures().waiting == 2, "the calls wait")
 
     assert [caller.ended() for caller in callers] == [None, None]
     assert found == [2, 2]
@@ -412,3 +412,33 @@ def test_a_connection_is_opened_anew_after_an_error_of_the_disk(
     assert words(database) == []
 
     assert len(connections) == 1
+
+
+# --- figures
+
+
+def test_figures_tell_calls_transactions_waits_and_the_last_error(database: SQLiteDatabase) -> None:
+    before = database.figures()
+    with held(database):
+        callers = [Caller(lambda: database.write(insert("a"))) for _ in range(2)]
+        eventually(lambda: database.figures().waiting == 2, "the calls wait")
+        during = database.figures()
+    errors = [type(caller.ended()) for caller in callers]
+    after = database.figures()
+
+    assert during.busy_for is not None
+    assert during.busy_for > 0.0
+    assert sorted(kind.__name__ for kind in errors) == ["NoneType", "StoreError"]
+    assert (after.calls - before.calls, after.transactions - before.transactions) == (3, 2)
+    assert (after.failed, after.waiting, after.high_water, after.busy_for) == (1, 0, 2, None)
+    assert after.last_error.endswith("UNIQUE constraint failed: words.word")
+
+
+def test_the_health_of_a_system_has_the_figures_of_its_file(tmp_path: Path) -> None:
+    with ActorSystem("shop", store=f"sqlite:///{tmp_path}/shop.db") as system, ActorSystem("other") as other:
+        store = system.health().store
+
+        assert store is not None
+        assert store.store == f"sqlite:///{tmp_path}/shop.db"
+        assert (store.calls > 0, store.failed, store.last_error) == (True, 0, "")
+        assert other.health().store is None
