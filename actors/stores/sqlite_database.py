@@ -19,6 +19,10 @@ T = TypeVar("T")
 WORDS = {"identity": "INTEGER PRIMARY KEY AUTOINCREMENT", "real": "REAL", "bigint": "INTEGER"}
 
 
+def _nothing(sql: Sql) -> None:
+    """Open the file, and see whether it is a database."""
+
+
 class SQLiteDatabase:
     """A `Database` in a file. All objects of one file and process share its connection. Calls block for some 5 s at most.
 
@@ -33,7 +37,7 @@ class SQLiteDatabase:
     def __init__(self, path: str, *, durable: bool = False) -> None:
         self._durable = durable
         self._writer = writer_of(path)
-        self._do(self._writer.job(lambda sql: None, writes=True, durable=durable, makes=True))
+        self._do(self._writer.job(_nothing, writes=True, durable=durable, makes=True))
 
     def __repr__(self) -> str:
         return repr(self._writer)

@@ -15,7 +15,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -56,7 +56,7 @@ class SQLiteFile:
         self._pid = os.getpid()
 
     @contextmanager
-    def lent(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
+    def lent(self, *, make: bool = False) -> Generator[sqlite3.Connection]:
         """Lend the connection, opened if it is not. With `make` the file may be a new one or another one than before."""
         self.check_process()
         in_use = self._in_use  # a fork inside of the block makes it anew in the child

@@ -276,7 +276,9 @@ def test_a_migration_that_is_killed_at_any_statement_is_made_by_the_next_process
         with killed_at(statement):
             prepare(SQLiteDatabase(str(path)), PART)
 
-    for statement in count(1):
+    statement = 0
+    while True:
+        statement += 1
         path.unlink(missing_ok=True)
         in_child(lambda: prepare(SQLiteDatabase(str(path)), Part(PART.name, PART.versions[:1])))
         try:
