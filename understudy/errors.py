@@ -4,9 +4,9 @@
     ├── SpecError                       a spec file or a definition is wrong
     ├── DrawingError                    runners cannot be drawn
     ├── ProviderError                   a model API failed
-    │   ├── RateLimited                 it asked us to slow down
+    │   ├── RateLimited                 it asked us to slow down; with a token to go on
     │   ├── AuthenticationError         the key is missing or refused
-    │   ├── ProviderTimeout             no answer in time
+    │   ├── ProviderTimeout             no answer in time; with a token to go on
     │   ├── ContextOverflow             the request is longer than the model's context window
     │   └── BadReply                    the answer breaks the API's format
     ├── ToolError                       a tool failed, and the run was told to raise
@@ -19,8 +19,8 @@
     │   ├── InvalidOutput               no answer fits the output type, with a token to go on
     │   ├── CircularAgentCall           a run would wait for itself
     │   ├── DisallowedAgentCall         a sub-agent's lists forbid the run
-    │   ├── RunCancelled
-    │   ├── RunTimedOut
+    │   ├── RunCancelled                with a token if it was asked for
+    │   ├── RunTimedOut                 with a token to go on
     │   ├── SeveralErrors               all that could have succeeded failed; an ExceptionGroup too
     │   ├── UnfinishedRun               `.text` was read of a run that waits
     │   ├── ProtocolViolation           a machine was driven out of order
@@ -54,7 +54,7 @@ _NO_VALUES: Mapping[str, JsonValue] = MappingProxyType({})
 class UnderstudyError(Exception):
     """The root of all errors that understudy raises.
 
-    The last five attributes are filled in when the error ends a run; they tell of the run that was called.
+    The last six attributes are filled in when the error ends a run; they tell of the run that was called.
 
     Attributes:
         retries_used_up: whether the layer that raised it has used up its retries. A layer above retries it only
@@ -69,6 +69,9 @@ class UnderstudyError(Exception):
             them; what had not ended stands there as a `RunCancelled`. A child that failed with this error is the error
             itself; a group that did is a copy of it, with the children of that group. In a copy that goes to another
             process, an `UnderstudyError` stands for a child that cannot be pickled.
+        token: resumes the run: after a limit was raised, or as it is if the error may pass (`RateLimited`, `ProviderTimeout`,
+            another `ProviderError` that is `retryable`, `RunTimedOut`, `RunCancelled` by `handle.cancel()`). Empty for
+            every other error, for a run inside of another one, and where the run could not be kept.
     """
 
     retries_used_up: bool = False
@@ -76,6 +79,7 @@ class UnderstudyError(Exception):
     messages: tuple[Message, ...] = ()
     usage: Usage = NO_USAGE
     session: Mapping[str, JsonValue] = _NO_VALUES
+    token: str = ""
     _children: tuple[AnyOutcome | BaseException | None, ...] = ()
     """None in place of the error itself, so that the error holds no reference to itself."""
 
@@ -193,15 +197,15 @@ class ProviderError(UnderstudyError):
 
 
 class RateLimited(ProviderError):
-    """The provider asked us to slow down (HTTP 429)."""
+    """The provider asked us to slow down (HTTP 429). Has a `.token`: `resume(token)` asks again."""
 
 
 class AuthenticationError(ProviderError):
-    """The key or token is missing, unknown, or not allowed to do this."""
+    """The key or token is missing, unknown, or not allowed to do this. Its `.token` is empty."""
 
 
 class ProviderTimeout(ProviderError):
-    """No answer came within the time a model call has."""
+    """No answer came within the time a model call has. Has a `.token`: `resume(token)` asks again."""
 
 
 class ContextOverflow(ProviderError):
@@ -250,7 +254,7 @@ class ContextOverflow(ProviderError):
 
 
 class BadReply(ProviderError):
-    """The response is not what the API promises: not JSON, cut off, too large, or of another shape."""
+    """The response is not what the API promises: not JSON, cut off, too large, or of another shape. Its `.token` is empty."""
 
 
 class Retry(Exception):
@@ -306,7 +310,6 @@ class RunError(UnderstudyError):
 
     Attributes:
         run_id: which run; empty when the machine was driven by hand.
-        token: resumes the run after a limit was raised; empty where it cannot go on.
     """
 
     def __init__(self, message: str, *, run_id: str = "", token: str = "") -> None:
@@ -338,7 +341,7 @@ class MaxIterationsExceeded(RunError):
 
 
 class CallbackAbort(RunError):
-    """A callback ended the run; the message is its own.
+    """A callback ended the run; the message is its own. Its `.token` is empty.
 
     Attributes:
         callback: the callback's name; a guardrail's is the one it was made with.
@@ -402,6 +405,8 @@ class InvalidOutput(RunError):
 class CircularAgentCall(RunError):
     """A run would wait for itself, directly or through others. Raised before the wait, where it would close the cycle.
 
+    Its `.token` is empty.
+
     Attributes:
         path: ids of agents, addresses of actors, and conversations and memories on the way, the first one again at the end.
     """
@@ -428,11 +433,15 @@ class DisallowedAgentCall(RunError):
 
 
 class RunCancelled(RunError):
-    """Someone cancelled the run, or its process stopped it."""
+    """Someone cancelled the run, or its process stopped it.
+
+    Has a `.token` after `handle.cancel()`, and with a store after `system.stop()`: `resume(token)` goes on from the last
+    finished step. It is empty where nobody asked for it: the loser of `first`, a run whose outer run ended, Ctrl-C in `run`.
+    """
 
 
 class RunTimedOut(RunError):
-    """The run's own deadline passed."""
+    """The run's own deadline passed. Has a `.token`: `resume(token, timeout=…)` goes on, without `timeout` for any time."""
 
 
 class UnfinishedRun(RunError):

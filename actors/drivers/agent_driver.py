@@ -139,10 +139,13 @@ class AgentDriver:
     def _fail(self, error: UnderstudyError) -> None:
         """Fail the run, unless a callback has a text for it to end with."""
         with contextlib.suppress(Stale):
-            if self._moments is not None and self._moments.replaced(error):
-                self._drive_to_end()
-            else:
-                self._record.host.fail(self._record, error, self._epoch)
+            record = self._record
+            if self._moments is not None:
+                record.host.give_token(record, error)  # first: callbacks see the error with its token
+                if self._moments.replaced(error):
+                    record.host.withdraw_token(record, error)
+                    return self._drive_to_end()
+            record.host.fail(record, error, self._epoch)
 
     def _drive(self) -> None:
         record, epoch = self._record, self._epoch
@@ -166,7 +169,9 @@ class AgentDriver:
                 case CallModel():
                     self._sum_up(step)
                 case CallTools(calls=calls):
-                    self._run_tools(calls)
+                    stop = self._run_tools(calls)
+                    if stop is not None:  # the agent heard of it from its sub-agent's call
+                        return self._fail(stop)
                 case AwaitApproval() | AwaitInput():
                     return self._pause()
                 case Done(outcome=outcome):
@@ -250,17 +255,20 @@ class AgentDriver:
 
     # --- tools
 
-    def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
-        """Run the calls, or the first of them if they go one after another: the next step has the others."""
+    def _run_tools(self, calls: tuple[ToolCall, ...]) -> UnderstudyError | None:
+        """Run the calls, or the first of them if they go one after another: the next step has the others.
+
+        Returns:
+            The error of a sub-agent that ends the run.
+        """
         agent = self._record.agent
         if len(calls) > 1 and agent.max_parallel_calls == 1:
             calls = calls[:1]
         if len(calls) == 1 and agent.tools_by_name[calls[0].name].isolation != "caller":
-            self._run_alone(calls[0])
-        else:
-            self._run_together(calls)
+            return self._run_alone(calls[0])
+        return self._run_together(calls)
 
-    def _run_alone(self, call: ToolCall) -> None:
+    def _run_alone(self, call: ToolCall) -> UnderstudyError | None:
         """Take the turn of the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
         record, epoch = self._record, self._epoch
         tool = record.agent.tools_by_name[call.name]
@@ -277,16 +285,18 @@ class AgentDriver:
             order.came_back(Fate.CANCELLED)  # with its seat: from `begin_step` on, others know that it has one
             raise
         executed = execute(order)
-        record.take_results(epoch, [executed])
+        stop = record.take_results(epoch, [executed])
         if isinstance(executed[0], ToolResult):
             record.log.note(order.finished(executed[0]))
-        return None
+        return stop
 
-    def _run_together(self, calls: tuple[ToolCall, ...]) -> None:
+    def _run_together(self, calls: tuple[ToolCall, ...]) -> UnderstudyError | None:
         """Run calls at the same time, as many as the agent says, each on a lent thread; the results go in call order."""
         record, epoch = self._record, self._epoch
         record.begin_step(epoch, f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools")
-        record.take_results(epoch, ToolBatch(record.host.executors, record, calls).run())
+        batch = ToolBatch(record.host.executors, record, calls)
+        record.begin_batch(epoch, batch)
+        return record.take_results(epoch, batch.run())
 
 
 def _resolved(model: Model | ModelName) -> Model:

@@ -81,7 +81,11 @@ def loaded_record(
     record: RunRecord
     if isinstance(runner, Agent):
         machine = AgentRun.from_json(saved.machine, runner.run_spec, adopt=adopt)
-        record = AgentRunRecord(saved.run_id, runner, saved.input, options, scope, host, cell, machine)
+        agents = AgentRunRecord(saved.run_id, runner, saved.input, options, scope, host, cell, machine)
+        agents.unfed = saved.unfed
+        if saved.unfed is not None:
+            machine.is_prepaid(saved.unfed)
+        record = agents
     else:
         group = _orchestrator(runner)
         record = GroupRunRecord(

@@ -15,19 +15,20 @@ from sys import maxsize
 from typing import assert_never
 
 from understudy.actors.cells.cell import Cell
-from understudy.actors.run_view.errors import LIMITS, timed_out
+from understudy.actors.run_view.errors import timed_out
 from understudy.actors.run_view.log import ChildEnded, Conflict, Retried
 from understudy.actors.runs.child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
 from understudy.actors.runs.group_record import GroupRunRecord, Woken
 from understudy.actors.runs.inner_run import Inside
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.runs.record import RunRecord
-from understudy.errors import UnderstudyError, had_its_retries
+from understudy.errors import UnderstudyError, UnfinishedRun, had_its_retries
 from understudy.orchestration.agent.pauses import paused_by
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.group.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
 from understudy.orchestration.group.group_run import GroupDone
 from understudy.orchestration.saving.machines import Machine
+from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.ancestry import circular
 from understudy.vocabulary.context.prices import in_dollars
@@ -147,6 +148,8 @@ class GroupDriver(Woken):
         conflicts = record.lay_changes(self._epoch)
         if conflicts:
             record.log.note(Conflict(conflicts))
+        if isinstance(outcome, Incomplete) and not outcome.last_text:
+            outcome = replace(outcome, last_text=self._last_text())
         told = replace(
             outcome,
             turns=record.turns,
@@ -158,10 +161,17 @@ class GroupDriver(Woken):
         record.tell_ending(self._epoch, told)
         record.host.complete(record, told, self._epoch)
 
+    def _last_text(self) -> str:
+        """Return what the first child that is incomplete said last."""
+        endings = [self._record.endings[position] for position in sorted(self._record.endings)]
+        return next((ending.last_text for ending in endings if isinstance(ending, Incomplete)), "")
+
     def _fail(self, error: Exception) -> None:
         """End the run with an error, after its callbacks have heard of it."""
         record = self._record
         with contextlib.suppress(Stale):
+            if record.group.callbacks:
+                record.host.give_token(record, error)  # first: callbacks see the error with its token
             record.tell_ending(self._epoch, error)
             record.host.fail(record, error, self._epoch)
 
@@ -241,8 +251,8 @@ class GroupDriver(Woken):
         error, again = inside.record.promise.error(), None
         if error is None:
             again = self._ended(position, inside, inside.record.promise.get())
-        elif not self._stopped(position, inside.record, error):
-            again = self._failed(position, error)
+        elif goes_on(error) != "limit" or not self._stopped(position, inside.record, error):
+            again = self._failed(position, error, child=inside.record)
         self._record.log.note(ChildEnded(inside.fact, inside.record.promise.get() if error is None else error))
         self._tell_retry(position, again)
         return True
@@ -251,7 +261,9 @@ class GroupDriver(Woken):
         """Tell the machine of a child that did not fail; returns after which error the child is run again, if it is."""
         child = inside.record
         if isinstance(outcome, Incomplete):
-            retried = self._failed(position, unfinished(child, outcome))
+            error, retried = unfinished(child, outcome), None
+            if not self._stopped(position, child, error):
+                retried = self._failed(position, error)
             self._record.endings[position] = outcome
             return retried
         try:
@@ -259,7 +271,7 @@ class GroupDriver(Woken):
             if isinstance(outcome, Complete):
                 result = ChildResult.of(outcome, *child.session.lasting_changes())
                 again = self._is_to_repeat(position, outcome.text)
-                self._feed(position, partial(_done, position, result, again), changes_of(self._record, child))
+                self._feed(position, partial(_done, position, result, again), changes_of(self._record.session, child))
             else:
                 saved, pauses = saved_inner(child), outcome.pauses
                 self._feed(position, lambda machine: machine.child_paused(position, saved, pauses))
@@ -268,9 +280,9 @@ class GroupDriver(Woken):
         return None
 
     def _stopped(self, position: int, child: RunRecord, error: BaseException) -> bool:
-        """Keep a child that reached a limit, so that it can go on; False if it is to fail instead."""
+        """Keep a child that reached a limit or is incomplete, so that it can go on; False if it is to fail instead."""
         machine = self._record.machine
-        if not isinstance(error, LIMITS) or not child.is_at_limit():
+        if not (isinstance(error, UnfinishedRun) or child.is_at_limit()):
             return False
         if isinstance(machine, GraphRun) and machine.wants_retry(position) and self._may_pass(position, error):
             return False
@@ -278,13 +290,17 @@ class GroupDriver(Woken):
             saved = saved_inner(child)
         except (TypeError, ValueError):  # its session holds what no text can
             return False
-        failure = ChildFailure.of(error)
-        self._feed(position, lambda machine: machine.child_at_limit(position, saved, failure, error))
+        failure, given = ChildFailure.of(error), error if isinstance(error, Exception) else None
+        self._feed(position, lambda machine: machine.child_at_limit(position, saved, failure, given))
         self._record.endings[position] = error
         return True
 
-    def _failed(self, position: int, error: BaseException, *, may_retry: bool = True) -> BaseException | None:
+    def _failed(
+        self, position: int, error: BaseException, *, may_retry: bool = True, child: RunRecord | None = None
+    ) -> BaseException | None:
         """Tell the machine that a child failed; returns the error if the child is run again."""
+        if child is not None and goes_on(error) == "again" and child.goes_on_after(error):
+            self._record.stopped[position] = child
         failure = ChildFailure.of(error)
         machine, given = self._record.machine, error if isinstance(error, Exception) else None
         self._record.endings[position] = error  # counts once the machine holds the child to have failed
@@ -294,6 +310,8 @@ class GroupDriver(Woken):
         final = not may_retry or not machine.wants_retry(position) or had_its_retries(error)
         final = final or not self._may_pass(position, error)
         again = not final and self._record.scope.take_retry(error)
+        if again:
+            self._record.stopped.pop(position, None)  # the next attempt is another run
         self._feed(position, lambda machine: _graph(machine).child_failed(position, failure, given, may_retry=again))
         return error if again else None
 

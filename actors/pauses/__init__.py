@@ -1,8 +1,8 @@
 """Paused runs: the token of each, and the store that keeps it.
 
-A run comes in when its driver ends its stay: it needs a person, or it reached a limit that can be raised.
-`RunManager` asks `issue` or `issue_for_limit` for a token, and the outcome or the error carries this token to the
-caller.
+A run comes in when its driver ends its stay: it needs a person, it reached a limit that can be raised, or an
+error ended it that may pass. `RunManager` asks `issue` or `issue_for_limit` for a token, and the outcome or the error
+carries this token to the caller. `ErrorTokens` does so for errors, and never waits long for a store.
 
 There are two tables of tokens with the same methods. `Tokens` keeps the record itself, in the memory of this process.
 `StoredPauses` writes the run as text into a `PauseStore`, such as that of the room `stores`, so that another process can

@@ -77,7 +77,7 @@ class StoredPauses:
         return self._put(record, None)
 
     def issue_for_limit(self, record: RunRecord) -> str:
-        """Store a run that reached a limit and return its token, which may be forgotten after `KEPT_LIMITS` seconds.
+        """Store a run that an error ended and return its token, which may be forgotten after `KEPT_LIMITS` seconds.
 
         Raises:
             StoreError: it could not be stored.

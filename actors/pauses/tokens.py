@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.saving.saved_run import SavedRun
 
 REMEMBERED = 10_000  # Used tokens that are told apart from unknown ones; the oldest are forgotten first.
-KEPT_LIMITS = 1_000  # Runs at a limit that can go on. Most callers only see the error, and never come back for them.
+KEPT_LIMITS = 1_000  # Runs that an error ended. Most callers only see the error, and never come back for them.
 
 
 class Tokens:
@@ -37,7 +37,7 @@ class Tokens:
         return token
 
     def issue_for_limit(self, record: RunRecord) -> str:
-        """Return a token for a run that reached a limit; of these, the oldest are forgotten when there are too many."""
+        """Return a token for a run that an error ended; of these, the oldest are forgotten when there are too many."""
         token = self.issue(record)
         with self._lock:
             self._note_limit(token)

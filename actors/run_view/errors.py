@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, cast
 from understudy.errors import (
     AgentCrashed,
     BadReply,
-    BudgetExceeded,
-    InvalidOutput,
-    MaxIterationsExceeded,
     ProviderError,
     ProviderTimeout,
     RunCancelled,
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
 DEFAULT_MEMORY_TIMEOUT = (
     30.0  # Seconds for one use of a memory; a store answers in milliseconds, and what takes longer is down.
 )
-LIMITS = (BudgetExceeded, InvalidOutput, MaxIterationsExceeded)
 LOADING = "loading its conversation"
 STORING = "storing its conversation"
 
@@ -59,7 +55,11 @@ def timed_out(record: RunView) -> RunTimedOut:
 def model_failure(record: AgentRunView, error: BaseException) -> ProviderError:
     """Make the error of a model object that failed in a way of its own."""
     model = type(record.agent.current_model).__name__
-    return ProviderError(f"the model of agent {record.agent.id!r} failed: {in_words(error)}", provider=model)
+    return ProviderError(
+        f"the model of agent {record.agent.id!r} failed: {in_words(error)}",
+        provider=model,
+        retryable=isinstance(error, (ConnectionError, TimeoutError)),
+    )
 
 
 def checked_turn(record: AgentRunView, returned: object) -> ModelTurn:

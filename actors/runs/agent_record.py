@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from understudy.actors.memory.access import recall, remember
 from understudy.actors.run_view.failsafe import safely
@@ -19,6 +19,7 @@ from understudy.errors import ProviderError, UnderstudyError
 from understudy.orchestration.agent.outcome import messages_so_far
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.accounts import account_of
+from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.origin import Origin, named_after
 from understudy.vocabulary.context.scope import Scope
@@ -33,7 +34,8 @@ from .host import RunHost
 from .ownership import Stale
 from .record import RunRecord
 from .resumption import extend_agent, why_agent_takes_none
-from .sub_agents import delegate
+from .stopped_children import take_delegated
+from .sub_agents import delegate, executed
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
@@ -46,6 +48,14 @@ if TYPE_CHECKING:
     from .turn_findings import AboutTurn
 
 T = TypeVar("T")
+
+
+class FinishedCalls(Protocol):
+    """Tool calls under way, as far as a record sees them."""
+
+    def finished(self) -> tuple[list[Executed], list[str]]:
+        """Begin no further call; return what came of those that are done, and the ids of those that are under way."""
+        ...
 
 
 class AgentRunRecord(RunRecord):
@@ -66,8 +76,11 @@ class AgentRunRecord(RunRecord):
         "agent",
         "answered",
         "attempts",
+        "batch",
         "before",
         "checked",
+        "counted_unfed",
+        "delegated",
         "machine",
         "raised",
         "step_check",
@@ -95,6 +108,12 @@ class AgentRunRecord(RunRecord):
         """The tool call that the driver runs on its own thread."""
         self.step_check: Hashable = None
         """The question of `answered` that the driver looks into, if the time of that is limited."""
+        self.batch: FinishedCalls | None = None
+        """The tool calls that the driver runs at the same time."""
+        self.delegated: dict[str, RunRecord] = {}
+        """Id of a call of a sub-agent -> the run that the call is, until the machine has its result."""
+        self.counted_unfed = False
+        """Whether the account has the turn in `unfed`, because the run ended first."""
         self.unfed: ModelTurn | None = None
         """A turn that was paid for and not fed yet; the next driver does not ask for it again."""
         self.answered: dict[Hashable, object] = {}
@@ -149,6 +168,35 @@ class AgentRunRecord(RunRecord):
         return self.machine is not None and self.machine.at_limit()
 
     @property
+    def needs_answer(self) -> bool:
+        return self.machine is not None and self.machine.waits
+
+    @property
+    def may_go_on(self) -> bool:
+        return self.machine is not None and self.machine.may_go_on
+
+    @property
+    def unfed_turn(self) -> ModelTurn | None:
+        return self.unfed
+
+    def prepare_to_go_on(self) -> None:
+        self._count_unfed()
+        for call_id, child in list(self.delegated.items()):
+            self._take_delegated(call_id, child)
+            self.delegated.pop(call_id, None)
+
+    def _take_delegated(self, call_id: str, child: RunRecord) -> None:
+        """Tell the machine how the run stands that a call of a sub-agent had begun."""
+        round_ = None if self.machine is None else self.machine.state.round
+        call = None if round_ is None else next((call for call in round_.pending() if call.id == call_id), None)
+        if self.machine is None or call is None:
+            return
+        outcome = take_delegated(self.machine, call_id, child)
+        if outcome is not None:
+            tool = self.agent.tools_by_name[call.name]
+            self._take([executed(self, call, tool, child, outcome)])
+
+    @property
     def runner_named(self) -> str:
         return f"agent {self.agent.id!r} ({name_of(self.agent.current_model)})"
 
@@ -192,7 +240,7 @@ class AgentRunRecord(RunRecord):
         """Carry out a call of a sub-agent on this thread, which waits for the run that the call is."""
         with self.lock:
             paused = None if self.machine is None else self.machine.child(order.call.id)
-        return delegate(self, order, sub_agent, task, paused)
+        return delegate(self, order, sub_agent, task, paused, self.delegated)
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other
 
@@ -239,6 +287,12 @@ class AgentRunRecord(RunRecord):
             self.step_order = order
             self.step_check = check
             self.step_deadline = deadline
+
+    def begin_batch(self, epoch: int, batch: FinishedCalls) -> None:
+        """Note the calls that the driver is about to run at the same time."""
+        with self.lock:
+            self._check(epoch)
+            self.batch = batch
 
     def note_answer(
         self, epoch: int, question: Hashable, answer: object, session: SessionOverlay | None = None
@@ -311,22 +365,45 @@ class AgentRunRecord(RunRecord):
         if self.log.line_writer is not None:
             self.log.write_lines(facts)
 
-    def take_results(self, epoch: int, results: Sequence[Executed]) -> None:
-        """Commit what the calls changed in the session, in call order, and feed their results and pauses."""
+    def take_results(self, epoch: int, results: Sequence[Executed]) -> UnderstudyError | None:
+        """Commit what the calls changed in the session, in call order, and feed their results and pauses.
+
+        Returns:
+            The error that ends the run because a sub-agent ended with it, if that one can go on: its call has no result.
+        """
         with self.lock:
             self._check(epoch)
             self.step_deadline = inf
             self.step_order = None
-            assert self.machine is not None
-            for _, overlay in results:
-                if overlay is not None:
-                    overlay.commit()
-            for came, _ in results:  # first: a result may be the last there is to come, or end the run
-                if isinstance(came, Paused):
-                    self.machine.child_paused(came.call_id, came.saved, came.pauses)
-            given = [came for came, _ in results if isinstance(came, ToolResult)]
-            if given:
-                self.machine.tool_results(given)
+            self.batch = None
+            stop = self._stopped_by(results) if self.delegated else None
+            self._take(results if stop is None else [each for each in results if each[0].call_id != stop[0]])
+            return None if stop is None else stop[1]
+
+    def _take(self, results: Sequence[Executed]) -> None:
+        """Feed results; call it under the lock."""
+        assert self.machine is not None
+        for _, overlay in results:
+            if overlay is not None:
+                overlay.commit()
+        for came, _ in results:  # first: a result may be the last there is to come, or end the run
+            if isinstance(came, Paused):
+                self.machine.child_paused(came.call_id, came.saved, came.pauses)
+        given = [came for came, _ in results if isinstance(came, ToolResult)]
+        if given:
+            self.machine.tool_results(given)
+
+    def _stopped_by(self, results: Sequence[Executed]) -> tuple[str, UnderstudyError] | None:
+        """Return the first call of a sub-agent whose error ends the run and may pass; forget the runs of the others."""
+        stop: tuple[str, UnderstudyError] | None = None
+        for came, _ in results:
+            child, error = self.delegated.get(came.call_id), self.raised.get(came.call_id)
+            if stop is None and child is not None and isinstance(error, UnderstudyError) and _passes(child, error):
+                stop = (came.call_id, error)
+                self.raised.pop(came.call_id)
+            else:
+                self.delegated.pop(came.call_id, None)
+        return stop
 
     # --- for anyone
 
@@ -335,6 +412,7 @@ class AgentRunRecord(RunRecord):
         if successor is not None:
             self.step_order = None
             self.step_check = None
+            self.batch = None
         return successor
 
     def remember(self, outcome: Complete[object], epoch: int) -> Callable[[], object] | None:
@@ -359,16 +437,36 @@ class AgentRunRecord(RunRecord):
 
     def _let_go(self, given_up: bool) -> None:
         order, self.step_order = self.step_order, None
-        unfed, self.unfed = self.unfed, None
-        if unfed is not None and self.machine is not None:
-            safely(self, self.machine.write_off, unfed)
+        batch, self.batch = self.batch, None
+        safely(self, self._count_unfed)
+        if batch is not None:
+            safely(self, self._keep_finished, *batch.finished())
+        elif order is not None:
+            safely(self, self._keep_finished, [], [order.call.id])
         if given_up and order is not None:
             order.leave()  # its scope is inside of the run's, which is cancelled next
+
+    def _count_unfed(self) -> None:
+        """Count a turn that was not taken; whoever goes on with the run takes it without asking the model again."""
+        if self.unfed is not None and self.machine is not None and not self.counted_unfed:
+            self.counted_unfed = True
+            self.machine.prepay(self.unfed)
+
+    def _keep_finished(self, results: Sequence[Executed], cut_off: Sequence[str]) -> None:
+        """Take the results that were there when the run ended; what was under way then does not run again."""
+        with self.lock:
+            machine = self.machine
+            if machine is None or machine.state.round is None:
+                return
+            pending = {call.id for call in machine.state.round.pending()}
+            self._take([each for each in results if each[0].call_id in pending])
+            machine.cut_off([call_id for call_id in cut_off if call_id not in self.delegated])
 
     def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> AgentRunRecord:
         options = self._options_to_go_on(deps, session)
         record = AgentRunRecord(self.run_id, self.agent, self.input, options, scope, self.host, self.cell, self.machine)
         record.follow(self)
+        record.unfed = self.unfed
         return record
 
 
@@ -381,3 +479,7 @@ def _told_of(machine: AgentRun, turn: ModelTurn) -> list[RunLogEntry]:
             if call.id in round_.results:
                 told += (call, Finished(call, round_.results[call.id]))
     return told
+
+
+def _passes(child: RunRecord, error: UnderstudyError) -> bool:
+    return goes_on(error) == "again" and child.goes_on_after(error)

@@ -44,14 +44,14 @@ def feed_answer(
 
 
 def _sorted(record: RunRecord, runner: Runner[object], answer: Answer) -> dict[str, PauseAnswer]:
-    """Return what each pause gets, checked; empty for a run that waits for a higher limit, or to try again."""
+    """Return what each pause gets, checked; empty for a run that needs no answer to go on."""
     why_none = record.takes_no_answer()
     if why_none:
         if answer is not None:
             raise TypeError(why_none)
         return {}
     pauses = record.pauses
-    if answer is None and not pauses:
+    if answer is None and not (pauses and record.needs_answer):
         return {}
     given = sort_answers(pauses, answer)
     check_answers(pauses, given)

@@ -79,8 +79,10 @@ def continued(outer: RunRecord, runner: Runner[object], paused: PausedChild, sco
     )
     child.session.changes.update(saved.session)
     child.session.removed = frozenset(saved.removed)
-    if paused.answers:  # else it stood at a limit
+    if paused.answers:
         child.log.note_settled(child.respond(paused.answers))
+    else:  # it stood at a limit that is raised now, or it was stopped
+        child.retry_failed()
     return _part_of(outer, child)
 
 
@@ -91,9 +93,9 @@ def _part_of(outer: RunRecord, child: RunRecord) -> RunRecord:
     return child
 
 
-def changes_of(outer: RunRecord, child: RunRecord) -> SessionOverlay:
+def changes_of(session: SessionOverlay, child: RunRecord) -> SessionOverlay:
     """Return what the child changed, as changes to the session of the run around it."""
-    overlay = SessionOverlay(outer.session)
+    overlay = SessionOverlay(session)
     overlay.changes.update(child.session.changes)
     overlay.removed = child.session.removed
     return overlay

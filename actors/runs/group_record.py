@@ -32,12 +32,14 @@ from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer
 
 from .child_outcomes import ChildOutcomes
+from .child_runs import changes_of, saved_inner
 from .error_callbacks import tell_callbacks
 from .host import RunHost
 from .inner_run import Inside
 from .ownership import RunDriver, Stale
 from .record import RunRecord
 from .resumption import extend_group, why_group_takes_none
+from .stopped_children import take_child
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
@@ -62,7 +64,19 @@ class GroupRunRecord(RunRecord):
         machine: what decides; it has the input.
     """
 
-    __slots__ = ("alarms", "children", "endings", "group", "machine", "news", "ready", "told_error", "waits")
+    __slots__ = (
+        "alarms",
+        "children",
+        "endings",
+        "group",
+        "machine",
+        "news",
+        "ready",
+        "stopped",
+        "told_error",
+        "under_way",
+        "waits",
+    )
 
     def __init__(
         self,
@@ -90,6 +104,10 @@ class GroupRunRecord(RunRecord):
         """Positions whose alarm has rung."""
         self.told_error = False
         """Whether the callbacks have been told of the error that ends the run."""
+        self.stopped: dict[int, RunRecord] = {}
+        """Position -> the run of a child that failed, and can go on."""
+        self.under_way: dict[int, RunRecord] = {}
+        """Position -> the run of a child that was under way when an error ended this run."""
         self.waits: ChildWaits = (FirstChild if machine.any_will_do else EachChild)(self.link, scope)
 
     @property
@@ -126,6 +144,29 @@ class GroupRunRecord(RunRecord):
 
     def is_at_limit(self) -> bool:
         return self.machine.at_limit()
+
+    @property
+    def needs_answer(self) -> bool:
+        return self.machine.waits
+
+    @property
+    def may_go_on(self) -> bool:
+        return not self.machine.has_failed or bool(self.stopped)
+
+    def prepare_to_go_on(self) -> None:
+        for position, child in list(self.stopped.items()):
+            self.machine.child_kept(position, saved_inner(child))
+            self.stopped.pop(position, None)
+        under_way = {at: inside.record for at, inside in self.children.items() if inside.launched} | self.under_way
+        for position, child in under_way.items():
+            if self.machine.expects(position) and take_child(self.machine, position, child, self.endings):
+                self.artifacts.take(f"{CHILD}/{position}/", child.artifacts.snapshot())
+                if self.shares_session:
+                    changes_of(self.session, child).commit()
+            self.under_way.pop(position, None)
+
+    def retry_failed(self) -> None:
+        self.machine.retry_failed()
 
     @property
     def runner_named(self) -> str:
@@ -335,19 +376,22 @@ class GroupRunRecord(RunRecord):
         epoch: int | None = None,
         overdue: float | None = None,
         commit: Callable[[], object] | None = None,
+        keep: Callable[[], object] | None = None,
     ) -> bool:
-        ended = super().end(ending, phase, epoch=epoch, overdue=overdue, commit=commit)
+        ended = super().end(ending, phase, epoch=epoch, overdue=overdue, commit=commit, keep=keep)
         if ended:
-            safely(self, self._dismiss)
+            safely(self, self._dismiss, ending)
             safely(self, graph.end_all, self.link)
         return ended
 
-    def _dismiss(self) -> None:
+    def _dismiss(self, ending: Outcome[object] | BaseException) -> None:
         """Cancel the children that still run; nobody waits for what they do about it."""
         with self.lock:
             children, self.children = self.children, {}
             alarms, self.alarms = self.alarms, {}
             begun = [inside.record for inside in children.values() if inside.launched]
+            if isinstance(ending, BaseException):
+                self.under_way = {at: inside.record for at, inside in children.items() if inside.launched}
         for alarm in alarms.values():
             safely(self, alarm.call_off)
         for inside in children.values():

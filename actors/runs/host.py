@@ -82,6 +82,14 @@ class RunHost(Protocol[R]):
         """End the run with an error; False if it was over or in other hands."""
         ...
 
+    def give_token(self, record: R, error: BaseException) -> str:
+        """Give the error with which the run is about to end its token, and return it; empty if there is none."""
+        ...
+
+    def withdraw_token(self, record: R, error: UnderstudyError) -> None:
+        """Take the token of an error back, because the run does not end with it."""
+        ...
+
     def crashed(self, record: R, cause: BaseException, epoch: int) -> None:
         """Fail the runner's actor, and give the run another driver, or end it."""
         ...
@@ -92,8 +100,8 @@ class RunHost(Protocol[R]):
 
     # --- ending, called by anyone
 
-    def cancel(self, record: R, why: str = "") -> bool:
-        """End a run early, whatever it is doing; whether this call ended it."""
+    def cancel(self, record: R, why: str = "", *, kept: bool = False) -> bool:
+        """End a run early, whatever it is doing; whether this call ended it. With `kept` it can be resumed."""
         ...
 
     def refuse(self, record: R, circle: UnderstudyError) -> None:

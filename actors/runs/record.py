@@ -16,13 +16,14 @@ from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.threads.promise import Promise
 from understudy.errors import CircularAgentCall, UnderstudyError
+from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestry
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.scope import Scope, enter_scope
 from understudy.vocabulary.context.session import SessionOverlay, SessionState
 from understudy.vocabulary.context.session_values import SessionValues, copy_of
-from understudy.vocabulary.messages import JsonValue, Part, join_text
+from understudy.vocabulary.messages import JsonValue, ModelTurn, Part, join_text
 from understudy.vocabulary.runs.handles import RunPhase, RunStatus
 from understudy.vocabulary.runs.outcomes import Complete, Outcome, Pause, PauseAnswer
 
@@ -70,6 +71,8 @@ class RunRecord(Ownership, ABC):
         "host",
         "input",
         "is_inner",
+        "issued",
+        "keeps",
         "lease",
         "link",
         "log",
@@ -83,6 +86,7 @@ class RunRecord(Ownership, ABC):
         "session",
         "started_in",
         "stored",
+        "writing",
     )
 
     phase: RunPhase  # said again: pyright takes what `end` assigns for any string
@@ -124,6 +128,12 @@ class RunRecord(Ownership, ABC):
         """Ends the tie to the cancellation of the run that this one was begun in."""
         self.crashes: tuple[BaseException, ...] = ()
         """What its drivers failed of, one after another."""
+        self.issued = ""
+        """The token of the error with which the run ends or is about to end; empty if there is none."""
+        self.writing: Promise[str] | None = None
+        """That token, while it is written into a store."""
+        self.keeps = False
+        """Whether who ended the run wanted a token."""
         self.revision = 0
         """Which pause it went on from, if a store has it; 0 for none."""
         given = options.session
@@ -180,6 +190,37 @@ class RunRecord(Ownership, ABC):
     @abstractmethod
     def is_at_limit(self) -> bool:
         """Whether the run stopped where it may go on once a limit is raised."""
+
+    @property
+    @abstractmethod
+    def needs_answer(self) -> bool:
+        """Whether the run has nothing to do before a person answers."""
+
+    @property
+    @abstractmethod
+    def may_go_on(self) -> bool:
+        """Whether the run has begun, and can go on from where it is."""
+
+    @property
+    def unfed_turn(self) -> ModelTurn | None:
+        """A model's turn that is paid for, and that the machine has not taken yet."""
+        return None
+
+    def goes_on_after(self, error: BaseException) -> bool:
+        """Whether the run can be resumed after an error that ends it."""
+        how = goes_on(error)
+        return self.is_at_limit() if how == "limit" else how == "again" and self.may_go_on
+
+    @abstractmethod
+    def prepare_to_go_on(self) -> None:
+        """Take into the machine what was under way when an error ended the run: the run is about to be saved, or goes on.
+
+        Raises:
+            TypeError: JSON cannot carry the session of a run inside.
+        """
+
+    def retry_failed(self) -> None:
+        """Let what failed inside go on; the run is resumed as a part of another one."""
 
     @abstractmethod
     def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> Self:
@@ -307,6 +348,7 @@ class RunRecord(Ownership, ABC):
         epoch: int | None = None,
         overdue: float | None = None,
         commit: Callable[[], object] | None = None,
+        keep: Callable[[], object] | None = None,
     ) -> bool:
         """End the run, or its stay here, and complete the promise; whatever drives it becomes stale.
 
@@ -318,6 +360,7 @@ class RunRecord(Ownership, ABC):
             epoch: end it only if this is still the driver's epoch.
             overdue: end it only if the step in hand was due by then.
             commit: called if it is ended, under the lock and before anybody can hear of it.
+            keep: called if it is ended, when nothing changes the machine any more and before anybody can hear of the end.
 
         Returns:
             Whether this call ended it.
@@ -331,6 +374,7 @@ class RunRecord(Ownership, ABC):
                 commit()
             self.epoch += 1
             self.phase = phase
+            self.keeps = keep is not None
             doing, self.doing = self.doing, ""
             self.step_deadline = inf
             self.link.over = True  # first of all, for whoever hears of the end is no longer inside of the run
@@ -338,7 +382,7 @@ class RunRecord(Ownership, ABC):
             driver, self.driver = self.driver, None
         # From here on nothing may keep the promise from completing: nobody else would ever complete it.
         try:
-            safely(self, self._wind_up, ending, doing, driver if epoch is None else None)
+            safely(self, self._wind_up, ending, doing, driver if epoch is None else None, keep)
         finally:  # also at a Ctrl-C, which comes where a call ends
             if isinstance(ending, BaseException):
                 self.promise.fail(ending)
@@ -346,7 +390,13 @@ class RunRecord(Ownership, ABC):
                 self.promise.set(ending)
         return True
 
-    def _wind_up(self, ending: Outcome[object] | BaseException, doing: str, driver: RunDriver | None) -> None:
+    def _wind_up(
+        self,
+        ending: Outcome[object] | BaseException,
+        doing: str,
+        driver: RunDriver | None,
+        keep: Callable[[], object] | None,
+    ) -> None:
         """Let go of all that the run has, whatever fails of it; `driver` is who may be at it still."""
         safely(self, self.account.stop)
         given_up = driver is not None and not driver.returned
@@ -360,6 +410,8 @@ class RunRecord(Ownership, ABC):
             safely(self, self.save_session)
         if isinstance(ending, BaseException):
             safely(self, describe, self, ending)
+        if keep is not None:
+            safely(self, keep)
         # First: whoever reads the token in the last event may go on with the run, under the same id.
         safely(self, self.host.ended, self)
         safely(self, self.log.end, ending)

@@ -64,7 +64,7 @@ def extend_group(
     answers: Mapping[str, PauseAnswer],
     options: ResumeOptions,
 ) -> None:
-    """Raise the limits of an orchestrator's run and feed it the answers; without any, begin anew what failed.
+    """Raise the limits of an orchestrator's run and feed it the answers; without any, do again what failed.
 
     Raises:
         ValueError: a limit would be lowered, or is one of agents and no child stands at it.
@@ -74,8 +74,7 @@ def extend_group(
     stopped = machine.at_limit()
     for name in wanted.numbers if not stopped else ():
         raise ValueError(f"run {run_id}: {name} is a limit of agents, and {group.id!r} is none")
-    anew = isinstance(machine, GraphRun) and not wanted.numbers and wanted.budget is None
-    raised = raised_in(group, machine, wanted) if stopped and not anew else {}
+    raised = raised_in(group, machine, wanted) if stopped else {}
     wanted.check()
     if options.budget is not None and "budget" not in wanted.taken:
         account.extend(options.budget)
@@ -83,7 +82,7 @@ def extend_group(
         machine.respond(answers)
     elif raised:
         machine.go_on(raised)
-    elif isinstance(machine, GraphRun):
+    else:
         machine.retry_failed()
 
 

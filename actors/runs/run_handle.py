@@ -10,6 +10,7 @@ from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import Late, Promise
 from understudy.actors.waiting.base_future import BaseFuture
 from understudy.actors.waiting.graph import callers_here, graph
+from understudy.actors.waiting.members import Droppable
 from understudy.errors import CircularAgentCall
 from understudy.vocabulary.checks import checked_plain, checked_wait
 from understudy.vocabulary.context.ancestry import Link
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
-class Handle(RunHandle[object], BaseFuture[Outcome[object]]):
+class Handle(RunHandle[object], BaseFuture[Outcome[object]], Droppable):
     """What `submit` returns; it knows one record, and holds nothing of its own."""
 
     __slots__ = ("_record",)
@@ -74,7 +75,13 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]]):
 
     def cancel(self) -> bool:
         with cancel_hooks.Settling(cancel_hooks.AT_HAND):
-            return not self.done() and self._record.host.cancel(self._record)
+            return not self.done() and self._record.host.cancel(self._record, kept=True)
+
+    def drop(self) -> None:
+        """Cancel the run because nobody wants what comes of it: it cannot be resumed."""
+        with cancel_hooks.Settling(cancel_hooks.AT_HAND):
+            if not self.done():
+                self._record.host.cancel(self._record)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         checked_plain("a done callback", callback)

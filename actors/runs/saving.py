@@ -26,6 +26,7 @@ def saved_run(record: RunRecord) -> SavedRun:
     """Return what `save` returns the text of."""
     from understudy.orchestration.saving.saved_run import SavedRun
 
+    record.prepare_to_go_on()
     return SavedRun(
         run_id=record.run_id,
         runner_id=record.runner.id,
@@ -39,5 +40,6 @@ def saved_run(record: RunRecord) -> SavedRun:
         own_history=record.options.history is not None,
         artifacts=tuple(record.artifacts.snapshot().values()),
         # A run that others wait for is saved before it pauses, which is one event more; one inside of a run, after that.
+        unfed=record.unfed_turn,
         events=next_seq(record.log, is_inner=record.is_inner) + (0 if record.is_inner else 1),
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from understudy.actors.run_view.log import Delegated
 from understudy.actors.tools.results import rendered, result_of
-from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask
+from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, ToolRun
 from understudy.actors.waiting.graph import graph
 from understudy.orchestration import Agent
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
@@ -17,10 +17,17 @@ from .record import RunRecord
 if TYPE_CHECKING:
     from understudy.orchestration.agent.state import PausedChild
     from understudy.orchestration.definitions.sub_agent import SubAgent
+    from understudy.vocabulary.messages import ToolCall
+    from understudy.vocabulary.tools.definition import Tool
 
 
 def delegate(
-    record: RunRecord, order: ToolCallTask, sub_agent: SubAgent, task: str, paused: PausedChild | None
+    record: RunRecord,
+    order: ToolCallTask,
+    sub_agent: SubAgent,
+    task: str,
+    paused: PausedChild | None,
+    under_way: dict[str, RunRecord],
 ) -> Executed:
     """Carry out a call of a sub-agent on this thread, which waits for the run that the call is.
 
@@ -30,6 +37,7 @@ def delegate(
         sub_agent: what it calls.
         task: what the model wants of it.
         paused: the run that the call began, if that waits to go on.
+        under_way: gets the run that the call is, by the id of the call.
 
     Raises:
         CircularAgentCall: the sub-agent would wait for itself.
@@ -45,8 +53,9 @@ def delegate(
         child = continued(record, runner, paused, order.scope)
     if sub_agent.permit is not None:
         child.link.permits += (sub_agent.permit,)
+    under_way[order.call.id] = child
     record.log.note(Delegated(order.call.id, child.log))
-    return _executed(record, order, child, _outcome_of(record, child))
+    return executed(order.record, order.call, sub_agent, child, _outcome_of(record, child))
 
 
 def _outcome_of(record: RunRecord, child: RunRecord) -> Outcome[object]:
@@ -56,12 +65,14 @@ def _outcome_of(record: RunRecord, child: RunRecord) -> Outcome[object]:
     return child.promise.get()
 
 
-def _executed(record: RunRecord, order: ToolCallTask, child: RunRecord, outcome: Outcome[object]) -> Executed:
-    call = order.call
+def executed(
+    record: ToolRun, call: ToolCall, tool: Tool[..., object], child: RunRecord, outcome: Outcome[object]
+) -> Executed:
+    """Return what a call of a sub-agent comes to whose run has this outcome."""
     match outcome:
         case Complete(output=output):
             told = child.runner.dump_output(output) if isinstance(child.runner, Agent) else output
-            return result_of(call, order.tool, rendered(told), order.record), changes_of(record, child)
+            return result_of(call, tool, rendered(told), record), changes_of(record.session, child)
         case Incomplete():
             raise unfinished(child, outcome)
         case _:

@@ -16,9 +16,10 @@ from understudy.actors.drivers.factory import driver_of, loaded_record, new_reco
 from understudy.actors.drivers.overdue_steps import see_to_step
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.memory.memories import Memories
+from understudy.actors.pauses.error_tokens import ErrorTokens
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
-from understudy.actors.run_view.errors import LIMITS, cancelled, named, step_timeout, timed_out
+from understudy.actors.run_view.errors import cancelled, named, step_timeout, timed_out
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.run_lines import tell_late_driver
 from understudy.actors.runs.abandoned import AbandonedWork
@@ -38,8 +39,8 @@ from understudy.errors import (
     ContextOverflow,
     RunCancelled,
     RunError,
-    StoreError,
     UnderstudyError,
+    UnknownToken,
     had_its_retries,
     in_words,
 )
@@ -116,6 +117,7 @@ class RunManager(RunHost[RunRecord]):
         self._admission = Admission(settings.max_runs, self._admitted)
         pauses = settings.store.pauses
         self._tokens = Tokens() if pauses is None else StoredPauses(pauses)
+        self._error_tokens = ErrorTokens(self._tokens)
         self.app = settings.app
         self.sessions = settings.store.sessions
         self.stores = pauses is not None
@@ -160,12 +162,20 @@ class RunManager(RunHost[RunRecord]):
             return self.load(saved, runner, options.deps, _scope(None), adopt=options.adopt)
 
         with self._tokens.claimed(token, read) as paused:
+            self._refuse_unended(paused.run_id)
+            paused.prepare_to_go_on()
             scope = _scope(options.timeout)
             paused.account.enter(scope.account)  # the limits that it is held to are those of whoever resumes it
             settled = feed_answer(paused, runner, answer, options)
             record = paused.continued(scope, options.deps, options.session)
             record.log.note_settled(settled)
             return record
+
+    def _refuse_unended(self, run_id: str) -> None:
+        """Refuse a token that code of the run's own end brings, such as a callback in `on_error`."""
+        live = self._watchdog.find(run_id)
+        if live is not None and live.phase == "running":
+            raise UnknownToken(f"run {run_id} is not over yet; its token works once it is", run_id=run_id)
 
     def load(
         self, saved: SavedRun, runner: Runner[object], deps: object, scope: Scope, *, adopt: bool = False
@@ -268,7 +278,7 @@ class RunManager(RunHost[RunRecord]):
         return issue(record)
 
     def fail(self, record: RunRecord, error: BaseException, epoch: int) -> bool:
-        """End the run with an error, whatever else fails; a limit gets a token with which the run goes on.
+        """End the run with an error, whatever else fails; an error that may pass has a token with which the run goes on.
 
         Returns:
             False if the run was over or in other hands, so that nobody hears of the error.
@@ -277,25 +287,26 @@ class RunManager(RunHost[RunRecord]):
             return False
         if record.waits_to_save:
             safely(record, record.save_session)
-        token = self._token_for(record, error)
+        token = self.give_token(record, error)
         if not token and not record.is_inner:
             safely(record, self._tokens.over, record)
         if isinstance(error, (RunError, ContextOverflow)):
-            safely(record, _name_run, error, record.run_id, token)
+            error.run_id = record.run_id
         ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
-        if token and not ended:
+        if token and not ended and not record.keeps:  # who ended it has no use for the token
             safely(record, self._tokens.revoke, token)
         if ended:
             safely(record, record.tell_error, error)
         return True
 
-    def _token_for(self, record: RunRecord, error: BaseException) -> str:
-        """Return what a run that reached a limit is resumed with; empty for any other error, and if none can be had."""
-        try:
-            return self._tokens.issue_for_limit(record) if _can_be_raised(record, error) else ""
-        except BaseException as failure:  # what ended the run is the limit, and its caller must hear of that one
-            safely(record, error.add_note, f"It has no token: {_words(failure)}")
-            return ""
+    def give_token(self, record: RunRecord, error: BaseException) -> str:
+        """Give the error with which the run is about to end its token, if there is one; `fail` keeps it."""
+        failure = safely(record, self._error_tokens.give, record, error)
+        return error.token if failure is None and isinstance(error, UnderstudyError) else ""
+
+    def withdraw_token(self, record: RunRecord, error: UnderstudyError) -> None:
+        """Take the token of an error back, because the run does not end with it."""
+        safely(record, self._error_tokens.withdraw, record, error)
 
     def crashed(self, record: RunRecord, cause: BaseException, epoch: int) -> None:
         """Fail the agent, and let the run go on from its record once that is dealt with; too many failures end the run.
@@ -331,13 +342,13 @@ class RunManager(RunHost[RunRecord]):
                 RunCrashed(address=address, run_id=record.run_id, error=cause, crashes=crashes, poison=poison)
             )
 
-    def cancel(self, record: RunRecord, why: str = "") -> bool:
-        """End a run early, whatever it is doing; whether this call ended it."""
-        return self._abandon(record, cancelled(record, why), "cancelled")
+    def cancel(self, record: RunRecord, why: str = "", *, kept: bool = False) -> bool:
+        """End a run early, whatever it is doing; whether this call ended it. With `kept` it can be resumed."""
+        return self._abandon(record, cancelled(record, why), "cancelled", kept=kept)
 
     def refuse(self, record: RunRecord, circle: UnderstudyError) -> None:
         """End a run that could end only after one which waits for it."""
-        self._abandon(record, circle, "failed")
+        self._abandon(record, circle, "failed", kept=False)
 
     def cancel_all(self, why: str) -> list[str]:
         """Cancel every run in flight, and return the ids of those that are over because of it.
@@ -350,7 +361,8 @@ class RunManager(RunHost[RunRecord]):
         records.reverse()
         records.sort(key=lambda record: len(record.link.begun_in))
         for record in records:
-            safely(record, self.cancel, record, why)
+            # Without a store a token would be good for as long as the system runs, which stops.
+            safely(record, partial(self.cancel, kept=self.stores), record, why)
         return [record.run_id for record in records if record.phase == "cancelled"]
 
     def ended(self, record: RunRecord) -> None:
@@ -371,20 +383,21 @@ class RunManager(RunHost[RunRecord]):
     # --- deadlines, called by the watchdog
 
     def _deadline_passed(self, record: RunRecord) -> None:
-        self._abandon(record, timed_out(record), "failed")
+        self._abandon(record, timed_out(record), "failed", kept=True)
 
     def _step_overdue(self, record: RunRecord) -> None:
         assert isinstance(record, AgentRunRecord), "nothing but an agent's run has steps with a time of their own"
         if not see_to_step(record):
-            self._abandon(record, step_timeout(record), "failed", overdue=time.monotonic())
+            self._abandon(record, step_timeout(record), "failed", kept=True, overdue=time.monotonic())
 
     def _abandon(
-        self, record: RunRecord, error: UnderstudyError, phase: RunPhase, *, overdue: float | None = None
+        self, record: RunRecord, error: UnderstudyError, phase: RunPhase, *, kept: bool, overdue: float | None = None
     ) -> bool:
         """End a run from outside; its driver, if it is at work, is waited for no longer."""
-        if not record.end(error, phase, overdue=overdue):
+        keep = partial(self._error_tokens.give, record, error) if kept and not record.is_inner else None
+        if not record.end(error, phase, overdue=overdue, keep=keep):
             return False
-        if record.revision:  # it is in a store, which nobody who ends a run waits for
+        if record.revision and not error.token:  # it is in a store, which nobody who ends a run waits for
             safely(record, run_elsewhere, lambda: safely(record, self._tokens.over, record))
         if record.waits_to_save:
             safely(record, run_elsewhere, lambda: safely(record, partial(record.save_session, yields=True)))
@@ -406,24 +419,10 @@ def _poison(record: RunRecord, cause: BaseException, crashes: int) -> AgentCrash
     return error
 
 
-def _words(failure: BaseException) -> str:
-    return str(failure) if isinstance(failure, StoreError) else in_words(failure)
-
-
-def _name_run(error: RunError | ContextOverflow, run_id: str, token: str) -> None:
-    error.run_id = run_id
-    error.token = token
-
-
 def _scope(timeout: float | None) -> Scope:
     """Make a run's scope: inside of a run, its deadline and cancellation hold too."""
     deadline = None if timeout is None else time.monotonic() + timeout
     return Scope(deadline, time.monotonic, current_scope(), RETRIES)
-
-
-def _can_be_raised(record: RunRecord, error: BaseException) -> bool:
-    """Whether the run ended at a limit of its own, and somebody may go on with it."""
-    return isinstance(error, (*LIMITS, ContextOverflow)) and record.is_at_limit() and not record.is_inner
 
 
 def _may_go_on(record: RunRecord, cause: BaseException) -> bool:

@@ -98,7 +98,7 @@ def _launched(system: ActorSystem, record: RunRecord) -> Handle:
     try:
         record.host.launch(record)
     except BaseException:  # an interrupt: nobody gets the handle, so nobody could end the run
-        handle.cancel()
+        handle.drop()
         raise
     return handle
 
@@ -113,7 +113,7 @@ def _carry_out(system: ActorSystem, record: RunRecord) -> Outcome[object]:
             return _launch_and_wait(system, record)
     except BaseException:
         # Ctrl-C, SystemExit, a greenlet's exit: nobody will ask for this run again. A run that is done stays done.
-        Handle(record).cancel()
+        Handle(record).drop()
         raise
 
 

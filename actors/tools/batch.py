@@ -72,6 +72,15 @@ class ToolBatch:
             forget()
         return executed
 
+    def finished(self) -> tuple[list[Executed], list[str]]:
+        """Begin no further call; return what came of those that are done, and the ids of those that are under way."""
+        with self._lock:
+            waiting = set(self._line)
+            self._line.clear()
+        begun = [call for call in self._calls if call not in waiting]
+        done = [call for call in begun if call.reply.done and not isinstance(call.reply.error(), RunCancelled)]
+        return [call.executed() for call in done], [call.order.call.id for call in begun if call not in done]
+
     # --- places
 
     def _fill(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import Future as StandardFuture
 from logging import ERROR
@@ -17,6 +18,16 @@ from .endings import Ending, Failure, Member, Value
 from .foreign_future import ForeignFuture
 
 V = TypeVar("V")
+
+
+class Droppable(ABC):
+    """A member that tells a cancel on request from one that comes because nobody wants its value any more."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Cancel the work because nobody wants its value."""
 
 
 def as_members(name: str, futures: Iterable[Member[V] | pykka.Future[V]]) -> tuple[Member[V], ...]:
@@ -53,6 +64,9 @@ def cancel_all(members: Iterable[Member[object]]) -> None:
         for member in members:
             if not member.done():
                 try:
-                    member.cancel()
+                    if isinstance(member, Droppable):
+                        member.drop()
+                    else:
+                        member.cancel()
                 except Exception:
                     emit(ERROR, "future_not_cancelled", {}, "a future could not be cancelled", exc_info=True)

@@ -84,7 +84,8 @@ def _in_round(round_: ToolRound) -> str:
             return f"the result of call {id!r} says that it is of {result.call_id!r}"
         if id in round_.waiting or id in round_.questions or id in round_.children:
             return f"call {id!r} has its result and waits"
-    return next((fault for child in round_.children.values() if (fault := in_pauses(child))), "")
+    asking = [child for child in round_.children.values() if child.pauses or child.answers]  # others were stopped
+    return next((fault for child in asking if (fault := in_pauses(child))), "")
 
 
 def in_pauses(child: PausedChild) -> str:

@@ -37,7 +37,7 @@ def _pauses_in(round_: ToolRound, path: tuple[str, ...]) -> Iterator[Pause]:
         yield Pause(id=f"{QUESTION}/{call_id}", path=path, question=question)
     for call in round_.calls:
         child = round_.children.get(call.id)
-        if child is not None and not child.answers:
+        if child is not None and not child.answers:  # one that was stopped has no pauses
             yield from pauses_of_child(call.id, child, path)
 
 
@@ -183,6 +183,21 @@ def note_child(round_: ToolRound, call_id: str, child: PausedChild) -> None:
             f"pending: {', '.join(pending) or 'none'}"
         )
     round_.children[call_id] = child
+
+
+def note_stopped(round_: ToolRound, call_id: str, saved: str) -> None:
+    """Note that the child run of a pending call was stopped. Raises `ProtocolViolation` if the call is not pending."""
+    pending = [call.id for call in round_.pending()]
+    if call_id not in pending:
+        raise ProtocolViolation(f"{call_id!r} is no call with a child; pending: {', '.join(pending) or 'none'}")
+    round_.children[call_id] = PausedChild(saved, ())
+
+
+def waits_for_person(state: RunState) -> bool:
+    """Whether the run has nothing to do before a person answers."""
+    if state.phase != "tools" or state.round is None:
+        return state.phase == "input"
+    return state.round.admitted and not state.round.pending() and not state.round.is_complete()
 
 
 def _by_call(call_ids: Sequence[str], answer: PauseAnswer) -> Mapping[str, Decision]:

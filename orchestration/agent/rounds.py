@@ -5,7 +5,7 @@ Arguments that do not fit raise before anything changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from understudy.errors import ProtocolViolation
@@ -81,6 +81,15 @@ def close_if_complete(state: RunState) -> None:
         state.messages.append(round_.message())
         state.round = None
         state.phase = "model"
+
+
+def cut_off(round_: ToolRound, call_ids: Iterable[str], why: str) -> None:
+    """Give an error result to those of the calls that are pending; they do not run again."""
+    pending = {call.id: call for call in round_.pending()}
+    for call_id in call_ids:
+        if call_id in pending:
+            round_.results[call_id] = error_result(pending[call_id], "not_run", why)
+            round_.children.pop(call_id, None)
 
 
 def cut_short(state: RunState, why: str) -> None:

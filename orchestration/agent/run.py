@@ -37,9 +37,9 @@ from .feed_checks import (
 )
 from .limits import Raised, at_limit, extend, over_budget
 from .next_step import admitted_round, check_turn_is_due, current_round, due_step, out_of_order
-from .outcome import new_messages
-from .pauses import check_answers, note_child, pauses_of, sort_answers, take_answers
-from .rounds import close_if_complete, take_decisions, take_results
+from .outcome import RUN_ENDED, new_messages
+from .pauses import check_answers, note_child, note_stopped, pauses_of, sort_answers, take_answers, waits_for_person
+from .rounds import close_if_complete, cut_off, take_decisions, take_results
 from .rulings import Ruling, end_run, guard_calls, replace_turn, review_results, unguarded, unreviewed
 from .spec import RunSpec
 from .state import PausedChild, RunState
@@ -246,6 +246,14 @@ class AgentRun:
             return True
         return overflowed(self._spec, self._state, context, tokens, limit)
 
+    def prepay(self, turn: ModelTurn) -> None:
+        """Count a turn that is fed later, by a driver that goes on with the run; it is not counted again then."""
+        self._account.prepay(counted(self._account, self._spec, self._state, turn))
+
+    def is_prepaid(self, turn: ModelTurn) -> None:
+        """Note of a loaded run that a turn was counted by `prepay` before the run was saved."""
+        self._account.is_prepaid(counted(self._account, self._spec, self._state, turn))
+
     def write_off(self, turn: ModelTurn | None) -> None:
         """Count a model call that will not be fed, because the run ended first.
 
@@ -400,14 +408,46 @@ class AgentRun:
         check_pauses(saved, pauses)
         note_child(round_, call_id, PausedChild(saved, tuple(pauses)))
 
+    def child_stopped(self, call_id: str, saved: str) -> None:
+        """Note that the child run of a pending call was stopped; it goes on from there, without an answer.
+
+        Args:
+            call_id: the call.
+            saved: the child's run as text; `child` returns it to the driver.
+
+        Raises:
+            ProtocolViolation: the call is not pending.
+        """
+        round_ = admitted_round(self._spec, self._state, "a child that was stopped")
+        check_pauses(saved, ())
+        note_stopped(round_, call_id, saved)
+
+    def cut_off(self, call_ids: Iterable[str]) -> None:
+        """Answer calls that were under way when the run was ended, as not run to their end; ids of other calls are ignored.
+
+        A tool that was cut off may have done half of its work, so a run that goes on does not make the call again.
+        """
+        if self._state.round is not None and self._state.round.admitted:
+            cut_off(self._state.round, call_ids, RUN_ENDED)
+
     def child(self, call_id: str) -> PausedChild | None:
-        """Return the paused child of a pending call, with the answers for it; None if the call has not begun."""
+        """Return the child of a pending call that paused or was stopped; None if the call has not begun."""
         return None if self._state.round is None else self._state.round.children.get(call_id)
 
     @property
     def pauses(self) -> tuple[Pause, ...]:
         """The open pauses: the run's own, then its children's in call order. Tool calls may be pending as well."""
         return pauses_of(self._spec.agent_id, self._state)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the run can go on from here; a failure that `next_step` raises for good cannot be undone."""
+        return self._state.phase != "failed"
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing is left to do before a person answers."""
+        return waits_for_person(self._state)
 
     def _close_unless_watched(self) -> None:
         """Close the round if it is complete; if callbacks see the results first, `next_step` closes it."""

@@ -25,12 +25,12 @@ from .spec import DEFAULT_MAX_OUTPUT_RETRIES
 
 @dataclass(slots=True)
 class PausedChild:
-    """A child run that a tool call started and that waits for a person."""
+    """A child run that waits for a person, or that was stopped and goes on without an answer."""
 
     saved: str
     """The child's run as text, for its driver."""
     pauses: tuple[Pause, ...]
-    """The child's pauses; ids and paths begin at the child."""
+    """The child's pauses; ids and paths begin at the child. Empty if the child goes on without an answer."""
     answers: dict[str, str | Approve | Reject | dict[str, Approve | Reject]] = field(
         default_factory=dict[str, "str | Approve | Reject | dict[str, Approve | Reject]"]
     )
@@ -70,7 +70,8 @@ class ToolRound:
     def waits(self, call_id: str) -> bool:
         """Whether the call waits for a person."""
         child = self.children.get(call_id)
-        return call_id in self.waiting or call_id in self.questions or (child is not None and not child.answers)
+        asks = child is not None and bool(child.pauses) and not child.answers
+        return asks or call_id in self.waiting or call_id in self.questions
 
     def open_calls(self) -> int:
         """Return how many calls have no result yet; they run or wait."""

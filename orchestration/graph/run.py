@@ -245,10 +245,12 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     def retry_failed(self, raised: Mapping[int, str] | None = None) -> None:
         """Start the failed tasks again, and the tasks that were skipped because of them.
 
+        The runs that were kept go on from where they are.
+
         Args:
             raised: position -> the saved run of a child at a limit, with the limit raised; its task goes on instead.
         """
-        raised = raised or {}
+        raised = {**self._kept(), **(raised or {})}
         due = [number for number, task in enumerate(self._state.tasks) if task.status == "failed"]
         for number in due:  # the list grows during the loop
             task = self._state.tasks[number]
@@ -260,6 +262,12 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         for position in raised:
             self._errors.pop(position, None)
         self._make_index()
+
+    def _kept(self) -> dict[int, str]:
+        """Return the kept runs of failed children, by position."""
+        positions = [at for task in self._state.tasks if task.status == "failed" for at in task.children]
+        children = [(at, self._state.children[at]) for at in positions]
+        return {at: each.paused.saved for at, each in children if each.phase == "failed" and each.paused is not None}
 
     # --- the end
 

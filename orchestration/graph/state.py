@@ -59,6 +59,6 @@ class GraphState(GroupState):
             if position in raised:
                 child.release(raised[position])
             elif child.phase in ("failed", "limit"):
-                self.children[position] = ChildState()
-                if position in self.order:
-                    self.order.remove(position)
+                self.children[position] = child = ChildState()
+            if child.phase == "pending" and position in self.order:
+                self.order.remove(position)

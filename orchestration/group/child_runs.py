@@ -138,6 +138,22 @@ class ChildRuns(ABC, Generic[Spec, State]):
         child = self._running(position, "a pause")
         child.phase, child.paused = "paused", PausedChild(saved, tuple(pauses))
 
+    def child_kept(self, position: int, saved: str) -> None:
+        """Keep the run of a child that failed, or that was under way when the run ended: the child goes on from there.
+
+        A child that was under way does so with its next order, a failed one after `retry_failed`.
+
+        Raises:
+            ProtocolViolation: the child is done, paused or at a limit.
+        """
+        check_pauses(saved, ())
+        child = self._state.children[position]
+        if child.phase not in ("pending", "failed"):
+            raise ProtocolViolation(
+                f"child {position} of {self._spec.runner_id!r} is {child.phase}, and was to be kept"
+            )
+        child.paused = PausedChild(saved, ())
+
     def expects(self, position: int) -> bool:
         """Whether a report about the child still counts; it does not once other children have decided the run."""
         return position in self._queue.running or position in self._due()
@@ -217,6 +233,16 @@ class ChildRuns(ABC, Generic[Spec, State]):
             self._errors.pop(position, None)
             self._limited.remove(position)
             self._queue.join(position)
+
+    def _reopen_kept(self) -> None:
+        """Let the failed children go on whose runs were kept."""
+        children = self._state.children
+        for position in [each for each in self._failed if children[each].paused is not None]:
+            child = children[position]
+            child.phase, child.failure = "pending", None
+            self._state.order.remove(position)
+            self._errors.pop(position, None)
+        self._make_index()
 
     def _check_limited(self, raised: Mapping[int, str]) -> None:
         if not raised.keys() <= set(self._limited):

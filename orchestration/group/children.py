@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from understudy import errors
-from understudy.errors import RunError, UnderstudyError
+from understudy.errors import RunError, UnderstudyError, UnfinishedRun
 from understudy.orchestration.agent.state import PausedChild
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import JsonValue, Part, Usage
@@ -78,11 +78,16 @@ class ChildState:
     begun: bool = False
     """Whether the driver was told to run the child and has not reported it yet; it counts against `max_parallel`."""
     paused: PausedChild | None = None
-    """The child's saved run, from a pause or a limit until the next report."""
+    """The child's saved run, from a pause, a limit or a failure that may pass until the next report."""
     result: ChildResult | None = None
     failure: ChildFailure | None = None
     attempts: int = 0
     """How many attempts failed and were retried."""
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the child stopped short of its end, with an answer that meets no criterion or with failed tasks."""
+        return self.phase == "limit" and self.failure is not None and self.failure.kind == UnfinishedRun.__name__
 
     def release(self, saved: str) -> None:
         """Let a child at a limit go on; `saved` is its run with the limit raised."""

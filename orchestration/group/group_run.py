@@ -13,7 +13,7 @@ from understudy.vocabulary.runs.outcomes import Complete, Incomplete
 
 from .child_runs import ChildRuns, Spec, State
 from .children import AwaitChildren, ChildOrder, ChildResult, ChildState, RunChildren, merged
-from .outcome import results_of, usage_of
+from .outcome import incomplete, results_of, usage_of
 from .spec import GroupSpec
 from .state import GroupState
 
@@ -92,7 +92,8 @@ class GroupRun(ChildRuns[Spec, State]):
 
         Raises:
             Exception: the failure of a child ends the run; the error keeps its type. Or a child reached a limit and
-                nothing else is left to do: raise the limit and call `go_on`.
+                nothing else is left to do: raise the limit and call `go_on`. If each such child stopped short of its end,
+                with an answer that meets no criterion, the step is `GroupDone` with an `Incomplete`.
         """
         failure = self._failure()
         if failure is not None:
@@ -103,10 +104,15 @@ class GroupRun(ChildRuns[Spec, State]):
         new = self._admit()
         if not self._queue.running:
             pauses = self.pauses
-            if self._limited and not pauses:
-                raise self._error_of(min(self._limited))  # the lowest: a saved text has no order of limits
-            return AwaitChildren(pauses)
+            return self._stopped() if self._limited and not pauses else AwaitChildren(pauses)
         return RunChildren(tuple([self.order_of(position) for position in (new if only_new else self._due())]))
+
+    def _stopped(self) -> GroupDone:
+        """Return how the run stops because of children at a limit; raises unless all of these stopped short of their end."""
+        limits = [at for at in sorted(self._limited) if not self._state.children[at].is_incomplete]
+        if limits:
+            raise self._error_of(limits[0])  # the lowest: a saved text has no order of limits
+        return GroupDone(incomplete(self._spec.runner_id, self._state))
 
     def _admit(self) -> list[int]:
         """Let children run while places are free, and return the new ones."""
@@ -122,6 +128,21 @@ class GroupRun(ChildRuns[Spec, State]):
     def at_limit(self) -> bool:
         """Whether a child is at a limit and nothing else is left to do: only `go_on` continues the run."""
         return bool(self._limited) and not self._queue.running and not self.pauses and self._failure() is None
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing is left to do before a person answers."""
+        return bool(self.pauses) and not self.has_failed and self._outcome() is None and not self._due()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether children have decided that the run fails."""
+        return self._failure() is not None
+
+    def retry_failed(self) -> None:
+        """Let the children go on that the run failed of, if their runs were kept; does nothing to a run that has not failed."""
+        if self.has_failed:
+            self._reopen_kept()
 
     # --- reports
 

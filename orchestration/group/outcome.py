@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from understudy.vocabulary.messages import Usage
-from understudy.vocabulary.runs.outcomes import Complete, TaskResult
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, TaskResult
 
 from .children import ChildResult
 from .state import GroupState
@@ -38,6 +38,12 @@ def totals_of(state: GroupState) -> Totals:
         "turns": sum(each.turns for each in results),
         "usage": usage_of(state),
     }
+
+
+def incomplete(runner_id: str, state: GroupState) -> Incomplete:
+    """Return the outcome of a run in which children stopped short of their end; the driver adds their last text."""
+    reasons = [child.failure.message for child in state.children if child.is_incomplete and child.failure is not None]
+    return Incomplete(agent_id=runner_id, completion_reason="; ".join(reasons), **totals_of(state))
 
 
 def complete(

@@ -9,6 +9,7 @@ from understudy.orchestration.definitions.agent import Agent
 from understudy.orchestration.definitions.groups import Group
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.definitions.workflow import Workflow
+from understudy.orchestration.graph.run import GraphRun
 from understudy.vocabulary.context.budget import Budget
 
 from .machines import Machine, Orchestrator, loaded, runner_at
@@ -25,13 +26,24 @@ class Raising:
     """Names of the limits that a run took; `budget` if the spent budget was a run's own."""
     higher: dict[str, int] = field(default_factory=dict[str, int])
     """Name -> the present value, in a run that did not take the new one."""
+    moved: bool = False
+    """Whether a run that stood at a limit goes on."""
+    stuck: str = ""
+    """Which run is incomplete and would stay so, in words; empty if there is none."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no limit is to be raised."""
+        return not self.numbers and self.budget is None
 
     def check(self) -> None:
-        """Raise for a limit that no run took.
+        """Raise for a limit that no run took, and for runs that would all stay incomplete.
 
         Raises:
-            ValueError: one is below what it would replace.
+            ValueError: a limit is below what it would replace, or nothing would go on.
         """
+        if self.stuck and not self.moved and (self.is_empty or "max_continues" in self.numbers):
+            raise ValueError(f"{self.stuck}; the token stands")
         for name, value in self.numbers.items():
             if name not in self.taken:
                 raise ValueError(f"{name} can only be raised: it is {self.higher[name]}, got {value}")
@@ -43,7 +55,17 @@ def raised_in(group: Orchestrator, machine: Machine, wanted: Raising) -> dict[in
     Raises:
         ValueError: a budget would be lowered, or limits dollars that are not known.
     """
-    return {at: _raised(runner_at(group, machine, at), text, wanted) for at, text in machine.limited.items()}
+    limited = machine.limited.items()
+    raised = {at: (runner_at(group, machine, at), text) for at, text in limited if _is_due(group, machine, at, wanted)}
+    return {at: _raised(runner, text, wanted) for at, (runner, text) in raised.items()}
+
+
+def _is_due(group: Orchestrator, machine: Machine, position: int, wanted: Raising) -> bool:
+    """Whether a child at a limit goes on inside; if nothing is raised, a workflow begins the task of an agent anew."""
+    if not wanted.is_empty or not isinstance(machine, GraphRun):
+        return True
+    child = machine.state.children[position]
+    return child.is_incomplete and not isinstance(runner_at(group, machine, position), Agent)
 
 
 def _raised(runner: Runner[object], text: str, wanted: Raising) -> str:
@@ -57,7 +79,12 @@ def _raised(runner: Runner[object], text: str, wanted: Raising) -> str:
         return replace(saved, machine=run.to_json()).to_json()
     assert isinstance(runner, (Group, Workflow))
     inner = loaded(runner, saved.machine, adopt=True)
-    inner.go_on(raised_in(runner, inner, wanted))
+    raised = raised_in(runner, inner, wanted)
+    if raised:
+        inner.go_on(raised)
+    else:
+        inner.retry_failed()
+        wanted.moved = True
     return replace(saved, machine=inner.to_json()).to_json()
 
 
@@ -65,6 +92,7 @@ def _extend(run: AgentRun, wanted: Raising) -> None:
     """Raise the limits of one run; not every run needs each limit."""
     is_now = {name: int(getattr(run.state, name)) for name in wanted.numbers}
     fitting = {name: value for name, value in wanted.numbers.items() if value >= is_now[name]}
+    stood = run.at_limit()
     wanted.taken.update(fitting)
     wanted.higher.update(is_now)
     # Loaded alone, the run has no outer account, so a missing budget is its own.
@@ -78,3 +106,9 @@ def _extend(run: AgentRun, wanted: Raising) -> None:
         max_output_retries=fitting.get("max_output_retries"),
         budget=budget,
     )
+    wanted.moved |= stood and not run.at_limit()
+    if run.state.phase == "incomplete":
+        wanted.stuck = (
+            f"agent {run.spec.agent_id!r} is incomplete, because {run.state.completion_reason}: "
+            f"pass max_continues= above {run.state.continues} to go on"
+        )

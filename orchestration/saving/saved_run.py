@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from understudy.orchestration.agent.saved_text import first_problem, read, written
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.artifacts import Artifact
-from understudy.vocabulary.messages import JsonValue
+from understudy.vocabulary.messages import JsonValue, ModelTurn
 
 FORMAT = 1
 
@@ -41,6 +41,8 @@ class SavedRun:
     """Whether the caller gave a history: then the agent's memory is not used."""
     artifacts: tuple[Artifact, ...] = ()
     """Results of tools that were too long for the model, at most `MAX_KEPT` characters together."""
+    unfed: ModelTurn | None = None
+    """A model's turn that is paid for and counted, and that the machine has not taken yet."""
     events: int = 0
     """The number of the next event. 0 in texts of versions that did not save it."""
 

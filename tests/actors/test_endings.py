@@ -19,6 +19,7 @@ from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.drivers.callbacks import CallbackDispatcher
 from understudy.actors.drivers.group_driver import GroupDriver
 from understudy.actors.memory.conversations import Conversations, Lease
+from understudy.actors.pauses.error_tokens import ErrorTokens
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.log import RunLog
 from understudy.actors.runs.abandoned import AbandonedWork
@@ -154,7 +155,8 @@ REPLACED: list[tuple[Any, str]] = [
     (Account, "stop"),
     (AbandonedWork, "abandon"),
     (AgentRunRecord, "_let_go"),
-    (AgentRun, "write_off"),
+    (AgentRun, "prepay"),
+    (ErrorTokens, "give"),
     (AgentRun, "at_limit"),
     (SessionOverlay, "lasting_changes"),
     (SessionState, "apply"),
@@ -187,7 +189,6 @@ REPLACED: list[tuple[Any, str]] = [
     (AgentRunRecord, "remember"),
     (agent_pause, "paused_by"),
     (run_manager, "_may_go_on"),
-    (run_manager, "_can_be_raised"),
     (AgentRunRecord, "tell_error"),
 ]
 """What an ending can do without."""

@@ -101,11 +101,14 @@ def test_a_sequence_ends_with_the_error_of_its_step_itself(system: us.ActorSyste
     assert after.requests == []
 
 
-def test_a_step_that_stops_short_fails_the_sequence(system: us.ActorSystem) -> None:
+def test_a_step_that_stops_short_leaves_the_sequence_incomplete(system: us.ActorSystem) -> None:
     short = us.Agent("short", model=ScriptedModel([says("hm")]), criteria=[us.KeywordCriteria("DONE")], max_continues=0)
 
-    with pytest.raises(us.UnfinishedRun, match="hm"):
-        us.SequentialAgent("s", [short, echo("b")]).run("x", system=system)
+    outcome = us.SequentialAgent("s", [short, echo("b")]).run("x", system=system)
+
+    assert isinstance(outcome, us.Incomplete)
+    assert (outcome.agent_id, outcome.last_text) == ("s", "hm")
+    assert "agent 'short' stopped" in outcome.completion_reason
 
 
 # --- parallel groups

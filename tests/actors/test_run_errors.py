@@ -149,11 +149,14 @@ def test_a_group_that_is_cancelled_has_the_tokens_of_its_children() -> None:
 def test_a_child_that_stops_before_its_end_is_named_and_has_what_it_said() -> None:
     child = clerk(says("Hm."), criteria=[us.KeywordCriteria("done")], max_continues=0)
 
-    error = error_of(us.SequentialAgent("desk", [child]))
+    outcome = us.SequentialAgent("desk", [us.ParallelAgent("panel", [child], on_error="collect")]).submit("go")
 
-    assert isinstance(error, us.UnfinishedRun)
-    assert error.path == ("desk", "clerk")
-    assert [message.text for message in error.messages] == ["go", "Hm."]
+    error = outcome.exception(WAIT)
+    assert isinstance(error, us.SeveralErrors)
+    (unfinished,) = error.exceptions
+    assert isinstance(unfinished, us.UnfinishedRun)
+    assert unfinished.path == ("desk", "panel", "clerk")
+    assert [message.text for message in unfinished.messages] == ["go", "Hm."]
 
 
 # --- where it comes from
@@ -286,10 +289,10 @@ def test_items_that_ended_before_one_failed_are_told() -> None:
             raise us.BadReply("half a turn")
         return says(f"item {item}")
 
-    error = us.SequentialAgent("desk", [each_of(answer)]).submit("[1, 2]").exception(WAIT)
+    outcome = us.SequentialAgent("desk", [each_of(answer)]).run("[1, 2]")
 
-    assert isinstance(error, us.UnfinishedRun)
-    (flow,) = error.children
+    assert isinstance(outcome, us.Incomplete)
+    (flow,) = outcome.children
     assert isinstance(flow, us.Incomplete)
     done, failed = flow.children
     assert isinstance(done, us.Complete)

@@ -383,13 +383,13 @@ def test_a_run_that_is_over_leaves_no_text_behind(store: DictStore, system: us.A
     token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
     clerk(says("Done.")).resume(token, us.Approve(), system=system)
     failing = needs_input(clerk(says("__ask_user__: Which?")).run("Refund", system=system)).token
-    with pytest.raises(us.RateLimited):
-        clerk(us.RateLimited("slow down")).resume(failing, "7", system=system)
+    with pytest.raises(us.BadReply):
+        clerk(us.BadReply("half a turn")).resume(failing, "7", system=system)
 
     assert [(run.state, run.payload) for run in store.runs.values()] == [("over", "")] * 2
 
 
-def test_a_run_under_way_has_its_text_in_the_store_until_it_is_cancelled(
+def test_a_run_under_way_has_its_text_in_the_store_and_waits_there_when_its_system_stops(
     store: DictStore, system: us.ActorSystem
 ) -> None:
     gate = Gate()
@@ -403,8 +403,10 @@ def test_a_run_under_way_has_its_text_in_the_store_until_it_is_cancelled(
         gate.open()
 
     assert (under_way.state, under_way.payload != "") == ("taken", True)
-    assert isinstance(handle.exception(WAIT), us.RunCancelled)
-    eventually(lambda: store.runs[waiting.run_id].state == "over", "the entry is closed")
+    error = handle.exception(WAIT)
+    assert isinstance(error, us.RunCancelled)
+    assert (store.runs[waiting.run_id].state, store.runs[waiting.run_id].revision) == ("waiting", 2)
+    assert error.token.startswith(f"{waiting.run_id}.2.")
 
 
 def test_a_run_that_ends_while_it_is_stored_leaves_no_run_that_waits(store: DictStore, system: us.ActorSystem) -> None:

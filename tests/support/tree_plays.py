@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner
+from understudy.orchestration.definitions.workflow import Workflow
 from understudy.orchestration.graph.run import GraphRun
 from understudy.vocabulary.messages import JsonValue, Usage
 from understudy.vocabulary.runs.outcomes import Approve, Complete, Incomplete, Pause, PauseAnswer, Reject
@@ -75,7 +76,7 @@ def play(
                 each.reload()
         if isinstance(run.end, Incomplete) and isinstance(run.machine, GraphRun) and not began_anew:
             began_anew, run.end = True, None
-            run.machine.retry_failed()
+            hand.retry(cast(Workflow, run.runner), run.machine)
         elif run.end is not None:
             return _played(run, run.end, pauses)
         elif run.is_paused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from random import Random
@@ -79,9 +79,31 @@ class Hand:
             run.session.removed = frozenset(removed)
         else:
             run = self._parked.pop(paused.saved)
-            run.is_paused = False
-        run.machine.respond(paused.answers)
+            run.is_paused, run.end = False, None
+        if paused.answers:
+            run.machine.respond(paused.answers)
         return run
+
+    def retry(self, group: Orchestrator, machine: Machine) -> None:
+        """Have a group go on that is incomplete: what failed begins anew, also inside of children that are incomplete."""
+        limited = machine.limited.items()
+        raised = {at: self._retried(runner_at(group, machine, at), saved) for at, saved in limited}
+        if raised:
+            machine.go_on(raised)
+        else:
+            machine.retry_failed()
+
+    def _retried(self, runner: Runner[object], saved: str) -> str:
+        assert isinstance(runner, Group | Workflow)
+        if self.saving:
+            text, changes, removed = json.loads(saved)
+            machine = loaded(runner, text)
+            self.retry(runner, machine)
+            return json.dumps([machine.to_json(), changes, removed])
+        run = self._parked[saved]
+        assert isinstance(run, GroupHand)
+        self.retry(runner, run.machine)
+        return saved
 
 
 class Run(ABC):
@@ -259,6 +281,8 @@ class GroupHand(Run):
         super().__init__(hand, below)
         self._group = group
         self._machine = machine
+        self.said: dict[int, str] = {}
+        """Position -> the last text of a child that is incomplete."""
 
     @property
     def runner(self) -> Orchestrator:
@@ -288,6 +312,8 @@ class GroupHand(Run):
                 self.hand.told.append((self.runner.id, [(pause.id, pause.path) for pause in pauses]))
                 self.is_paused = True
             case GroupDone(outcome=outcome):
+                if isinstance(outcome, Incomplete) and not outcome.last_text:
+                    outcome = replace(outcome, last_text=next((self.said[at] for at in sorted(self.said)), ""))
                 self.end = outcome
                 if isinstance(self.machine, ParallelRun):
                     overlay = SessionOverlay(self.session)
@@ -337,6 +363,7 @@ class GroupHand(Run):
             self.commit(child)
 
     def _failed(self, position: int, child: Run) -> None:
+        self.said.pop(position, None)
         error = child.end
         if isinstance(error, Incomplete):
             said = f"stopped, as {error.completion_reason}; it said last: {error.last_text}"
@@ -344,7 +371,10 @@ class GroupHand(Run):
             error = UnfinishedRun(f"{who}{child.runner.id!r} {said}")
         assert isinstance(error, Exception)
         live = error if self.hand.live else None
-        if isinstance(self.machine, GraphRun):
+        if isinstance(child.end, Incomplete):
+            self.said[position] = child.end.last_text
+            self.machine.child_at_limit(position, self.hand.put_away(child), ChildFailure.of(error), live)
+        elif isinstance(self.machine, GraphRun):
             assert isinstance(self.runner, Workflow)
             task = self.runner.tasks[self.machine.task_at(position)]
             again = task.may_retry(error) and not had_its_retries(error)

@@ -13,7 +13,6 @@ from understudy.errors import (
     InvalidOutput,
     MaxIterationsExceeded,
     RunCancelled,
-    RunError,
     RunTimedOut,
     SpecError,
     UnderstudyError,
@@ -75,8 +74,8 @@ def _error_report(error: BaseException, again: str) -> Report:
     if isinstance(error, UnderstudyError) and error.path:
         told["path"] = list(error.path)
     report: Report = {"outcome": kind, "text": None, "error": told}
-    if isinstance(error, RunError) and error.token:
-        report["token"] = error.token
+    if token := token_of(error):
+        report["token"] = token
     return report
 
 
@@ -202,8 +201,14 @@ HINTS: tuple[tuple[type[BaseException], str], ...] = (
 """Class of error -> advice for the user."""
 
 
-def _raised_by(error: RunError) -> str | None:
-    """Return the option of `resume` that doubles the limit a run has reached; None for other errors."""
+def token_of(error: BaseException) -> str:
+    """Return the token of a run that an error ended, or that an interrupt cancelled; empty if it cannot go on."""
+    ended = error.__cause__ if isinstance(error, KeyboardInterrupt) else error
+    return ended.token if isinstance(ended, UnderstudyError) else ""
+
+
+def _raised_by(error: BaseException) -> str:
+    """Return the option of `resume` that doubles the limit a run has reached; empty for other errors, which may pass."""
     match error:
         case MaxIterationsExceeded(what=what, limit=limit):
             return f"--{what.replace('_', '-')} {_doubled(limit)}"
@@ -212,7 +217,7 @@ def _raised_by(error: RunError) -> str | None:
         case InvalidOutput(problems=problems):
             return f"--max-output-retries {_doubled(len(problems))}"
         case _:
-            return None
+            return ""
 
 
 def _doubled(limit: float) -> str:
@@ -222,14 +227,15 @@ def _doubled(limit: float) -> str:
 def explain(error: BaseException, again: str = SPEC) -> str:
     """Return the error's text and, if there is any, advice."""
     if isinstance(error, KeyboardInterrupt):
-        return "; ".join(["interrupted", *map(str, error.args)])
+        told = "; ".join(["interrupted", *map(str, error.args)])
+        return f"{told}\n  {go_on(token, again)}" if (token := token_of(error)) else told
     name = "" if isinstance(error, UsageMistake | SpecError) else f"{type(error).__name__}: "
     if not isinstance(error, UnderstudyError | UsageMistake):
         name = f"{type(error).__module__}.{name}".removeprefix("builtins.")
     place = place_note(error)
     hints = [f"\n  {hint}" for kind, hint in HINTS if isinstance(error, kind)]
-    if isinstance(error, RunError) and error.token and (option := _raised_by(error)):
-        hints.append(f"\n  {go_on(error.token, again, option)}")
+    if token := token_of(error):
+        hints.append(f"\n  {go_on(token, again, _raised_by(error))}")
     if isinstance(error, BaseExceptionGroup):
         causes = cast("BaseExceptionGroup[BaseException]", error).exceptions
         hints += [f"\n  {one_line(explain(one))}" for one in causes]

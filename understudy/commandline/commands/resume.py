@@ -46,6 +46,7 @@ If the run waits for several things, each has an id. Put --pause ID before the
 answer to it; a pause without an answer goes on waiting. Without --pause,
 --answer replies to the only question, and --approve and --reject decide about
 all calls. A workflow with failed tasks needs no answer: it runs them again.
+Nor does a run that ended with an error that may pass, such as a rate limit.
 
 examples:
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --answer "Order 7"

@@ -163,9 +163,10 @@ def watch(start: Callable[[], RunHandle[object]], *see: Callable[[Event], None])
                 case _:
                     pass
     except KeyboardInterrupt:
-        if handle is not None:
-            handle.cancel()
-        return KeyboardInterrupt("the run was cancelled")
+        interrupted = KeyboardInterrupt("the run was cancelled")
+        if handle is not None and handle.cancel():
+            interrupted.__cause__ = handle.exception()  # it has the token
+        return interrupted
     return handle.result()
 
 

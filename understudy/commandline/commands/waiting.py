@@ -11,7 +11,7 @@ from understudy.actors import ActorSystem
 from understudy.actors.stores.open_store import MEMORY
 from understudy.actors.system.default_system import STORE
 from understudy.commandline.report import UsageMistake
-from understudy.errors import RunError
+from understudy.errors import UnderstudyError
 from understudy.vocabulary.runs.outcomes import Complete, Outcome
 
 from .options import usual_store
@@ -48,7 +48,9 @@ def without_vain_token(
     """Return how a run ended; without the token if no store keeps it beyond this process."""
     if arguments.store != MEMORY:
         return ended
-    if isinstance(ended, RunError):
+    if isinstance(ended, KeyboardInterrupt):
+        ended.__cause__ = None
+    elif isinstance(ended, UnderstudyError):
         ended.token = ""
     elif not isinstance(ended, (BaseException, Complete)):
         return replace(ended, token="")

@@ -108,6 +108,15 @@ class Account:
         self._ahead = known if self._ahead is None else self._ahead + known
         self.charge(known, 0 if known is NO_USAGE else self._cost_of(known), turns=turns)
 
+    def prepay(self, usage: Usage) -> None:
+        """Charge a whole model call ahead of its turn: the run ended before the turn was taken, and may go on."""
+        self.charge_turn(usage)
+        self.is_prepaid(usage)
+
+    def is_prepaid(self, usage: Usage) -> None:
+        """Note that the next turn was charged already."""
+        self._ahead = usage
+
     def forget_ahead(self) -> None:
         """Keep a prepaid usage as it is: its turn will not be charged."""
         self._ahead = None

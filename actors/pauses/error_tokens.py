@@ -1,0 +1,107 @@
+"""Tokens of runs that an error ends: given before the error is told, and never in the way of it."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from logging import WARNING
+from typing import TYPE_CHECKING
+
+from understudy.actors.run_view.failsafe import safely
+from understudy.actors.threads.promise import Promise
+from understudy.actors.threads.run_elsewhere import run_elsewhere
+from understudy.diagnostics import emit
+from understudy.errors import StoreError, UnderstudyError, in_words
+
+from .stored_pauses import StoredPauses
+from .tokens import Tokens
+
+if TYPE_CHECKING:
+    from understudy.actors.runs.record import RunRecord
+
+PATIENCE = 5.0  # Seconds for the store; it answers in milliseconds, and the error must be told in any case.
+
+
+class ErrorTokens:
+    """Gives errors their tokens; safe to use from any thread.
+
+    Args:
+        tokens: where the runs are kept.
+    """
+
+    def __init__(self, tokens: Tokens | StoredPauses) -> None:
+        self._tokens = tokens
+        self._lock = threading.Lock()
+        """Guards the set of late writes."""
+        self._late: set[Promise[str]] = set()
+        """Writes that took longer than `PATIENCE` and have not returned; until they do, no other one is begun."""
+
+    def give(self, record: RunRecord, error: BaseException) -> str:
+        """Give an error the token with which its run goes on; returns the token, or an empty text if there is none.
+
+        A second call for the same ending gives the same token.
+        """
+        if not isinstance(error, UnderstudyError):
+            return ""
+        token = ""
+        if not record.is_inner and record.goes_on_after(error):
+            try:
+                token = self._issued(record)
+            except BaseException as failure:  # the caller must hear of the error, and not of the store
+                safely(record, _tell_lost, record, error, failure)
+        if token != error.token:
+            error.token = token
+        return token
+
+    def _issued(self, record: RunRecord) -> str:
+        if isinstance(self._tokens, StoredPauses):
+            return self._stored(record)
+        if not record.issued:
+            record.issued = self._tokens.issue_for_limit(record)
+        return record.issued
+
+    def _stored(self, record: RunRecord) -> str:
+        """Have another thread write the run into the store, and wait for it a limited time."""
+        with record.lock:
+            given, writing = record.issued, record.writing
+            begins = writing is None
+            if writing is None:
+                writing = record.writing = Promise()
+        if given:
+            return given
+        if begins and not self._late:
+            run_elsewhere(partial(self._write, record, writing))
+        if begins and self._late:
+            writing.fail(StoreError("the store has not answered for some time"))
+        if not writing.wait(PATIENCE) and writing.fail(StoreError(f"the store did not answer within {PATIENCE:g} s")):
+            with self._lock:
+                self._late.add(writing)
+        record.issued = writing.get()
+        return record.issued
+
+    def _write(self, record: RunRecord, writing: Promise[str]) -> None:
+        try:
+            token = self._tokens.issue_for_limit(record)
+        except BaseException as failure:
+            writing.fail(failure)
+        else:
+            if not writing.set(token):  # nobody was given it
+                safely(record, self._tokens.revoke, token)
+        with self._lock:
+            self._late.discard(writing)
+
+    def withdraw(self, record: RunRecord, error: UnderstudyError) -> None:
+        """Take the token of an error back: the run goes on, or ends in another way."""
+        token, record.issued, record.writing = record.issued, "", None
+        error.token = ""
+        if token:
+            safely(record, self._tokens.revoke, token)
+            if isinstance(self._tokens, StoredPauses):
+                record.revision += 1  # the store keeps the number of the pause that was withdrawn
+
+
+def _tell_lost(record: RunRecord, error: BaseException, failure: BaseException) -> None:
+    words = str(failure) if isinstance(failure, StoreError) else in_words(failure)
+    error.add_note(f"It has no token: {words}")
+    text = "run %s ended with %s, and cannot be resumed: %s"
+    emit(WARNING, "run_not_kept", {"run_id": record.run_id}, text, record.run_id, type(error).__name__, words)

@@ -1,0 +1,63 @@
+"""Which errors a run can go on after: one table for all drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from understudy.errors import (
+    AuthenticationError,
+    BadReply,
+    BudgetExceeded,
+    ContextOverflow,
+    InvalidOutput,
+    MaxIterationsExceeded,
+    ProviderError,
+    ProviderTimeout,
+    RateLimited,
+    RunCancelled,
+    RunTimedOut,
+    SeveralErrors,
+    UnderstudyError,
+)
+
+GoesOn: TypeAlias = Literal["again", "limit", "never"]
+"""How a run goes on after an error: the failed step is done again, a limit must be raised first, or not at all."""
+
+Rule: TypeAlias = Literal["again", "limit", "never", "if retryable", "as one inside"]
+
+RULES: Mapping[type[UnderstudyError], Rule] = MappingProxyType(
+    {
+        RateLimited: "again",
+        ProviderTimeout: "again",
+        AuthenticationError: "never",
+        BadReply: "never",
+        ContextOverflow: "limit",
+        ProviderError: "if retryable",
+        RunTimedOut: "again",
+        RunCancelled: "again",
+        MaxIterationsExceeded: "limit",
+        BudgetExceeded: "limit",
+        InvalidOutput: "limit",
+        SeveralErrors: "as one inside",
+        UnderstudyError: "never",
+    }
+)
+"""Class of error -> its rule. The nearest class of an error's bases counts, so a subclass follows its parent."""
+
+
+def goes_on(error: BaseException) -> GoesOn:
+    """Return how a run goes on after an error.
+
+    The machine of the run may still forbid it: a machine that has failed for good cannot go on after any error.
+    """
+    rule: Rule = next((RULES[kind] for kind in type(error).__mro__ if kind in RULES), "never")
+    match rule:
+        case "if retryable":
+            return "again" if isinstance(error, ProviderError) and error.retryable else "never"
+        case "as one inside":
+            inside = error.exceptions if isinstance(error, SeveralErrors) else ()
+            return "again" if any(goes_on(each) == "again" for each in inside) else "never"
+        case "again" | "limit" | "never":
+            return rule

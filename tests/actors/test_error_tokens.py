@@ -1,0 +1,360 @@
+"""Runs that go on after an error that may pass: nothing that is finished is done again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+import understudy as us
+from tests.support.gates import Gate
+from tests.support.scripts import WAIT, finished, incomplete, needs_input, results_of
+from tests.support.stores import DictStore
+from understudy.actors.pauses import error_tokens
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
+
+Another = Callable[[], us.ActorSystem]
+
+
+def slow() -> us.RateLimited:
+    return us.RateLimited("slow down")  # a new one each time: an error refers to its run by its traceback
+
+
+@dataclass
+class Desk:
+    """Agents whose tool notes each of its calls."""
+
+    noted: list[str] = field(default_factory=list[str])
+
+    def agent(self, id: str, *turns: us.ModelTurn | Exception) -> us.Agent:
+        def note(ctx: us.ToolContext, word: str) -> str:
+            self.noted.append(word)
+            ctx.session[word] = True
+            return f"noted {word}"
+
+        return us.Agent(id, model=ScriptedModel(turns), tools=[note])
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def error_of(runner: us.Agent | us.SequentialAgent | us.ParallelAgent, system: us.ActorSystem) -> us.UnderstudyError:
+    error = runner.submit("go", system=system).exception(WAIT)
+    assert isinstance(error, us.UnderstudyError)
+    return error
+
+
+@pytest.mark.parametrize("error", [slow(), us.ProviderTimeout("late"), us.ProviderError("busy", retryable=True)])
+def test_an_agent_goes_on_with_the_turn_that_failed(desk: Desk, another: Another, error: us.ProviderError) -> None:
+    clerk = desk.agent("clerk", calls("note", word="a"), error, says("Done."))
+    told = error_of(clerk, another())
+
+    outcome = finished(clerk.resume(told.token, system=another()))
+
+    assert (outcome.text, outcome.turns, outcome.session, desk.noted) == ("Done.", 2, {"a": True}, ["a"])
+
+
+def test_a_token_of_an_error_works_once_and_takes_no_answer(desk: Desk, another: Another) -> None:
+    clerk = desk.agent("clerk", slow(), says("Done."))
+    token, system = error_of(clerk, another()).token, another()
+
+    with pytest.raises(TypeError):
+        clerk.resume(token, "an answer", system=system)
+    clerk.resume(token, system=system)
+
+    with pytest.raises(us.TokenUsed):
+        clerk.resume(token, system=system)
+
+
+@pytest.mark.parametrize("error", [us.BadReply("half"), us.AuthenticationError("no key"), us.ProviderError("no model")])
+def test_an_error_that_does_not_pass_has_no_token(desk: Desk, another: Another, error: us.ProviderError) -> None:
+    assert error_of(desk.agent("clerk", error), another()).token == ""
+
+
+def test_a_sequence_goes_on_inside_the_step_that_failed(desk: Desk, another: Another) -> None:
+    steps = [desk.agent("one", says("1")), desk.agent("two", calls("note", word="a"), slow(), says("2"))]
+    group = us.SequentialAgent("s", [us.SequentialAgent("inner", steps)])
+    token = error_of(group, another()).token
+
+    outcome = finished(group.resume(token, system=another()))
+
+    assert (outcome.text, outcome.turns, desk.noted) == ("2", 3, ["a"])
+
+
+def test_a_parallel_group_goes_on_with_what_is_not_done(desk: Desk, another: Another) -> None:
+    group = us.ParallelAgent(
+        "p",
+        [desk.agent("one", says("1")), desk.agent("two", calls("note", word="a"), slow(), says("2"))],
+        max_parallel=1,
+    )
+    token = error_of(group, another()).token
+
+    outcome = finished(group.resume(token, system=another()))
+
+    assert (outcome.combined_text, outcome.turns, desk.noted) == ('["1", "2"]', 3, ["a"])
+
+
+def test_alternatives_that_all_failed_are_tried_again_where_the_error_may_pass(desk: Desk, another: Another) -> None:
+    group = us.ParallelAgent(
+        "p", [desk.agent("one", us.BadReply("half")), desk.agent("two", slow(), says("2"))], merge="first"
+    )
+    error = error_of(group, another())
+
+    assert isinstance(error, us.SeveralErrors)
+    assert finished(group.resume(error.token, system=another())).text == "2"
+
+
+def test_a_workflow_goes_on_inside_the_task_that_failed(desk: Desk, another: Another) -> None:
+    tasks = [
+        us.Task("a", desk.agent("one", says("1"))),
+        us.Task("b", desk.agent("two", calls("note", word="a"), slow(), says("2")), dependencies=["a"]),
+    ]
+    flow = us.Workflow("w", tasks)
+    token = incomplete(flow.run("go", system=another())).token
+
+    outcome = finished(flow.resume(token, system=another()))
+
+    assert (outcome.text, outcome.turns, desk.noted) == ("2", 3, ["a"])
+
+
+def test_a_run_goes_on_inside_the_sub_agent_that_failed(desk: Desk, another: Another) -> None:
+    inner = desk.agent("writer", calls("note", word="a"), slow(), says("text"))
+    lead = us.Agent(
+        "lead",
+        model=ScriptedModel([calls("writer", input="x"), says("Done.")]),
+        tools=[us.SubAgent(inner)],
+        on_tool_error="raise",
+    )
+    token = error_of(lead, another()).token
+
+    outcome = finished(lead.resume(token, system=another()))
+
+    assert [result.content for result in results_of(outcome)] == ["text"]
+    assert (outcome.text, desk.noted) == ("Done.", ["a"])
+
+
+# --- cancelled and out of time
+
+
+def test_results_from_before_a_cancel_stay_and_the_call_under_way_does_not_run_again(another: Another) -> None:
+    gate, quick = Gate(), threading.Event()
+
+    def fast() -> str:
+        quick.set()
+        return "fast"
+
+    def hangs() -> str:
+        return gate.then("late")(None)
+
+    clerk = us.Agent("clerk", model=ScriptedModel([calls("fast") + calls("hangs"), says("Done.")]), tools=[fast, hangs])
+    handle = clerk.submit("go", system=another())
+    results = [event for event in _until_finished(handle, "fast")]
+    assert gate.entered.wait(WAIT)
+    assert handle.cancel()
+    assert not handle.cancel()
+
+    error = handle.exception(WAIT)
+    assert isinstance(error, us.RunCancelled)
+    told = [result.content for result in error.messages[-1].tool_results]
+    assert (len(results), told) == (1, ["fast", "Not run to its end: the run ended first."])
+    outcome = finished(clerk.resume(error.token, system=another()))  # while the tool still hangs
+    gate.open()
+    assert [result.content for result in results_of(outcome)] == told
+    assert outcome.text == "Done."
+
+
+def _until_finished(handle: us.RunHandle[str], tool: str) -> list[us.Event]:
+    for event in handle.events():
+        if isinstance(event, us.ToolFinished) and event.call.name == tool:
+            return [event]
+    return []
+
+
+def test_a_deadline_in_a_model_call_is_followed_by_the_same_call(another: Another) -> None:
+    gate, asked = Gate(), list[int]()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        asked.append(request.turn)
+        return gate.then(says("late"))(None) if len(asked) == 1 else says("Done.")
+
+    clerk = us.Agent("clerk", model=FunctionModel(answer))
+    error = clerk.submit("go", timeout=0.2, system=another()).exception(WAIT)
+    assert isinstance(error, us.RunTimedOut)
+
+    outcome = finished(clerk.resume(error.token, system=another()))
+    gate.open()
+
+    assert (outcome.text, outcome.turns, asked) == ("Done.", 1, [1, 1])
+
+
+def test_children_under_way_at_a_cancel_go_on_where_they_were(desk: Desk, another: Another) -> None:
+    gate = Gate()
+    turns = [calls("note", word="a"), says("2")]
+    asked = list[us.ModelTurn]()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 2 and not gate.entered.is_set():
+            gate()
+        asked.append(turns[request.turn - 1])
+        return asked[-1]
+
+    two = desk.agent("two").replace(model=FunctionModel(answer))
+    group = us.SequentialAgent("s", [us.ParallelAgent("p", [desk.agent("one", says("1")), two])])
+    handle = group.submit("go", system=another())
+    assert gate.entered.wait(WAIT)
+    handle.cancel()
+    error = handle.exception(WAIT)
+    assert isinstance(error, us.RunCancelled)
+
+    outcome = finished(group.resume(error.token, system=another()))
+    gate.open()
+
+    assert (outcome.text, desk.noted) == ("2", ["a"])
+
+
+def test_a_turn_that_was_paid_for_and_not_taken_is_taken_when_the_run_goes_on(another: Another) -> None:
+    gate = Gate()
+
+    class Looks(us.AgentCallback):
+        def after_model_call(self, ctx: us.RunContext, turn: us.ModelTurn) -> us.Continue:
+            if not gate.entered.is_set():
+                gate()
+            return us.Continue()
+
+    paid = us.ModelTurn(says("Done.").parts, usage=us.Usage(5, 2))
+    clerk = us.Agent("clerk", model=ScriptedModel([paid]), callbacks=[Looks()])
+    handle = clerk.submit("go", system=another())
+    assert gate.entered.wait(WAIT)
+    handle.cancel()
+    error = handle.exception(WAIT)
+    assert isinstance(error, us.RunCancelled)
+
+    outcome = finished(clerk.resume(error.token, system=another()))
+    gate.open()
+
+    assert (error.usage.total_tokens, outcome.usage.total_tokens, outcome.turns) == (7, 7, 1)
+
+
+def test_a_run_that_nobody_wants_has_no_token(desk: Desk) -> None:
+    gate = Gate()
+    with us.ActorSystem("shop") as system:
+        other = us.Agent("slow", model=FunctionModel(gate.then(says("late"))))
+        loser = other.submit("go", system=system)
+        assert gate.entered.wait(WAIT)
+        us.first([loser, desk.agent("quick", says("1")).submit("go", system=system)]).result(WAIT)
+        gate.open()
+        error = loser.exception(WAIT)
+
+    assert isinstance(error, us.RunCancelled)
+    assert error.token == ""
+
+
+# --- incomplete children
+
+
+def test_an_incomplete_child_has_its_token_at_the_group(desk: Desk, another: Another) -> None:
+    short = desk.agent("short", says("Hm."), says("DONE")).replace(
+        criteria=[us.KeywordCriteria("DONE")], max_continues=0
+    )
+    group = us.SequentialAgent("s", [us.ParallelAgent("p", [short]), desk.agent("last", says("2"))])
+    stopped, system = incomplete(group.run("go", system=another())), another()
+    with pytest.raises(ValueError, match="max_continues= above 0"):
+        group.resume(stopped.token, system=system)
+
+    outcome = finished(group.resume(stopped.token, max_continues=1, system=system))
+
+    assert (stopped.last_text, outcome.text, outcome.turns) == ("Hm.", "2", 3)
+
+
+def test_an_incomplete_workflow_inside_goes_on_with_nothing_raised(desk: Desk, another: Another) -> None:
+    flow = us.Workflow("w", [us.Task("a", desk.agent("one", calls("note", word="a"), slow(), says("1")))])
+    group = us.SequentialAgent("s", [flow])
+    stopped = incomplete(group.run("go", system=another()))
+
+    outcome = finished(group.resume(stopped.token, system=another()))
+
+    assert (outcome.text, outcome.turns, desk.noted) == ("1", 2, ["a"])
+
+
+# --- what is told, and stores that fail
+
+
+def test_callbacks_and_events_have_the_token(another: Another) -> None:
+    seen = list[str]()
+
+    class Hears(us.AgentCallback):
+        def on_error(self, ctx: us.RunContext, error: BaseException) -> us.Continue:
+            assert isinstance(error, us.UnderstudyError)
+            seen.append(error.token)
+            with pytest.raises(us.UnknownToken, match="is not over yet"):
+                clerk.resume(error.token, system=system)
+            return us.Continue()
+
+    system = another()
+    clerk = us.Agent("clerk", model=ScriptedModel([slow(), says("Done.")]), callbacks=[Hears()])
+    handle = clerk.submit("go", system=system)
+    last = list(handle.events())[-1]
+
+    assert isinstance(last, us.RunFailed)
+    assert isinstance(last.error, us.RateLimited)
+    assert seen == [last.error.token]
+    assert finished(clerk.resume(seen[0], system=another())).text == "Done."
+
+
+def test_an_error_in_whose_place_a_callback_gives_a_text_leaves_nothing_in_the_store() -> None:
+    class Gives(us.AgentCallback):
+        def on_error(self, ctx: us.RunContext, error: BaseException) -> us.OverrideResponse:
+            return us.OverrideResponse("Later.")
+
+    store = DictStore()
+    with us.ActorSystem("shop", store=store) as system:
+        clerk = us.Agent("clerk", model=ScriptedModel([slow()]), callbacks=[Gives()])
+
+        assert finished(clerk.run("go", system=system)).text == "Later."
+
+    assert [run.state for run in store.runs.values()] == ["over"]
+
+
+def test_a_store_that_does_not_answer_keeps_no_error_from_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(error_tokens, "PATIENCE", 0.05)
+    gate = Gate()
+
+    class Hanging(DictStore):
+        def put(self, run: us.PausedRun, *, keep: float | None = None) -> bool:
+            gate()
+            return super().put(run, keep=keep)
+
+    with us.ActorSystem("shop", store=Hanging()) as system:
+        first = error_of(us.Agent("clerk", model=ScriptedModel([slow()])), system)
+        second = error_of(us.Agent("clerk", model=ScriptedModel([us.ProviderTimeout("late")])), system)
+        gate.open()
+
+    for error in (first, second):
+        assert error.token == ""
+        assert any("It has no token" in note for note in error.__notes__)
+
+
+def test_people_are_asked_about_what_waited_before_the_cancel(desk: Desk, another: Another) -> None:
+    gate = Gate()
+    other = us.Agent(
+        "slow", model=FunctionModel(lambda _: says("1") if gate.entered.is_set() else gate.then(says("0"))(None))
+    )
+    asks = desk.agent("asks", says("__ask_user__: Which?"), says("2"))
+    group = us.ParallelAgent("p", [asks, other])
+    handle = group.submit("go", system=another())
+    for event in handle.events(inner=True):
+        if isinstance(event, us.ChildFinished):
+            break
+    assert gate.entered.wait(WAIT)
+    handle.cancel()
+    error = handle.exception(WAIT)
+    assert isinstance(error, us.RunCancelled)
+
+    waiting = needs_input(group.resume(error.token, system=another()))
+    gate.open()
+
+    assert finished(group.resume(waiting.token, "This", system=another())).text == "1"
