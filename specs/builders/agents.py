@@ -29,6 +29,7 @@ from understudy.specs.checks.registry import Registered
 from understudy.specs.grammar.agent import (
     AgentGrammar,
     BudgetGrammar,
+    CompactionGrammar,
     InMemoryGrammar,
     KeywordGrammar,
     MaxIterationsGrammar,
@@ -55,6 +56,7 @@ from understudy.vocabulary.context.prices import Price
 from understudy.vocabulary.messages import JsonValue, Settings
 from understudy.vocabulary.models import Model, ModelLike, ModelName
 from understudy.vocabulary.runs.callbacks import AgentCallback
+from understudy.vocabulary.runs.compaction import Compaction
 from understudy.vocabulary.runs.criteria import (
     Criterion,
     KeywordCriteria,
@@ -126,6 +128,8 @@ class AgentBuilder:
             options["on_invalid_call"] = value_of(described.on_invalid_call, CALL_RULE, self._registered)
         if described.budget is not None:
             options["budget"] = _budget(described.budget)
+        if described.compaction is not None:
+            options["compaction"] = self._compaction(described.compaction)
         made: Agent[object] = Agent(
             described.id,
             model=self._model(described),
@@ -152,6 +156,12 @@ class AgentBuilder:
         if key not in self._clients:  # agents with equal options share connections, as agents with a model string do
             self._clients[key] = client(name, options)
         return self._clients[key]
+
+    def _compaction(self, described: CompactionGrammar) -> Compaction:
+        options = given(described, *described.model_fields_set)
+        if "model" in options:
+            options["model"] = value_of(described.model, MODEL, self._registered)
+        return Compaction(**options)
 
     def _prompt(self, described: AgentGrammar, located: LocatedValue) -> SystemPrompt:
         if not isinstance(described.system_prompt, PromptFile):

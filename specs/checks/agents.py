@@ -18,6 +18,7 @@ from understudy.vocabulary.answers.json_schema import BadSchema, fits
 from understudy.vocabulary.context.prices import Price
 from understudy.vocabulary.messages import JsonObject
 from understudy.vocabulary.models import PROVIDERS, ModelName, likely, name_of
+from understudy.vocabulary.runs.compaction import DEFAULT_KEEP, DEFAULT_THRESHOLD
 
 from .definitions import Definition
 from .model_clients import OPTIONS, option_problem
@@ -44,6 +45,7 @@ def check_definition(
         yield from _check_output(located)
         yield from _check_schemas(located)
         yield from _check_budget(located, registered)
+        yield from _check_compaction(located)
 
 
 COMPATIBLE = "for OpenAI-compatible servers write provider: openai with their base_url"
@@ -170,3 +172,18 @@ def check_memories(located_values: list[LocatedValue]) -> tuple[dict[str, Locate
                 problems.append(at.key_problem(f"the memory {name!r} stands in {first.document.source} too"))
             found.setdefault(name, at)
     return found, problems
+
+
+def _check_compaction(agent: LocatedValue) -> Iterator[Problem]:
+    at = agent.at("compaction")
+    model, keep = at.at("model"), at.at("keep")
+    if model.text is not None:
+        try:
+            ModelName.parse(model.text)
+        except ValueError as error:
+            yield model.problem(str(error))
+    shares = [(DEFAULT_KEEP if keep.value is None else keep.value), at.at("threshold").value]
+    kept, most = shares[0], DEFAULT_THRESHOLD if shares[1] is None else shares[1]
+    if isinstance(kept, (int, float)) and isinstance(most, (int, float)) and 0 <= kept < 1 and 0 < most <= kept:
+        where = at.at("threshold") if keep.value is None else keep
+        yield where.problem(f"'keep' must be below 'threshold'; got {kept:g} and {most:g}")

@@ -42,6 +42,7 @@ NAMED: Mapping[str, Ways] = {
         (("callbacks", EACH_UNTYPED, "name"), CALLBACK),
         (("callbacks", EACH, "check"), CHECK),
         (("memory", "name"), MEMORY),
+        (("compaction", "model", "name"), MODEL),
         (("output_type",), OUTPUT_TYPE),
     ),
     "workflow": (

@@ -16,6 +16,7 @@ from understudy.orchestration.agent.spec import (
 )
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.models import DEFAULT_MODEL_TIMEOUT
+from understudy.vocabulary.runs.compaction import DEFAULT_KEEP, DEFAULT_SUMMARY_TOKENS, DEFAULT_THRESHOLD
 from understudy.vocabulary.runs.memory import DEFAULT_CONVERSATIONS
 from understudy.vocabulary.tools.definition import DEFAULT_TOOL_TIMEOUT
 from understudy.vocabulary.tools.options import DEFAULT_MAX_PARALLEL_CALLS, DEFAULT_MAX_RESULT, MAX_RESULT
@@ -176,6 +177,31 @@ class BudgetGrammar(Grammar):
     )
 
 
+class CompactionGrammar(Grammar):
+    """What becomes of a conversation that fills the context window of the model."""
+
+    called: ClassVar[str] = "'compaction'"
+
+    context_window: int | None = Field(
+        default=None, ge=1, description="tokens that a prompt may have; null: as known of the model"
+    )
+    threshold: float = Field(
+        default=DEFAULT_THRESHOLD, gt=0, le=1, description="the share of the window that a request may fill"
+    )
+    keep: float = Field(
+        default=DEFAULT_KEEP, ge=0, lt=1, description="the share that the latest messages may fill after a compaction"
+    )
+    model: ModelEntry | None = Field(
+        default=None,
+        description="`PROVIDER:MODEL` that sums up, or `{name: NAME}` of a registered model; null: the agent's",
+    )
+    prompt: str | None = Field(
+        default=None, pattern=r"\S", description="instructions for the summary; null: the usual ones"
+    )
+    summary_tokens: int = Field(default=DEFAULT_SUMMARY_TOKENS, ge=1, description="about how long a summary may be")
+    prune: bool = Field(default=True, description="whether old tool results are left out before a summary is asked for")
+
+
 ToolEntry = Annotated[
     Annotated[str, Tag(TEXT)] | Annotated[ToolGrammar, form("tool")],
     forms("must be a tool's name, or a mapping with 'name: NAME'", text=True, other="tool"),
@@ -316,3 +342,7 @@ class AgentGrammar(Grammar):
         default=None, description="what it knows of a conversation: a mapping, or a name out of `memories`"
     )
     budget: BudgetGrammar | None = Field(default=None, description="what a run may spend; null for no limit")
+    compaction: CompactionGrammar | None = Field(
+        default=None,
+        description="what becomes of a conversation that fills the model's context window; null for nothing",
+    )

@@ -16,6 +16,7 @@ from understudy import (
     AgentCallback,
     Budget,
     Child,
+    Compaction,
     Directive,
     InMemoryMemory,
     InvalidCall,
@@ -123,6 +124,10 @@ def tool_with(key: str, value: JsonValue, **more: JsonValue) -> Tool[..., object
 
 def sub_agent_with(**keys: JsonValue) -> Any:
     return agent_with("sub_agents", [keys])[0]
+
+
+def compaction_with(key: str, value: JsonValue) -> Any:
+    return getattr(agent_with("compaction", {key: value}), key)
 
 
 def budget_with(key: str, value: JsonValue) -> Any:
@@ -300,6 +305,7 @@ ROWS: dict[str, Row] = {
         lambda: type(agent_with("memory", {"type": "windowed", "window_size": 2})).__name__,
         "WindowedMemory",
     ),
+    "AgentGrammar.compaction": (lambda: agent_with("compaction", {"threshold": 0.5}), Compaction(threshold=0.5)),
     "AgentGrammar.budget": (lambda: agent_with("budget", {"turns": 7}), Budget(turns=7)),
     **{f"SettingsGrammar.{key}": (partial(setting_with, key, value), value) for key, value in SETTINGS.items()},
     "SettingsGrammar.stop": (lambda: agent_with("settings", {"stop": ["END"]}).stop, ("END",)),
@@ -383,6 +389,16 @@ ROWS: dict[str, Row] = {
         f"BudgetGrammar.{key}": (partial(budget_with, key, 7), 7)
         for key in ("total_tokens", "input_tokens", "output_tokens", "turns", "tool_calls", "seconds")
     },
+    "CompactionGrammar.context_window": (partial(compaction_with, "context_window", 7), 7),
+    "CompactionGrammar.threshold": (partial(compaction_with, "threshold", 0.5), 0.5),
+    "CompactionGrammar.keep": (partial(compaction_with, "keep", 0.1), 0.1),
+    "CompactionGrammar.model": (
+        lambda: str(compaction_with("model", "openai:gpt-4o-mini")),
+        "openai:gpt-4o-mini",
+    ),
+    "CompactionGrammar.prompt": (partial(compaction_with, "prompt", "Sum up."), "Sum up."),
+    "CompactionGrammar.summary_tokens": (partial(compaction_with, "summary_tokens", 70), 70),
+    "CompactionGrammar.prune": (partial(compaction_with, "prune", False), False),
     "BudgetGrammar.cost_usd": (lambda: budget_with("cost_usd", 0.5), 0.5),
     "BudgetGrammar.prices": (lambda: price_with(), {"m": Price(1, 2)}),
     "PriceGrammar.input": (lambda: price_with(input=7), {"m": Price(7, 2)}),
