@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple, Protocol, cast
 
 from understudy.errors import StoreError
@@ -129,11 +130,10 @@ class SessionTable:
         return repr(self._database)
 
     def load(self, owners: Sequence[SessionOwner]) -> dict[str, StoredValue]:
-        places, row = list[str](), dict[str, SqlValue]()
+        row = dict[str, SqlValue]()
         for number, each in enumerate(owners):
-            places.append(f"(:scope{number}, :owner{number})")
-            row.update({f"scope{number}": each.scope, f"owner{number}": _named(each)})
-        statement = _OWNED.format(", ".join(places))
+            row[f"scope{number}"], row[f"owner{number}"] = each.scope, _named(each)
+        statement = _all_of(len(owners))
         found = self._database.read(lambda sql: sql.execute(statement, row).fetchall())
         return dict(self._stored(*each) for each in found)
 
@@ -172,6 +172,11 @@ class SessionTable:
             "run_id": run_id,
             "now": now,
         }
+
+
+@cache
+def _all_of(owners: int) -> str:
+    return _OWNED.format(", ".join([f"(:scope{number}, :owner{number})" for number in range(owners)]))
 
 
 def _named(owner: SessionOwner) -> str:

@@ -348,6 +348,7 @@ class ActorSystem:
         for cell in hanging:
             cell.stop()  # it may be one whose turn to stop has not come, behind another that hangs
             cell.lose_waiting()
+        self._runs.late_saves.wait(max(deadline, time.monotonic() + cancel_hooks.AT_HAND))
         self._events.finish(deadline)
         return (*cancelled, *[cell.address for cell in hanging])
 

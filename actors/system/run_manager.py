@@ -27,6 +27,7 @@ from understudy.actors.runs.admission import Admission
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.answers import feed_answer
 from understudy.actors.runs.host import RunHost
+from understudy.actors.runs.late_saves import LateSaves
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.threads import cancel_hooks
@@ -120,6 +121,8 @@ class RunManager(RunHost[RunRecord]):
         self._error_tokens = ErrorTokens(self._tokens)
         self.app = settings.app
         self.sessions = settings.store.sessions
+        self.late_saves = LateSaves()
+        """Session values of runs that were ended from outside."""
         self.stores = pauses is not None
         """Whether paused runs are written down, so that sessions must be JSON."""
         self.executors = Executors(settings.app, events)
@@ -400,7 +403,7 @@ class RunManager(RunHost[RunRecord]):
         if record.revision and not error.token:  # it is in a store, which nobody who ends a run waits for
             safely(record, run_elsewhere, lambda: safely(record, self._tokens.over, record))
         if record.waits_to_save:
-            safely(record, run_elsewhere, lambda: safely(record, partial(record.save_session, yields=True)))
+            safely(record, self.late_saves.begin, record)
         safely(record, cancel_hooks.cancel, record.scope, self.hung.give_up)
         safely(record, record.tell_error, error)
         return True

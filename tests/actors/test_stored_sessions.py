@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -11,7 +13,10 @@ from typing import cast
 import pytest
 
 import understudy as us
+from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT, eventually, finished, paused
+from tests.support.stores import DictStore
+from understudy.actors.stores import memory_sessions
 from understudy.actors.stores.memory_sessions import MemorySessions
 from understudy.actors.stores.sessions import SessionChange, SessionCommit, StoredValue
 from understudy.actors.stores.store import Store
@@ -540,6 +545,52 @@ def test_a_run_that_was_cancelled_leaves_what_others_changed_meanwhile(
     hold.set()
 
     eventually(lambda: seen(doubted) == {"n": 2, "m": 1}, "the values are stored")
+
+
+def test_a_system_that_stops_waits_until_the_values_of_the_runs_it_cancels_are_stored(tmp_path: Path) -> None:
+    url, begun, hold = f"sqlite:///{tmp_path}/shop.db", threading.Event(), threading.Event()
+
+    def hang(request: us.ModelRequest) -> us.ModelTurn:
+        if not request.messages[-1].tool_results:
+            return calls("work")
+        begun.set()
+        hold.wait(WAIT)
+        return says("late")
+
+    agent = us.Agent("slow", model=FunctionModel(hang), tools=[work_of(lambda ctx: ctx.session.update(n=1))])
+    shop = us.ActorSystem("shop", store=url)
+    agent.submit("go", system=shop, user_id="ada", conversation_id="c-1")
+    assert begun.wait(WAIT)
+    shop.stop(0.0)
+    hold.set()
+
+    with us.ActorSystem("shop", store=url) as later:
+        assert seen(later) == {"n": 1}
+
+
+def test_a_run_that_was_saved_before_there_were_versions_goes_on(tmp_path: Path) -> None:
+    store = DictStore()
+    with us.ActorSystem("shop", store=store) as shop:
+        agent = asker(lambda ctx: ctx.session.update(n=cast(int, ctx.session.get("n", 0)) + 1))
+        waiting = paused(agent.run("go", system=shop, conversation_id="c-1", user_id="ada"))
+        (entry,) = store.runs.values()
+        saved = json.loads(entry.payload)
+        del saved["seen"], saved["unsaved"]
+        store.runs[entry.run_id] = replace(entry, payload=json.dumps(saved))
+
+        assert overwritten(list(agent.submit_resume(waiting.token, us.Approve(), system=shop).events())) == []
+        assert seen(shop) == {"n": 2}
+
+
+def test_a_forked_child_of_a_process_with_values_in_memory_can_use_them() -> None:
+    sessions = MemorySessions()
+
+    def use() -> None:
+        change = SessionChange(SessionOwner("app", ("shop",)), "app:n", 1, False, 0)
+        assert sessions.commit("r1", [change])[0].key == "app:n"
+
+    with memory_sessions._lock:  # pyright: ignore[reportPrivateUsage]  # as another thread may have it at the fork
+        in_child(use)
 
 
 def test_a_map_leaves_the_mapping_that_it_was_given_as_it_is(shop: us.ActorSystem) -> None:

@@ -145,6 +145,13 @@ def test_deps_are_not_there_and_the_error_says_so() -> None:
     assert (result.error_kind, "deps stay in the process of the run" in result.content) == ("raised", True)
 
 
+def test_a_change_in_place_of_the_session_comes_back() -> None:
+    session = us.SessionState({"notes": ["one"]})
+    scripted(calls("note_in_place"), says("ok"), tools=process_tools.ALL).run("go", session=session, timeout=WAIT)
+
+    assert session.snapshot() == {"notes": ["one", "more"]}
+
+
 def test_a_session_that_is_no_json_is_an_error_of_the_call() -> None:
     session: dict[str, object] = {"thing": object()}
     agent = scripted(calls("note", word="hi"), says("ok"), tools=process_tools.ALL)

@@ -69,6 +69,14 @@ def note(ctx: us.ToolContext, word: str) -> dict[str, object]:
 
 
 @us.tool(isolation="process")
+def note_in_place(ctx: us.ToolContext) -> str:
+    notes = ctx.session["notes"]
+    assert isinstance(notes, list)
+    notes.append("more")
+    return "done"
+
+
+@us.tool(isolation="process")
 def note_and_fail(ctx: us.ToolContext) -> str:
     ctx.session["last"] = "half done"
     raise ValueError("no")
