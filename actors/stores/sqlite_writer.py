@@ -56,7 +56,7 @@ class SQLiteWriter:
         """When the leader began."""
         self._high_water = 0
         self._transactions = 0
-        self._calls = 0
+        self._calls = 0  # of this and the next two, one may be lost if two calls end at once; nothing depends on them
         self._failed = 0
         self._last_error = ""
         self._pid = os.getpid()
@@ -98,11 +98,28 @@ class SQLiteWriter:
                 self._high_water = max(self._high_water, len(self._queue))
         jobs = [job]
         if not leads:
-            job.turn.acquire()
+            self._wait(job)
             if job.done:
                 return
             jobs = job.batch
         self._lead(jobs)
+
+    def _wait(self, job: Job) -> None:
+        """Wait until the job is done or appointed; if its time is over and nobody has begun it, it ends."""
+        if job.turn.acquire(timeout=max(0.0, job.until - time.monotonic())):
+            return
+        with self._lock:
+            is_left = job in self._queue
+            if is_left:
+                self._queue.remove(job)
+        if is_left:
+            self._end(job, self._busy_all_the_time())
+        else:
+            job.turn.acquire()
+
+    def _busy_all_the_time(self) -> StoreError:
+        text = f"a transaction of this process has kept it busy for {PATIENCE:g} s; expected it to be free sooner"
+        return StoreError(f"store {self!r}: {text}", store=repr(self))
 
     def do_first(self, job: Job) -> None:
         """Do a job without a place in the queue: for a main thread, whose signal handlers must not find it waiting there."""
@@ -113,7 +130,7 @@ class SQLiteWriter:
                     self._busy = True
                     break
             if time.monotonic() >= job.until:
-                return job.end(StoreError(f"store {self!r}: it was busy all the time", store=repr(self)))
+                return self._end(job, self._busy_all_the_time())
             time.sleep(PAUSE)
         self._lead([job])
 

@@ -249,6 +249,18 @@ def test_of_calls_that_wait_for_a_locked_file_each_waits_for_its_own_time(
     assert words(database) == ["second"]
 
 
+def test_a_call_that_nobody_begins_ends_in_time_and_does_nothing(
+    database: SQLiteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with held(database):
+        monkeypatch.setattr(sqlite_writer, "PATIENCE", 0.05)
+        late = Caller(lambda: database.write(insert("late")))
+        assert "a transaction of this process has kept it busy for 0.05 s" in str(late.ended())
+        assert database.figures().waiting == 0
+
+    assert words(database) == []
+
+
 # --- the main thread
 
 
@@ -279,7 +291,11 @@ def test_a_main_thread_without_a_lent_one_waits_for_the_others_as_long_as_for_a_
     database: SQLiteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_writer, "PATIENCE", 0.05)
-    with held(database), no_threads(), pytest.raises(StoreError, match="it was busy all the time"):
+    with (
+        held(database),
+        no_threads(),
+        pytest.raises(StoreError, match="a transaction of this process has kept it busy"),
+    ):
         database.write(insert("a"))
 
 

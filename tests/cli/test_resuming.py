@@ -117,10 +117,13 @@ def test_a_run_that_waits_nowhere_has_no_token(capsys: pytest.CaptureFixture[str
     assert "token" not in report_of(capsys)
 
 
-def test_a_store_that_is_not_there_is_refused_and_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("option", ["", "?durability=full"])
+def test_a_store_that_is_not_there_is_refused_and_not_made(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     token = paused(capsys)
 
-    assert main(["resume", token, "shop.yaml", "--store", f"sqlite:///{tmp_path}/typo.db", "--approve"]) == 2
+    assert main(["resume", token, "shop.yaml", "--store", f"sqlite:///{tmp_path}/typo.db{option}", "--approve"]) == 2
 
     assert f"understudy: {tmp_path}/typo.db: there is no such store" in capsys.readouterr().err
     assert not (tmp_path / "typo.db").exists()
