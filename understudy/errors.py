@@ -124,7 +124,7 @@ def _pickled(child: object) -> bytes:
         pickle.loads(found)  # an exception of a user's may refuse only this
     except Exception as error:  # noqa: BLE001 (whatever a user's value raises)
         who = getattr(child, "agent_id", "") or type(child).__name__
-        lost = UnderstudyError(f"how {who!r} ended could not be pickled: {type(error).__name__}: {error}")
+        lost = UnderstudyError(f"how {who!r} ended could not be pickled: {kind_and_message(error)}")
         return pickle.dumps(lost)
     return found
 
@@ -476,12 +476,15 @@ class SeveralErrors(RunError, ExceptionGroup[Exception]):
         return made
 
 
-def joined(message: str, errors: Sequence[BaseException]) -> BaseException:
-    """Return one error that holds several: `SeveralErrors`, unless an exit or a Ctrl-C is among them."""
-    exceptions = [error for error in errors if isinstance(error, Exception)]
-    if len(exceptions) == len(errors):
-        return SeveralErrors(message, exceptions)
-    return BaseExceptionGroup(message, errors)
+def joined(message: str, errors: Sequence[BaseException]) -> SeveralErrors:
+    """Return one error that holds several. It holds no exit and no Ctrl-C: a `RunError` with it as cause stands there."""
+    return SeveralErrors(message, [error if isinstance(error, Exception) else _as_run_error(error) for error in errors])
+
+
+def _as_run_error(error: BaseException) -> RunError:
+    made = RunError(kind_and_message(error))
+    made.__cause__ = error
+    return made
 
 
 class ProtocolViolation(RunError):
@@ -584,6 +587,27 @@ def place_note(error: BaseException) -> PlaceNote | None:
     return next((note for note in notes if isinstance(note, PlaceNote)), None)
 
 
+NOT_SHOWN = "it has no message that can be shown"
+
+
+def message_of(error: BaseException) -> str:
+    """Return the error's message. A user's code makes it, which may fail in its turn."""
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 (whatever a user's __str__ raises, and that may be an exit)
+        return f"({NOT_SHOWN})"
+
+
+def kind_and_message(error: BaseException) -> str:
+    """Return the error's type and message; the type alone if the message is empty."""
+    return labelled(type(error).__name__, message_of(error))
+
+
+def labelled(kind: str, message: str) -> str:
+    """Return the name of an error's type with its message, if it has one."""
+    return f"{kind}: {message}" if message else kind
+
+
 def in_words(error: BaseException) -> str:
     """Return the error's type, message and notes, without the note on where it comes from.
 
@@ -592,6 +616,6 @@ def in_words(error: BaseException) -> str:
     name = type(error).__name__
     try:
         notes = [str(note) for note in getattr(error, "__notes__", ()) if not isinstance(note, PlaceNote)]
-        return "; ".join([f"{name}: {error}", *notes])
+        return "; ".join([labelled(name, str(error)), *notes])
     except BaseException:  # noqa: BLE001 (whatever a user's __str__ raises, and that may be an exit)
-        return f"{name} (it has no message that can be shown)"
+        return f"{name} ({NOT_SHOWN})"

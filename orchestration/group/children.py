@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from understudy import errors
-from understudy.errors import RunError, UnderstudyError, UnfinishedRun
+from understudy.errors import RunError, UnderstudyError, UnfinishedRun, labelled, message_of
 from understudy.orchestration.agent.state import PausedChild
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import JsonValue, Part, Usage
@@ -57,10 +57,10 @@ class ChildFailure:
 
     @classmethod
     def of(cls, error: BaseException) -> ChildFailure:
-        return cls(type(error).__name__, str(error))
+        return cls(type(error).__name__, message_of(error))
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.message}"
+        return labelled(self.kind, self.message)
 
     def to_error(self) -> UnderstudyError:
         """Rebuild the error: of the same class if it is one of understudy's, else a `RunError` that names the class."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
-from understudy.errors import SpecError
+from understudy.errors import SpecError, kind_and_message
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.toolset import ToolSource, is_toolset, tools_in
 
@@ -114,7 +114,7 @@ def _load(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise SpecError(f"{path}:{_line(error, where)}: {type(error).__name__}: {error}") from error
+        raise SpecError(f"{path}:{_line(error, where)}: {kind_and_message(error)}") from error
     return module
 
 

@@ -219,9 +219,17 @@ def test_when_all_fail_all_errors_are_raised_in_order() -> None:
         winner.result(WAIT)
     assert caught.value.exceptions[:2] == tuple(errors[:2])
     assert isinstance(caught.value.exceptions[2], CancelledError)
-    exits = us.first([broken(SystemExit(3)), broken(ValueError())]).exception(0)
-    assert not isinstance(exits, Exception)
-    assert [type(cause) for cause in causes_of(exits)] == [SystemExit, ValueError]
+
+
+@pytest.mark.parametrize("leaves", [SystemExit(3), KeyboardInterrupt()])
+def test_an_exit_in_one_of_all_failed_futures_is_an_error_of_several(leaves: BaseException) -> None:
+    wrong = ValueError()
+
+    with pytest.raises(us.SeveralErrors, match="none of 2 futures succeeded") as caught:
+        us.first([broken(leaves), broken(wrong)]).result(WAIT)
+
+    assert caught.value.exceptions[1] is wrong
+    assert caught.value.exceptions[0].__cause__ is leaves
 
 
 def test_first_of_nothing_is_a_callers_mistake() -> None:

@@ -27,6 +27,7 @@ from understudy.errors import (
     had_its_retries,
     in_words,
     joined,
+    kind_and_message,
 )
 
 CLASSES = [
@@ -121,6 +122,27 @@ def test_an_error_in_words_has_its_notes() -> None:
     )
 
 
+class Mute(Exception):
+    """An error whose message cannot be made."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+def test_an_error_without_a_message_is_its_type_alone_in_words() -> None:
+    error = KeyboardInterrupt()
+    plain = in_words(error)
+    error.add_note("in the second turn")
+
+    assert (plain, in_words(error)) == ("KeyboardInterrupt", "KeyboardInterrupt; in the second turn")
+    assert kind_and_message(TimeoutError()) == "TimeoutError"
+
+
+def test_an_error_whose_message_cannot_be_made_says_so() -> None:
+    assert in_words(Mute()) == "Mute (it has no message that can be shown)"
+    assert kind_and_message(Mute()) == "Mute: (it has no message that can be shown)"
+
+
 def several() -> SeveralErrors:
     error = SeveralErrors("none of 2 succeeded", [ProviderError("busy"), ValueError("wrong")], run_id="r-1")
     error.path = ("panel",)
@@ -158,6 +180,11 @@ def test_what_several_errors_hold_survives_a_copy(way: Callable[[UnderstudyError
     assert (again.path, again.run_id) == (("panel",), "r-1")
 
 
-def test_an_exit_among_several_errors_stays_an_exit() -> None:
-    assert type(joined("all failed", [SystemExit(3), ValueError()])) is BaseExceptionGroup
-    assert type(joined("all failed", [LookupError(), ValueError()])) is SeveralErrors
+def test_an_exit_among_several_errors_is_a_run_error_with_the_exit_as_its_cause() -> None:
+    leaves, wrong = SystemExit(3), ValueError("wrong")
+
+    exceptions = joined("all failed", [leaves, wrong]).exceptions
+
+    assert (type(exceptions[0]), str(exceptions[0])) == (RunError, "SystemExit: 3")
+    assert exceptions[0].__cause__ is leaves
+    assert exceptions[1] is wrong

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from understudy.errors import kind_and_message
 from understudy.vocabulary.runs.events import (
     ChildFinished,
     ChildStarted,
@@ -107,14 +108,14 @@ def retried(event: RetryScheduled) -> str:
 def shown_retry(event: RetryScheduled) -> str:
     """Return the time of the next attempt and the error before it, on one line."""
     when = "at once" if event.wait < ABOUT_NOW else f"in {event.wait:.1f} s"
-    return one_line(f"trying again {when}: {type(event.error).__name__}: {event.error}")
+    return one_line(f"trying again {when}: {kind_and_message(event.error)}")
 
 
 def ending_of(event: ChildFinished) -> tuple[str, str]:
     """Return how a child ended, as a verb and the rest."""
     match event.outcome:
         case None:
-            return "failed", one_line(f"{type(event.error).__name__}: {event.error}")
+            return "failed", "" if event.error is None else one_line(kind_and_message(event.error))
         case Complete(text=text):
             return "gave", one_line(text)
         case unfinished:
