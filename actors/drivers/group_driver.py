@@ -203,7 +203,9 @@ class GroupDriver(Woken):
             if order.asks_when and not self._is_wanted(position):
                 self._feed(position, lambda machine: _graph(machine).child_skipped(position))
                 return True
-        except Exception as error:
+        except Stale:
+            raise
+        except BaseException as error:  # also SystemExit: the function is the task's, and another driver would not help
             self._failed(position, error, may_retry=False)
             return True
         try:
@@ -275,7 +277,9 @@ class GroupDriver(Woken):
             else:
                 saved, pauses = saved_inner(child), outcome.pauses
                 self._feed(position, lambda machine: machine.child_paused(position, saved, pauses))
-        except Exception as error:
+        except Stale:
+            raise
+        except BaseException as error:  # as above, for `until`
             self._failed(position, error, may_retry=False)
         return None
 

@@ -11,6 +11,9 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, echo, eventually, finished, incomplete, needs_input
+from understudy.actors.runs.group_record import GroupRunRecord
+from understudy.orchestration.graph.run import GraphRun
+from understudy.orchestration.group.group_run import GroupStep
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 AT_ONCE = (0.0, 0.0)
@@ -246,13 +249,40 @@ def test_a_task_whose_function_says_no_is_skipped(system: us.ActorSystem, label:
     assert states(outcome)["warn"] == ("done" if label == "spam" else "skipped")
 
 
-def test_a_function_of_a_task_that_fails_fails_the_task(system: us.ActorSystem) -> None:
-    def broken(tasks: Mapping[str, us.TaskResult]) -> bool:
-        raise KeyError("nothing")
+class Mute(Exception):
+    """An error whose message cannot be made."""
 
-    outcome = incomplete(us.Workflow("w", [us.Task("a", echo("a"), when=broken, retries=3)]).run(system=system))
+    def __str__(self) -> str:
+        raise SystemExit
 
-    assert outcome.tasks["a"].reason == "KeyError: 'nothing'"
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (KeyError("nothing"), "KeyError: 'nothing'"),
+        (SystemExit(3), "SystemExit: 3"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (GeneratorExit(), "GeneratorExit"),
+        (Mute(), "Mute: (it has no message that can be shown)"),
+    ],
+)
+def test_a_function_of_a_task_that_fails_fails_the_task_alone(
+    system: us.ActorSystem, error: BaseException, reason: str
+) -> None:
+    asked: list[object] = []
+
+    def broken(given: object) -> bool:
+        asked.append(given)
+        raise error
+
+    draft = us.Task("until", echo("b"), until=broken, retries=3)
+    tasks = [us.Task("when", echo("a"), when=broken, retries=3), draft, us.Task("sound", echo("c"))]
+
+    outcome = incomplete(us.Workflow("w", tasks).run("x", system=system))
+
+    assert states(outcome) == {"when": "failed", "until": "failed", "sound": "done"}
+    assert [outcome.tasks[name].reason for name in ("when", "until")] == [reason, reason]
+    assert len(asked) == 2
 
 
 async def never(given: object) -> bool:
@@ -292,18 +322,26 @@ def test_only_true_and_false_answer_for_a_task(
     assert (len(guarded.requests), len(repeated.requests)) == (0, 1)
 
 
-def test_a_workflow_goes_on_after_its_driver_failed(system: us.ActorSystem) -> None:
-    faults = iter([SystemExit("a fault in the driver")])
+def fail_once_after(name: str, monkeypatch: pytest.MonkeyPatch, before: Callable[[], object] = bool) -> None:
+    """Let the driver of a workflow fail once, in the moment in which this task is done."""
+    faults, next_step = iter([SystemExit("a fault in the driver")]), GroupRunRecord.next_step
 
-    def when(tasks: Mapping[str, us.TaskResult]) -> bool:
-        for fault in faults:
+    def failing(record: GroupRunRecord, epoch: int, *, only_new: bool = False) -> GroupStep:
+        assert isinstance(record.machine, GraphRun)
+        for fault in faults if record.machine.tasks[name].status == "done" else ():
+            before()
             raise fault
-        return True
+        return next_step(record, epoch, only_new=only_new)
 
+    monkeypatch.setattr(GroupRunRecord, "next_step", failing)
+
+
+def test_a_workflow_goes_on_after_its_driver_failed(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_once_after("one", monkeypatch)
     ran, crashes = ScriptedModel([says("one")]), list[us.RunCrashed]()
     tasks = [
         us.Task("one", us.Agent("one", model=ran)),
-        us.Task("two", echo("two"), prompt="${one}", when=when, dependencies=["one"]),
+        us.Task("two", echo("two"), prompt="${one}", dependencies=["one"]),
     ]
     with system.subscribe(crashes.append, us.RunCrashed):
         outcome = us.Workflow("w", tasks).run("x", system=system, timeout=WAIT)
@@ -313,24 +351,24 @@ def test_a_workflow_goes_on_after_its_driver_failed(system: us.ActorSystem) -> N
     assert len(ran.requests) == 1
 
 
-def test_what_ended_while_a_driver_failed_is_not_forgotten(system: us.ActorSystem) -> None:
-    faults, go = iter([SystemExit("a fault in the driver")]), threading.Event()
+def test_what_ended_while_a_driver_failed_is_not_forgotten(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
 
     def slow(request: us.ModelRequest) -> us.ModelTurn:
         assert go.wait(WAIT)
         return says("slow")
 
-    def when(tasks: Mapping[str, us.TaskResult]) -> bool:
-        for fault in faults:
-            go.set()
-            eventually(lambda: system.in_flight == 1, "the slow task is over, and nobody has told the machine")
-            raise fault
-        return True
+    def end_the_slow_task() -> None:
+        go.set()
+        eventually(lambda: system.in_flight == 1, "the slow task is over, and nobody has told the machine")
 
+    fail_once_after("one", monkeypatch, end_the_slow_task)
     tasks = [
         us.Task("one", echo("one")),
         us.Task("slow", us.Agent("slow", model=FunctionModel(slow))),
-        us.Task("two", echo("two"), prompt="${one}", when=when, dependencies=["one"]),
+        us.Task("two", echo("two"), prompt="${one}", dependencies=["one"]),
     ]
 
     outcome = us.Workflow("w", tasks).run("x", system=system, timeout=WAIT)
