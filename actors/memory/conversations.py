@@ -28,6 +28,7 @@ from understudy.actors.waiting.waits import Wait
 from understudy.diagnostics import emit
 from understudy.errors import RunError
 from understudy.orchestration import Agent
+from understudy.vocabulary.runs.conversations import NO_USER
 from understudy.vocabulary.runs.memory import ConversationKey
 
 from .claims import Claim
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
 
 Start: TypeAlias = Callable[[], object]
-
-NO_USER = "default"
-"""Whose the conversations are of runs without a `user_id`; what memories have kept is found under this word."""
 
 
 class ConversationUser(RunView, Protocol):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.actors.cells.addresses import Addresses
 from understudy.actors.cells.event_stream import EventStream
+from understudy.vocabulary.runs.conversations import Erased
+from understudy.vocabulary.runs.memory import ConversationKey, InMemoryMemory, Memory
 
-from .memory_actor import AnyMessage, MemoryActor
+from .memory_actor import AnyMessage, Clear, MemoryActor
 from .origin import MemoryOrigin, key_of
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ class Memories:
 
     def __init__(self, system: str, events: EventStream, store: Store) -> None:
         self._store = store
+        self._app = system
         self._events = events
         self._lock = threading.Lock()
         """Guards the tables, so that each memory has one actor. Nobody's code runs under it."""
@@ -56,9 +60,36 @@ class Memories:
                 self._addresses.add(actor)
             return self._of_agents.setdefault(agent, actor)
 
+    def erase(self, user: str) -> Erased:
+        """Erase a user from the memories of this system, and from stores that they have of their own.
+
+        Memories of users know no user: they erase theirs themselves.
+
+        Raises:
+            StoreError: a store failed.
+            AgentDown: the system has stopped.
+        """
+        with self._lock:
+            actors = set(self._of_agents.values())
+        erased = Erased()
+        stores = {repr(self._store): self._store}
+        for actor in actors:
+            if actor.persistent is not None:
+                store = actor.persistent.store_in(self._store)
+                stores[repr(store)] = store
+            elif actor.is_quick:
+                erased += actor.call_quickly(
+                    Clear(ConversationKey(self._app, user, ""), partial(_erase, self._app, user))
+                )
+        return sum([store.erase(user, self._app) for store in stores.values()], erased)
+
     def stop(self) -> None:
         """Have no memory accept any more messages; those in hand go on."""
         with self._lock:
             actors = self._addresses.close()
         for actor in actors:
             actor.stop()
+
+
+def _erase(app: str, user: str, memory: Memory) -> Erased:
+    return memory.erase(app, user) if isinstance(memory, InMemoryMemory) else Erased()

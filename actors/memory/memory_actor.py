@@ -80,6 +80,12 @@ class Append(MemoryMessage[T]):
     __slots__ = ()
 
 
+class Clear(MemoryMessage[T]):
+    """Forget what a user said; `key` names no conversation."""
+
+    __slots__ = ()
+
+
 AnyMessage: TypeAlias = MemoryMessage[Any]
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from understudy.errors import TokenUsed, UnknownToken
+from understudy.vocabulary.runs.conversations import NO_USER
 
 if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
@@ -108,6 +109,15 @@ class Tokens:
         with self._lock:
             self._paused.pop(token, None)
             self._limits.pop(token, None)
+
+    def erase(self, user: str) -> int:
+        """Forget the paused runs of a user; returns how many."""
+        with self._lock:
+            found = [token for token, record in self._paused.items() if (record.options.user_id or NO_USER) == user]
+            for token in found:
+                del self._paused[token]
+                self._limits.pop(token, None)
+        return len(found)
 
     def over(self, record: RunRecord) -> None:
         """Do nothing about a run that is over: nothing of it is kept."""

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING, Protocol
 
-from understudy.actors.memory.conversations import NO_USER
 from understudy.actors.run_view.log import NotSaved, Overwritten
 from understudy.actors.run_view.view import RunView
 from understudy.actors.stores.sessions import SessionChange, SessionCommit, Sessions
@@ -21,6 +20,7 @@ from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.session import SessionOverlay
 from understudy.vocabulary.context.session_values import SessionOwner, owner_of, owners
 from understudy.vocabulary.messages import JsonValue
+from understudy.vocabulary.runs.conversations import NO_USER
 
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.port import RunOptions

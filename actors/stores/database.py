@@ -71,6 +71,14 @@ class Database(Protocol):
         """Return what `work` returns, which only reads."""
         ...
 
+    def drop_remains(self) -> None:
+        """Remove what rows have left that were deleted before, as far as the database can be told to.
+
+        Raises:
+            StoreError: others use the database, and something may be left; the rows are deleted.
+        """
+        ...
+
 
 class Part(NamedTuple):
     """The tables of one part of a store."""

@@ -62,10 +62,7 @@ class Grants:
             StoreError: the store failed; there is no ticket.
             RuntimeError: no thread can be had for the beats.
         """
-        if not self._is_prepared:
-            prepare(self._database, owners.OWNERS)
-            prepare(self._database, tickets.TICKETS)
-            self._is_prepared = True
+        self._prepare()
         with self._lock:
             claim, self._next_claim = self._next_claim, self._next_claim + 1
             self._waiting.add(claim)
@@ -120,7 +117,14 @@ class Grants:
 
     def drop_of_user(self, user: str, app: str | None) -> None:
         """Take the conversations of a user from all runs."""
+        self._prepare()
         self._database.write(lambda sql: tickets.drop_of_user(sql, user, app))
+
+    def _prepare(self) -> None:
+        if not self._is_prepared:
+            prepare(self._database, owners.OWNERS)
+            prepare(self._database, tickets.TICKETS)
+            self._is_prepared = True
 
     def _note_granted(self, claim: int) -> None:
         with self._lock:

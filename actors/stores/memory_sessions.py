@@ -11,7 +11,7 @@ from typing import NamedTuple
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.vocabulary.context.session_values import SessionOwner, is_same
 
-from .sessions import SessionChange, SessionCommit, StoredValue
+from .sessions import SessionChange, SessionCommit, StoredValue, is_of_user
 
 OWNERS = 10_000  # Apps, users and conversations; as many as `InMemoryMemory` has conversations.
 REMOVED = 10_000  # Removed keys whose version is known.
@@ -76,6 +76,19 @@ class MemorySessions:
                 self._forget(*self._removed.popitem(last=False)[0])
             self.has_values = bool(self._owned)
         return done
+
+    def count(self, user: str, app: str | None) -> int:
+        with _lock:
+            return sum([len(self._owned[owner]) for owner in self._of_user(user, app)])
+
+    def erase(self, user: str, app: str | None) -> int:
+        with _lock:
+            found = sum([len(self._owned.pop(owner)) for owner in self._of_user(user, app)])
+            self.has_values = bool(self._owned)
+        return found
+
+    def _of_user(self, user: str, app: str | None) -> list[SessionOwner]:
+        return [owner for owner in self._owned if is_of_user(owner.names, user, app)]
 
     def _committed(self, run_id: str, change: SessionChange, yields: bool) -> SessionCommit:
         entry = self._owned.get(change.owner, {}).get(change.key)

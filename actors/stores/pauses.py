@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from typing import cast
 
+from understudy.vocabulary.runs.conversations import NO_USER
 from understudy.vocabulary.runs.pause_store import PausedRun
 
-from .database import Database, Part, Sql, SqlValue, prepare
+from .database import Database, Part, Row, Sql, SqlValue, prepare
 
 KEPT = 30 * 86_400.0  # Seconds for which a token that was used is told from one that never was.
 
@@ -40,6 +43,10 @@ CLOSE = """
 UPDATE understudy_pauses SET state = 'over', payload = '', forget_at = :forget_at
 WHERE run_id = :run_id AND revision = :revision
 """
+PAGE = """
+SELECT run_id, payload FROM understudy_pauses WHERE run_id > :after AND payload != '' ORDER BY run_id LIMIT 100
+"""
+ERASE = "DELETE FROM understudy_pauses WHERE run_id = :run_id"
 FORGET = "DELETE FROM understudy_pauses WHERE forget_at <= :now"
 
 
@@ -91,6 +98,44 @@ class PauseTable:
     def close(self, run_id: str, revision: int) -> None:
         self._mark(CLOSE, run_id, revision)
 
+    def count(self, user: str, app: str | None) -> int:
+        """Return how many runs `erase` would remove."""
+        return len(self._of_user(user, app))
+
+    def erase(self, user: str, app: str | None) -> int:
+        """Remove the runs of a user, in one app or in all; return how many. Their tokens are unknown from then on."""
+        found = self._of_user(user, app)
+
+        def write(sql: Sql) -> None:
+            for run_id in found:
+                sql.execute(ERASE, {"run_id": run_id})
+
+        self._database.write(write, durable=True)
+        return len(found)
+
+    def _of_user(self, user: str, app: str | None) -> list[str]:
+        found, after = list[str](), ""
+
+        def read(sql: Sql) -> list[Row]:
+            return sql.execute(PAGE, {"after": after}).fetchall()
+
+        while page := self._database.read(read):
+            found += [run_id for run_id, payload in page if _is_of_user(run_id, payload, user, app)]
+            after = page[-1][0]
+        return found
+
     def _mark(self, statement: str, run_id: str, revision: int) -> bool:
         row: dict[str, SqlValue] = {"run_id": run_id, "revision": revision, "forget_at": self._clock() + KEPT}
         return self._database.write(lambda sql: sql.execute(statement, row).rowcount == 1, durable=True)
+
+
+def _is_of_user(run_id: str, payload: str, user: str, app: str | None) -> bool:
+    """Whether a run is one of a user. Its id begins with the app, before two numbers."""
+    if app is not None and run_id.rsplit("-", 2)[0] != app:
+        return False
+    try:
+        saved: object = json.loads(payload)
+    except ValueError:
+        return False
+    whose = cast("dict[str, object]", saved).get("user_id") if isinstance(saved, dict) else None
+    return user == (NO_USER if whose is None else whose)

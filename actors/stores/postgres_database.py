@@ -93,6 +93,9 @@ class PostgresDatabase:
         """Return what `work` returns, which only reads."""
         return self._repeat(work, reads_only=True)
 
+    def drop_remains(self) -> None:
+        """Do nothing: the server's own vacuum removes old rows, and its administrator decides about logs and backups."""
+
     def _repeat(self, work: Callable[[Sql], T], *, reads_only: bool) -> T:
         psycopg = _psycopg()
         until, pause = time.monotonic() + PATIENCE, PAUSE

@@ -44,6 +44,8 @@ _UPDATE = f"""
 UPDATE understudy_values SET version = :version + 1, value = :value, run_id = :run_id, changed_at = :now
 WHERE {_ROW} AND version = :version
 """
+_OF_PEOPLE = "SELECT scope, owner FROM understudy_values WHERE scope != 'app'"
+_ERASE = "DELETE FROM understudy_values WHERE scope = :scope AND owner = :owner"
 _FORGET = "DELETE FROM understudy_values WHERE value IS NULL AND changed_at <= :old"
 
 
@@ -104,6 +106,14 @@ class Sessions(Protocol):
         Raises:
             StoreError: the store failed.
         """
+        ...
+
+    def count(self, user: str, app: str | None) -> int:
+        """Return how many values `erase` would remove."""
+        ...
+
+    def erase(self, user: str, app: str | None) -> int:
+        """Remove the values of a user and of all conversations of this user, in one app or in all; return how many."""
         ...
 
 
@@ -173,6 +183,18 @@ class SessionTable:
             "now": now,
         }
 
+    def count(self, user: str, app: str | None) -> int:
+        return self._database.read(lambda sql: len(_of_user(sql, user, app)))
+
+    def erase(self, user: str, app: str | None) -> int:
+        def write(sql: Sql) -> int:
+            found = _of_user(sql, user, app)
+            for scope, whose in set(found):
+                sql.execute(_ERASE, {"scope": scope, "owner": whose})
+            return len(found)
+
+        return self._database.write(write, durable=True)
+
 
 @cache
 def _all_of(owners: int) -> str:
@@ -181,6 +203,17 @@ def _all_of(owners: int) -> str:
 
 def _named(owner: SessionOwner) -> str:
     return json.dumps(owner.names)
+
+
+def _of_user(sql: Sql, user: str, app: str | None) -> list[tuple[str, str]]:
+    """Return the scope and owner of each row of a user."""
+    rows = cast("list[tuple[str, str]]", sql.execute(_OF_PEOPLE).fetchall())
+    return [row for row in rows if is_of_user(cast("list[str]", json.loads(row[1])), user, app)]
+
+
+def is_of_user(names: Sequence[str], user: str, app: str | None) -> bool:
+    """Whether the names of an owner are those of a user, or of a conversation of this user."""
+    return len(names) > 1 and names[1] == user and app in (None, names[0])
 
 
 def _committed(sql: Sql, change: SessionChange, row: Mapping[str, SqlValue], *, yields: bool) -> SessionCommit:

@@ -59,6 +59,23 @@ class SQLiteDatabase:
         """Return what `work` returns, which only reads."""
         return cast(T, self._do(self._writer.job(work, writes=False)))
 
+    def drop_remains(self) -> None:
+        """Empty the log beside the file, which has old pages. Deleted rows are overwritten in the file itself."""
+        finished, failures = threading.Event(), list[BaseException]()
+
+        def do() -> None:
+            try:
+                self._writer.empty_log()
+            except BaseException as error:
+                failures.append(error)
+            finally:
+                finished.set()
+
+        run_elsewhere(do)
+        finished.wait()
+        if failures:
+            raise failures[0]
+
     def _do(self, job: Job) -> object:
         writer = self._writer
         if writer.leads():

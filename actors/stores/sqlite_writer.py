@@ -134,6 +134,31 @@ class SQLiteWriter:
             time.sleep(PAUSE)
         self._lead([job])
 
+    def empty_log(self) -> None:
+        """Move the log into the file and cut it to nothing.
+
+        Raises:
+            StoreError: others have read or written all the time, or the file failed.
+        """
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with self.file.lent() as connection:
+                    row = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except (sqlite3.Error, OSError) as error:
+                if not is_locked(error):
+                    raise self._told(error) from error
+                row = None
+            if row is not None and row[0] == 0:
+                return
+            if time.monotonic() >= until:
+                raise StoreError(
+                    f"store {self!r}: others used it for {PATIENCE:g} s, so the log beside the file still has what was deleted; "
+                    "it is emptied by the next erasure, or when the last of them closes the file",
+                    store=repr(self),
+                )
+            time.sleep(PAUSE)
+
     # --- the leader
 
     def _lead(self, jobs: list[Job]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.pause_store import PauseStore
 
 from .conversation_table import ConversationTable
@@ -41,6 +42,28 @@ class Store:
     def figures(self) -> StoreFigures | None:
         """Return the figures of the database, if it counts."""
         return self.database.figures() if isinstance(self.database, HasFigures) else None
+
+    def count(self, user: str, app: str | None) -> Erased:
+        """Return what `erase` would remove. Raises `StoreError`."""
+        pauses = self.pauses.count(user, app) if isinstance(self.pauses, PauseTable) else 0
+        return self.conversations.count(user, app) + Erased(values=self.sessions.count(user, app), pauses=pauses)
+
+    def erase(self, user: str, app: str | None) -> Erased:
+        """Remove all that is kept of a user, in one app or in all. A user's own store of paused runs is left alone.
+
+        Runs under way lose their conversations first: what they would add afterwards is refused.
+
+        Raises:
+            StoreError: the store failed; what was removed until then is gone, and another call goes on.
+        """
+        if self.grants is not None:
+            self.grants.drop_of_user(user, app)
+        erased = self.conversations.erase(user, app) + Erased(values=self.sessions.erase(user, app))
+        if isinstance(self.pauses, PauseTable):
+            erased += Erased(pauses=self.pauses.erase(user, app))
+        if self.database is not None:
+            self.database.drop_remains()
+        return erased
 
     def __repr__(self) -> str:
         if self.pauses is not None:

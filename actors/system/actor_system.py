@@ -33,6 +33,7 @@ from understudy.vocabulary.actors.messages import DEFAULT_CAPACITY, Mailbox
 from understudy.vocabulary.actors.system_events import DeadLetter, SystemEvent
 from understudy.vocabulary.checks import checked_flag, checked_plain, checked_text, checked_wait, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
+from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.memory import begin_anew_in_child
 from understudy.vocabulary.runs.pause_store import PauseStore
 
@@ -130,6 +131,28 @@ class ActorSystem:
             StoreError: the store failed.
         """
         return self._runs.runner_of(token)
+
+    def erase(self, user_id: str) -> Erased:
+        """Remove all that is kept of a user under this system's name. Blocks for the stores.
+
+        These are the turns and summaries of all conversations, the `user:` values and those of the conversations, and paused runs, in the
+        store of the system, in stores of memories that agents have here, and in this process. Runs of the user in other
+        processes lose their conversations, so that nothing of them is stored.
+
+        Args:
+            user_id: `"default"` for runs without one.
+
+        Returns:
+            How much was removed.
+
+        Raises:
+            RuntimeError: runs of the user are under way in this system.
+            ValueError: `user_id` is empty.
+            StoreError: a store failed; another call goes on.
+        """
+        if not checked_text("user_id", user_id):
+            raise ValueError("user_id must not be empty; runs without one are those of 'default'")
+        return self._runs.erase(user_id)
 
     # --- what is spawned
 

@@ -52,6 +52,7 @@ from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.scope import Scope, current_scope
 from understudy.vocabulary.context.session import lasting
 from understudy.vocabulary.messages import Part
+from understudy.vocabulary.runs.conversations import NO_USER, Erased
 from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, stamp
 
@@ -378,6 +379,16 @@ class RunManager(RunHost[RunRecord]):
     def in_flight(self) -> list[RunRecord]:
         """Return the runs that are under way."""
         return self._watchdog.records()
+
+    def erase(self, user: str) -> Erased:
+        """Erase a user from memories, stores and the paused runs of this process; see `ActorSystem.erase`."""
+        under_way = [each.run_id for each in self.in_flight() if (each.options.user_id or NO_USER) == user]
+        if under_way:
+            raise RuntimeError(
+                f"user {user!r} has runs under way, which would store their turns afterwards: {', '.join(under_way)}; wait for them "
+                "or cancel them first"
+            )
+        return self.memories.erase(user) + Erased(pauses=self._tokens.erase(user))
 
     def rest(self) -> None:
         """Keep no thread beyond the runs in flight, for no other one comes."""

@@ -167,12 +167,12 @@ class Given(NamedTuple):
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
     """Load the spec, continue the run, and print the answer."""
     _refuse_unanswered(arguments)
-    _refuse_missing_store(arguments.store)
+    refuse_missing_store(arguments.store)
     system = system_of(arguments)
     return carry_out(load(arguments.file, arguments.tools), system, arguments, out)
 
 
-def _refuse_missing_store(store: str) -> None:
+def refuse_missing_store(store: str) -> None:
     """Refuse a missing file: no run waits in it, and opening the store would create it."""
     path = store.removeprefix("sqlite:///").partition("?")[0]
     if store.startswith("sqlite:///") and path and "\0" not in path and not os.path.exists(path):

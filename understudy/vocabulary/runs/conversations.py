@@ -8,6 +8,9 @@ from typing import Literal, NamedTuple
 from understudy.vocabulary.checks import UNSET, Unset, checked_whole
 from understudy.vocabulary.messages import Message
 
+NO_USER = "default"
+"""Whose the conversations are of runs without a `user_id`; what memories have kept is found under this word."""
+
 DEFAULT_TURNS = 20  # Turns of a window: older ones are mostly settled, and each run pays for every kept turn.
 
 
