@@ -107,7 +107,11 @@ def remember(record: RememberedRun, messages: Sequence[Message], epoch: int) -> 
 
     def append_safely(memory: Memory) -> None:
         if isinstance(memory, StoredMemory):
-            memory.append(key, messages, record.run_id, fence=lease.fence(record.root, memory.store))
+            fence = lease.fence(record.root, memory.store)
+            summary = None if record.machine is None else lasting_summary(record.machine.state)
+            if summary is not None:
+                memory.summarize(key, summary, record.run_id, fence=fence)
+            memory.append(key, messages, record.run_id, fence=fence)
             return
         _sum_up(record, memory, key)
         store: Callable[..., object] = memory.append

@@ -11,6 +11,7 @@ from understudy.actors.stores.store import Store
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.vocabulary.checks import UNSET, Unset, checked_seconds, checked_whole
 from understudy.vocabulary.messages import Message
+from understudy.vocabulary.runs.compacted_memory import CompactedMemory, ConversationSummary
 from understudy.vocabulary.runs.conversations import ConversationTurn, Window, checked_window
 from understudy.vocabulary.runs.memory import ConversationKey, Memory, WindowedMemory
 
@@ -71,6 +72,10 @@ class PersistentMemory:
         """Add a turn to a conversation, unless this run has added one before. Raises as `load` does."""
         self._by_hand().append(key, messages, run_id)
 
+    def summarize(self, key: ConversationKey, summary: ConversationSummary, run_id: str = "", /) -> None:
+        """Keep a summary of the first turns of a conversation, which stay readable. Raises as `load` does."""
+        self._by_hand().summarize(key, summary, run_id)
+
     def clear(self, key: ConversationKey, /) -> None:
         """Forget a conversation. Raises as `load` does."""
         self._by_hand().clear(key)
@@ -124,7 +129,9 @@ class PersistentMemory:
 
 
 def persistent_in(memory: object) -> PersistentMemory | None:
-    """Return the memory in a store that a memory is, or is a window of."""
+    """Return the memory in a store that a memory is, is a window of, or keeps summaries in."""
+    if isinstance(memory, CompactedMemory):
+        return persistent_in(memory.inner)
     if isinstance(memory, PersistentMemory):
         return memory
     if isinstance(memory, WindowedMemory) and isinstance(memory.inner, PersistentMemory):
@@ -134,6 +141,8 @@ def persistent_in(memory: object) -> PersistentMemory | None:
 
 def in_system(memory: Memory, store: Store) -> Memory:
     """Return the memory that runs of a system use, with its store opened, for a memory that `persistent_in` knows."""
+    if isinstance(memory, CompactedMemory):  # the store keeps the summaries
+        return in_system(memory.inner, store)
     if isinstance(memory, WindowedMemory) and isinstance(memory.inner, PersistentMemory):
         return memory.inner.in_system(store, memory.window)
     assert isinstance(memory, PersistentMemory)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.actors.stores.conversations import Conversations, Fence
+from understudy.actors.stores.conversations import Conversations, Fence, Known
 from understudy.actors.stores.store import Store
 from understudy.vocabulary.messages import Message
+from understudy.vocabulary.runs.compacted_memory import ConversationSummary
+from understudy.vocabulary.runs.compaction import summary_message
 from understudy.vocabulary.runs.conversations import ConversationTurn, Erased, Window
 from understudy.vocabulary.runs.memory import ConversationKey, checked_key
 
@@ -50,6 +52,19 @@ class StoredMemory:
         """
         self._conversations.append(checked_key(key), messages, run_id, fence=fence, keep=self._keep)
 
+    def summarize(
+        self, key: ConversationKey, summary: ConversationSummary, run_id: str = "", /, *, fence: Fence | None = None
+    ) -> None:
+        """Keep a summary of the whole turns that it covers; none if the conversation has changed since the run loaded it.
+
+        Raises:
+            StoreError: as `append`.
+        """
+        known = self._conversations.load(checked_key(key), self._window)
+        upto = _last_covered(known, summary)
+        if upto:
+            self._conversations.summarize(key, upto, (summary_message(summary.text),), run_id, fence=fence)
+
     def clear(self, key: ConversationKey, /) -> None:
         """Forget a conversation."""
         self._conversations.clear(checked_key(key))
@@ -61,3 +76,17 @@ class StoredMemory:
     def erase(self, app: str, user: str) -> Erased:
         """Remove all conversations that a user has in an app."""
         return self._conversations.erase(user, app)
+
+
+def _last_covered(known: Known, summary: ConversationSummary) -> int:
+    """Return the number of the last turn that a summary covers as a whole; 0 if there is none."""
+    messages = known.messages
+    if (messages[:1], messages[summary.covers - 1 : summary.covers]) != ((summary.first,), (summary.last,)):
+        return 0
+    upto, end = 0, len(known.summary)
+    for number, turn in known.turns:
+        end += len(turn)
+        if end > summary.covers:
+            break
+        upto = number
+    return upto

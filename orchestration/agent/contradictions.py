@@ -13,11 +13,18 @@ from math import isfinite
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import Message, Usage
 
+from .compaction.cuts import may_cut
+from .context_state import ContextState
 from .state import PausedChild, RunState, ToolRound
 
 _MAY_BE_INFINITE = re.compile(r"NaN|Infinity|\d[eE]\+?\d{3}|\d{200}")
 """Matches each text that may hold an infinite number. A match inside of a string is harmless, so it is parsed then."""
 _COUNTS = ("turns", "iterations", "continues", "invalid_retries", "rejections")
+_INDEXES = (
+    *("upto", "history_upto", "pruned", "shortened", "target", "reach", "begun"),
+    *("looked_at", "shown_at", "billed_at"),
+)
+_SIZES = ("longest", "messages_before", "tokens_before", "pruned_now", "billed_input", "retry_from", "overflows")
 _LIMITS = ("max_iterations", "max_turns", "max_continues", "max_output_retries")
 
 
@@ -60,7 +67,26 @@ def contradiction(state: RunState) -> str:
         or in_spending(state)
         or ("" if state.round is None else _in_round(state.round))
         or _unpaired(state.messages[state.start :], state.round)
+        or ("" if state.context is None else _in_context(state, state.context))
     )
+
+
+def _in_context(state: RunState, context: ContextState) -> str:
+    """Name what a request cannot show of the run's messages."""
+    numbers = {name: getattr(context, name) for name in (*_INDEXES, *_SIZES)}
+    fault = negative(numbers) or negative(counts_of(context.spent))
+    beyond = [name for name in _INDEXES if getattr(context, name) > len(state.messages)]
+    if fault or beyond:
+        return fault or f"{beyond[0]} is {getattr(context, beyond[0])} of {len(state.messages)} messages"
+    if context.upto and not (context.summary and may_cut(state, context, context.upto)):
+        return f"a summary of {context.upto} messages that cannot be cut there"
+    if context.history_upto > state.start or bool(context.history_upto) != bool(context.history_summary):
+        return f"a summary of {context.history_upto} messages of a history of {state.start}"
+    if context.is_summing and not context.upto < context.reach <= context.target < len(state.messages):
+        return f"a summary from {context.upto} over {context.reach} up to {context.target}"
+    if not isfinite(context.scale) or context.scale < 1 or (context.window is not None and context.window < 1):
+        return f"a window of {context.window} tokens, with a scale of {context.scale}"
+    return ""
 
 
 def _beyond_limit(state: RunState) -> str:

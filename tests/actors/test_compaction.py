@@ -349,6 +349,32 @@ def test_an_inner_memory_that_keeps_summaries_is_given_them(system: us.ActorSyst
     assert memory.load(KEY)[summary.covers].text.startswith("Question")
 
 
+@pytest.mark.parametrize("around", [False, True])
+def test_a_memory_in_a_store_keeps_the_summary_and_all_turns_stay_readable(tmp_path: Path, around: bool) -> None:
+    stored = us.PersistentMemory(f"sqlite:///{tmp_path}/talks.db", turns=None)
+    told: list[str] = []
+
+    def answer(request: ModelRequest) -> str:
+        if is_for_summary(request):
+            told.append(request.messages[0].text)
+            return "So far."
+        return "Noted: " + "a" * 2000
+
+    rule = us.Compaction(prune=False)
+    memory: us.Memory = us.CompactedMemory(stored, rule) if around else stored
+    for first in (0, 15):  # two processes, one after the other
+        agent = chatting(memory, us.FunctionModel(answer, context_window=WINDOW), rule)
+        with us.ActorSystem("shop") as system:
+            for number in range(first, first + 15):
+                agent.run(f"<q{number}>" + "q" * 800, conversation_id="c-1", system=system)
+
+    loaded = " ".join([message.text for message in stored.load(KEY)])
+    assert loaded.startswith(SUMMARY_INTRO)
+    for number in range(30):
+        assert sum(f"<q{number}>" in text for text in told) + (f"<q{number}>" in loaded) == 1, number
+    assert sum(entry.kind == "turn" for entry in stored.read(KEY)) == 30
+
+
 def test_a_memory_with_summarize_is_told_also_where_the_agent_has_the_rule(system: us.ActorSystem) -> None:
     told: list[us.ConversationSummary] = []
 

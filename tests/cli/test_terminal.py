@@ -135,6 +135,18 @@ NESTED: list[Event] = [
 ]
 
 
+def test_a_compaction_and_its_failure_are_told_on_a_line_each() -> None:
+    compacted = us.ContextCompacted(
+        how="summarized", messages_before=40, messages_after=9, tokens_before=7100, tokens_after=2300, path=("clerk",)
+    )
+    failed = us.CompactionFailed(error=us.RateLimited("slow down"), path=("clerk",))
+
+    assert plainly([compacted, failed]) == [
+        "  conversation summed up: about 7,100 -> 2,300 tokens",
+        "  the conversation was not summed up: RateLimited: slow down",
+    ]
+
+
 def test_runs_inside_are_named_by_the_way_to_them() -> None:
     assert plainly(NESTED) == [
         "report: task gather (panel) begins",

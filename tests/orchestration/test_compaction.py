@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import cast
+
 import pytest
 
 from tests.support.compaction import (
@@ -16,7 +19,7 @@ from tests.support.compaction import (
     shown_text,
     with_usage,
 )
-from tests.support.machines import asks, call, completed, model_step, reloaded
+from tests.support.machines import asks, call, completed, model_step, reloaded, saved
 from understudy.errors import BudgetExceeded, ProtocolViolation
 from understudy.orchestration import AgentRun, CallModel, Ruling
 from understudy.orchestration.agent.compaction.decisions import lasting_summary
@@ -431,6 +434,38 @@ def test_a_pending_summary_is_given_up_after_the_definition_has_lost_its_rule() 
     loaded = AgentRun.from_json(run.to_json(), compacted_spec(rule=None))
 
     assert not is_summary(next_call(loaded))
+
+
+def test_a_pending_summary_is_given_up_where_the_window_is_no_longer_known() -> None:
+    loaded = AgentRun.from_json(summing_run().to_json(), compacted_spec(context_window=None))
+
+    assert loaded.answer_in(says("Books.")) is None
+    assert not is_summary(next_call(loaded))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"upto": -1},
+        {"upto": 1000},
+        {"upto": 1},
+        {"upto": 2, "summary": ""},
+        {"history_upto": 1000},
+        {"history_upto": 2},
+        {"reach": 0},
+        {"target": 41},
+        {"scale": 0.5},
+        {"window": 0},
+        {"billed_at": 1000},
+    ],
+)
+def test_a_saved_run_whose_summary_cannot_be_is_refused(changes: dict[str, object]) -> None:
+    data = saved(summing_run())
+    state = cast("dict[str, dict[str, object]]", data["state"])
+    state["context"].update(changes)
+
+    with pytest.raises(ValueError, match="not a saved run"):
+        AgentRun.from_json(json.dumps(data), compacted_spec(prune=False))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from understudy.errors import kind_and_message
 from understudy.vocabulary.runs.events import (
     ChildFinished,
     ChildStarted,
+    CompactionFailed,
+    ContextCompacted,
     Event,
     RetryScheduled,
     SessionConflict,
@@ -120,6 +122,14 @@ def ending_of(event: ChildFinished) -> tuple[str, str]:
             return "gave", one_line(text)
         case unfinished:
             return "stopped", one_line(unfinished.completion_reason)
+
+
+def shown_compaction(event: ContextCompacted | CompactionFailed) -> str:
+    """Return what a compaction did to the next request, on one line."""
+    if isinstance(event, CompactionFailed):
+        return one_line(f"the conversation was not summed up: {type(event.error).__name__}: {event.error}")
+    what = "summed up" if event.how == "summarized" else "without old tool results"
+    return f"conversation {what}: about {event.tokens_before:,} -> {event.tokens_after:,} tokens"
 
 
 def shown_conflict(event: SessionConflict) -> str:

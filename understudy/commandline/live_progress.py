@@ -11,6 +11,8 @@ from understudy.vocabulary.messages import ToolCall
 from understudy.vocabulary.runs.events import (
     ChildFinished,
     ChildStarted,
+    CompactionFailed,
+    ContextCompacted,
     Event,
     RetryScheduled,
     SessionConflict,
@@ -89,6 +91,9 @@ class Live:
                 taken = self._watch.stop(event.child_run_id)
                 self._ended(verb, name, child_of(event), taken, rest)
                 self._at_work.pop(event.child_run_id, None)
+            case ContextCompacted() | CompactionFailed():
+                verb = "failed" if isinstance(event, CompactionFailed) else "again"
+                self._ended(verb, name, "", None, shown_compaction(event))
             case SessionConflict():
                 self._ended("failed", name, "", None, shown_conflict(event))
             case _:

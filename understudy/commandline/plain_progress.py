@@ -12,6 +12,8 @@ from typing import TextIO
 from understudy.vocabulary.runs.events import (
     ChildFinished,
     ChildStarted,
+    CompactionFailed,
+    ContextCompacted,
     Event,
     RetryScheduled,
     SessionConflict,
@@ -28,6 +30,7 @@ from .event_words import (
     child_of,
     ending_of,
     retried,
+    shown_compaction,
     shown_conflict,
     shown_progress,
     shown_retry,
@@ -89,6 +92,8 @@ class Plain:
             case ChildFinished():
                 verb, rest = ending_of(event)
                 return f"{child_of(event)} {verb}, after {self._watch.stop(event.child_run_id):.2f} s: {rest}"
+            case ContextCompacted() | CompactionFailed():
+                return f"{indent}{shown_compaction(event)}"
             case SessionConflict():
                 return shown_conflict(event)
             case _:

@@ -43,11 +43,11 @@ WINDOW_REACHED = "model_context_window_exceeded"
 def prepare(spec: RunSpec, state: RunState, context: ContextState) -> None:
     """Look at the size of the next request, once for each, and decide whether a compaction comes first."""
     rule = spec.compaction
-    if rule is None:
+    window = None if rule is None else window_in(rule, context)
+    if rule is None or window is None:
         context.target = context.upto  # the definition has changed: nobody asks for the summary any more
         return
-    window = window_in(rule, context)
-    if context.is_summing or context.looked_at == len(state.messages) or window is None:
+    if context.is_summing or context.looked_at == len(state.messages):
         return
     context.looked_at = len(state.messages)
     if measured(spec, state, context) >= rule.compaction.threshold * window:
