@@ -23,7 +23,17 @@ from understudy.vocabulary.runs.events import (
     TurnStarted,
 )
 
-from .event_words import Names, Stopwatch, child_of, ending_of, retried, shown_conflict, shown_progress, shown_retry
+from .event_words import (
+    Names,
+    Stopwatch,
+    child_of,
+    ending_of,
+    retried,
+    shown_compaction,
+    shown_conflict,
+    shown_progress,
+    shown_retry,
+)
 from .report import one_line, shown_call
 
 if TYPE_CHECKING:
