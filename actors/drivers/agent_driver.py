@@ -34,8 +34,8 @@ from understudy.errors import (
 from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.supervision.call_time import GRACE
+from understudy.vocabulary.context.overlays import lasting
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
-from understudy.vocabulary.context.session import lasting
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.models import Model, ModelName
 

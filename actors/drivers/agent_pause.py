@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.orchestration.agent.pauses import paused_by
+from understudy.vocabulary.context.overlays import lasting
 from understudy.vocabulary.context.prices import in_dollars
-from understudy.vocabulary.context.session import lasting
 from understudy.vocabulary.runs.outcomes import NeedsApproval, NeedsInput
 
 

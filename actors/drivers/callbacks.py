@@ -19,8 +19,8 @@ from understudy.diagnostics import emit
 from understudy.errors import UnderstudyError
 from understudy.orchestration.agent.rulings import ENDING, Ruling
 from understudy.orchestration.agent.steps import Verdict
+from understudy.vocabulary.context.overlays import CallSession, lasting
 from understudy.vocabulary.context.run_values import values_of_run
-from understudy.vocabulary.context.session import CallSession, lasting
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.runs.callbacks import AgentCallback, Continue, Moment, RewriteArguments, action_of
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome, stamp

@@ -31,8 +31,8 @@ from understudy.orchestration.saving.machines import Machine
 from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.ancestry import circular
+from understudy.vocabulary.context.overlays import SessionOverlay, lasting
 from understudy.vocabulary.context.prices import in_dollars
-from understudy.vocabulary.context.session import SessionOverlay, lasting
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause, stamp
 
 ALL = "all"

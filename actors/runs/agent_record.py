@@ -22,8 +22,9 @@ from understudy.orchestration.definitions.accounts import account_of
 from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.origin import Origin, named_after
+from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import CallSession, RunContext, SessionOverlay, lasting
+from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.messages import JsonObject, JsonValue, ModelTurn, Part, ToolResult
 from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer

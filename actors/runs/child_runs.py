@@ -12,8 +12,8 @@ from understudy.actors.waiting.graph import graph
 from understudy.errors import CircularAgentCall, UnfinishedRun
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.vocabulary.context.ancestry import check_hops, check_permits
+from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import SessionOverlay
 from understudy.vocabulary.messages import Part
 from understudy.vocabulary.runs.outcomes import Incomplete
 

@@ -25,8 +25,9 @@ from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.origin import Origin, named_after
+from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import CallSession, RunContext, SessionOverlay, lasting
+from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer

@@ -20,8 +20,9 @@ from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestry
 from understudy.vocabulary.context.artifacts import Artifacts
+from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.scope import Scope, enter_scope
-from understudy.vocabulary.context.session import SessionOverlay, SessionState
+from understudy.vocabulary.context.session import SessionState
 from understudy.vocabulary.context.session_values import SessionValues, copy_of
 from understudy.vocabulary.messages import JsonValue, ModelTurn, Part, join_text
 from understudy.vocabulary.runs.handles import RunPhase, RunStatus

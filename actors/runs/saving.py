@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from understudy.actors.run_view.event_reader import next_seq
-from understudy.vocabulary.context.session import lasting
+from understudy.vocabulary.context.overlays import lasting
 
 from .record import RunRecord
 

@@ -16,8 +16,8 @@ from understudy.actors.stores.sessions import SessionChange, SessionCommit, Sess
 from understudy.diagnostics import emit
 from understudy.errors import StoreError, in_words
 from understudy.vocabulary.checks import not_json
+from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.run_values import values_of_run
-from understudy.vocabulary.context.session import SessionOverlay
 from understudy.vocabulary.context.session_values import SessionOwner, owner_of, owners
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.conversations import NO_USER

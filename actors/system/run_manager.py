@@ -48,9 +48,9 @@ from understudy.errors import (
 from understudy.vocabulary.actors.system_events import RunCrashed
 from understudy.vocabulary.checks import WrongReturn
 from understudy.vocabulary.context.ancestry import Link, next_hops
+from understudy.vocabulary.context.overlays import lasting
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.scope import Scope, current_scope
-from understudy.vocabulary.context.session import lasting
 from understudy.vocabulary.messages import Part
 from understudy.vocabulary.runs.conversations import NO_USER, Erased
 from understudy.vocabulary.runs.handles import RunPhase

@@ -18,7 +18,7 @@ from understudy.orchestration.definitions.runner import Runner
 from understudy.vocabulary.checks import checked_flag, checked_seconds, checked_whole
 from understudy.vocabulary.context.ancestry import check_hops, check_permits, current_ancestry
 from understudy.vocabulary.context.budget import Budget
-from understudy.vocabulary.context.session import check_key
+from understudy.vocabulary.context.session_values import check_key
 from understudy.vocabulary.messages import Part
 from understudy.vocabulary.runs.outcomes import Outcome
 

@@ -32,9 +32,10 @@ from understudy.errors import (
 )
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.vocabulary.backoff import backoff_wait
+from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
-from understudy.vocabulary.context.session import CallSession, SessionOverlay, ToolContext, lasting
+from understudy.vocabulary.context.session import ToolContext
 from understudy.vocabulary.messages import ToolErrorKind, ToolResult
 from understudy.vocabulary.tools.parameters import BadArguments
 

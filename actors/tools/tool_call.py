@@ -19,8 +19,8 @@ from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.waiting.awaited import CallLink, CallScope
 from understudy.orchestration.supervision.call_time import GRACE, CallAction, action_due, repeats_of
+from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import SessionOverlay
 from understudy.vocabulary.messages import JsonObject, ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Pause
 from understudy.vocabulary.tools.definition import Tool

@@ -22,9 +22,10 @@ from understudy.actors.run_view.progress import Reporter
 from understudy.actors.run_view.tracebacks import MAX_WORDS, where
 from understudy.errors import Retry, RunError, had_its_retries, in_words
 from understudy.vocabulary.context.ancestry import Link, enter_ancestry, leave_ancestry
+from understudy.vocabulary.context.overlays import CallSession, SessionOverlay
 from understudy.vocabulary.context.permits import Permit
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
-from understudy.vocabulary.context.session import CallSession, SessionOverlay, ToolContext
+from understudy.vocabulary.context.session import ToolContext
 from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.isolation import Place

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import Retry
+from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.permits import Permit
-from understudy.vocabulary.context.session import SessionOverlay
 from understudy.vocabulary.messages import JsonObject, JsonValue
 from understudy.vocabulary.tools.parameters import BadArguments
 

@@ -36,8 +36,9 @@ from understudy.orchestration.agent.run import AgentRun
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.artifacts import Artifacts
+from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.context.session import SessionOverlay, SessionState
+from understudy.vocabulary.context.session import SessionState
 from understudy.vocabulary.messages import TextPart
 from understudy.vocabulary.runs.handles import RunHandle
 

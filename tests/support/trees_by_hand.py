@@ -22,7 +22,7 @@ from understudy.orchestration.group.children import AwaitChildren, ChildFailure,
 from understudy.orchestration.group.group_run import GroupDone
 from understudy.orchestration.group.parallel_run import ParallelRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator, begun, loaded, runner_at
-from understudy.vocabulary.context.session import SessionOverlay
+from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.messages import JsonValue, Part, ToolCall, ToolResult, Usage
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Pause
 from understudy.vocabulary.tools.definition import Tool

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import cast
 
 import pytest
 
 from tests.support.copies import COPIES
 from tests.support.together import all_at_once
-from understudy.vocabulary.context.session import SessionOverlay, SessionState
+from understudy.vocabulary.context.overlays import CallSession, SessionOverlay
+from understudy.vocabulary.context.session import SessionState
 from understudy.vocabulary.messages import JsonValue
 
 # --- sessions
@@ -209,3 +211,66 @@ def test_a_copy_of_a_session_has_values_of_its_own(made: Callable[[SessionState]
     copied["customer"] = "bob"
 
     assert (dict(session), dict(copied)) == ({"customer": "ada"}, {"customer": "bob"})
+
+
+# --- a call's own copies of lists and dicts
+
+
+def test_a_change_in_place_is_a_change_once_the_call_is_settled() -> None:
+    base = SessionOverlay({"items": [1], "other": {"a": [1]}})
+    view = CallSession(base)
+
+    items_of(view).append(2)
+    items_of(view).append(3)
+    before = dict(base)
+    is_changed = view.settle()
+    view.commit()
+
+    assert (before, is_changed) == ({"items": [1], "other": {"a": [1]}}, True)
+    assert base.changes == {"items": [1, 2, 3]}
+
+
+def test_what_is_only_read_is_no_change() -> None:
+    view = CallSession(SessionOverlay({"items": [1, {"a": 2}]}))
+
+    assert items_of(view) == [1, {"a": 2}]
+    assert not view.settle()
+
+
+def test_a_value_that_was_set_is_not_shared_with_those_who_hold_it() -> None:
+    base, given = SessionOverlay({}), list[JsonValue]([1])
+    view = CallSession(base)
+
+    view["items"] = given
+    view.setdefault("items", [])
+    view.settle()
+    view.commit()
+    given.append(2)
+
+    assert base["items"] == [1]
+
+
+def test_a_key_that_is_set_or_removed_after_a_change_in_place_is_as_it_was_left() -> None:
+    view = CallSession(SessionOverlay({"a": [1], "b": [1]}))
+
+    for key in ("a", "b"):
+        items_of(view, key).append(2)
+    view["a"] = 3
+    del view["b"]
+    view.settle()
+
+    assert (view.changes, view.removed) == ({"a": 3}, frozenset(["b"]))
+
+
+def test_a_list_in_itself_and_objects_of_any_class_are_left_as_they_are() -> None:
+    thing, ring = object(), list[JsonValue]()
+    ring.append(ring)
+    view = CallSession(SessionOverlay({"ring": ring, "things": [cast(JsonValue, thing)]}))
+
+    assert view["ring"] is ring
+    assert items_of(view, "things")[0] is thing
+    assert not view.settle()
+
+
+def items_of(values: Mapping[str, JsonValue], key: str = "items") -> list[JsonValue]:
+    return cast("list[JsonValue]", values[key])

@@ -1,19 +1,16 @@
-"""`SessionState`, the values that a run shares; and the views of a run for tools, callbacks and prompts.
-
-No list or dict of a session is changed in place: who hands one to code of a user's hands out a copy, and compares it later.
-"""
+"""`SessionState`, the values that a run shares; and the views of a run for tools, callbacks and prompts."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from math import isfinite
 from typing import TYPE_CHECKING, Generic
 
 from understudy.vocabulary.checks import checked_mapping
 from understudy.vocabulary.messages import JsonObject, JsonValue
 
-from .session_values import SessionValues, copy_of, is_same
+from .session_values import check_key
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -26,9 +23,6 @@ else:
     from typing import TypeVar
 
     Deps = TypeVar("Deps")
-
-RESERVED = "__"
-TEMPORARY = "temp:"
 
 
 class SessionState(MutableMapping[str, JsonValue]):
@@ -86,156 +80,6 @@ class SessionState(MutableMapping[str, JsonValue]):
             self._values.update(changes)
             for key in removed:
                 self._values.pop(key, None)
-
-
-def lasting(values: Mapping[str, JsonValue]) -> SessionValues:
-    """Return copies of the values that leave a run: all except `temp:` keys."""
-    if isinstance(values, SessionOverlay) and values.is_empty:  # as in most runs
-        return SessionValues()
-    # By key: `items()` of a mapping that is no dict makes three objects.
-    return SessionValues({key: copy_of(values[key]) for key in values if not _is_temporary(key)})
-
-
-def _is_temporary(key: str) -> bool:
-    return key.startswith(TEMPORARY)
-
-
-_NOTHING: frozenset[str] = frozenset()
-
-
-class SessionOverlay(MutableMapping[str, JsonValue]):
-    """Changes to a session, for code of the runtime's: reads fall through to the view below, writes stay here."""
-
-    __slots__ = ("_base", "changes", "removed")
-
-    def __init__(self, base: Mapping[str, JsonValue]) -> None:
-        self._base = base
-        self.changes: dict[str, JsonValue] = {}
-        self.removed = _NOTHING
-
-    def __getitem__(self, key: str) -> JsonValue:
-        if key in self.changes:
-            return self.changes[key]
-        if key in self.removed:
-            raise KeyError(key)
-        return self._base[key]
-
-    def __setitem__(self, key: str, value: JsonValue) -> None:
-        check_key(key)
-        self.removed -= {key}
-        self.changes[key] = value
-
-    def __delitem__(self, key: str) -> None:
-        check_key(key)
-        if key not in self:
-            raise KeyError(key)
-        self.changes.pop(key, None)
-        self.removed |= {key}
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.changes or (key not in self.removed and key in self._base)
-
-    def __iter__(self) -> Iterator[str]:
-        # A list, so that a tool may change the session during an iteration.
-        return iter([k for k in self._base if k not in self.removed and k not in self.changes] + list(self.changes))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({sorted(self)})"
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it is known, without a look at each key, to show none."""
-        return not self.changes and self._base == {}
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether a key was set or removed."""
-        return bool(self.changes or self.removed)
-
-    def lay_under(self, values: Mapping[str, JsonValue]) -> None:
-        """Show `values` where neither the view below nor a change has a key."""
-        if values:
-            self._base = {**values, **self._base}
-
-    def shows_below(self, key: str, value: JsonValue) -> bool:
-        """Whether the view below, without the changes, has this value, or no value for the key."""
-        return key not in self._base or is_same(self._base[key], value)
-
-    def commit(self) -> None:
-        """Write the changes to the underlying view, if it can be written to."""
-        if not self.changes and not self.removed:
-            return
-        base = self._base
-        if isinstance(base, MutableMapping):
-            base.update(self.changes)
-            for key in self.removed:
-                base.pop(key, None)
-
-    def lasting_changes(self) -> tuple[SessionValues, frozenset[str]]:
-        """Return the changes that leave the run: copies of the values set, and keys removed."""
-        return lasting(self.changes), frozenset([key for key in self.removed if not _is_temporary(key)])
-
-    def take_temporary(self, earlier: SessionOverlay, hidden: Container[str] = ()) -> None:
-        """Restore the `temp:` values that the same run had before its pause, except the keys in `hidden`."""
-        kept = {key: value for key, value in earlier.changes.items() if _is_temporary(key) and key not in hidden}
-        self.changes.update(kept)
-        self.removed |= {key for key in earlier.removed if _is_temporary(key) and key not in hidden}
-
-
-class CallSession(SessionOverlay):
-    """A view of a session for one call of a user's code, whose writes count once that call's result is accepted.
-
-    A list or dict is copied at its first read, so that a change in place is a change of this call: `settle` finds it.
-    """
-
-    __slots__ = ("_read",)
-
-    def __init__(self, base: Mapping[str, JsonValue]) -> None:
-        super().__init__(base)
-        self._read: dict[str, tuple[JsonValue, JsonValue]] = {}
-        """Key -> the value below, and the copy that the call has."""
-
-    def __getitem__(self, key: str) -> JsonValue:
-        read = self._read.get(key)
-        if read is not None:
-            return read[1]
-        value = super().__getitem__(key)
-        if type(value) not in (list, dict) or key in self.changes:
-            return value
-        return self._read.setdefault(key, (value, copy_of(value)))[1]  # one for all threads of the call
-
-    def __setitem__(self, key: str, value: JsonValue) -> None:
-        super().__setitem__(key, value)
-        self._read.pop(key, None)
-
-    def __delitem__(self, key: str) -> None:
-        super().__delitem__(key)
-        self._read.pop(key, None)
-
-    def settle(self) -> bool:
-        """Note changes in place, and copy what the call set and may still hold. Call it when the call is over.
-
-        Returns:
-            Whether there is anything to commit.
-        """
-        read, self._read = self._read, {}
-        for key, value in list(self.changes.items()):
-            self.changes[key] = copy_of(value)
-        for key, (before, now) in read.items():
-            if not is_same(before, now):
-                self.changes[key] = copy_of(now)
-        return self.is_changed
-
-
-def check_key(key: str) -> None:
-    """Raise for a key that users may not set."""
-    if not isinstance(key, str):
-        raise TypeError(f"session keys are strings, got {key!r}")
-    if key.startswith(RESERVED):
-        raise ValueError(f"session key {key!r}: keys that start with '__' belong to the runtime")
 
 
 class RunContext:

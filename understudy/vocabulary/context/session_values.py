@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 from understudy.vocabulary.messages import JsonValue
 
+RESERVED = "__"
+TEMPORARY = "temp:"
 OF_APP = "app:"
 OF_USER = "user:"
 
@@ -40,6 +42,14 @@ def owner_of(key: str, found: list[SessionOwner]) -> SessionOwner | None:
     if key.startswith(OF_USER):
         return found[1]
     return found[2] if len(found) > 2 else None
+
+
+def check_key(key: str) -> None:
+    """Raise for a key that users may not set."""
+    if not isinstance(key, str):
+        raise TypeError(f"session keys are strings, got {key!r}")
+    if key.startswith(RESERVED):
+        raise ValueError(f"session key {key!r}: keys that start with '__' belong to the runtime")
 
 
 def copy_of(value: JsonValue) -> JsonValue:
