@@ -441,9 +441,10 @@ class AgentRunRecord(RunRecord):
         batch, self.batch = self.batch, None
         safely(self, self._count_unfed)
         if batch is not None:
-            safely(self, self._keep_finished, *batch.finished())
+            safely(self, self._keep_batch, batch)
         elif order is not None:
-            safely(self, self._keep_finished, [], [order.call.id])
+            cut_off: list[str] = [order.call.id]
+            safely(self, self._keep_finished, (), cut_off)
         if given_up and order is not None:
             order.leave()  # its scope is inside of the run's, which is cancelled next
 
@@ -452,6 +453,9 @@ class AgentRunRecord(RunRecord):
         if self.unfed is not None and self.machine is not None and not self.counted_unfed:
             self.counted_unfed = True
             self.machine.prepay(self.unfed)
+
+    def _keep_batch(self, batch: FinishedCalls) -> None:
+        self._keep_finished(*batch.finished())
 
     def _keep_finished(self, results: Sequence[Executed], cut_off: Sequence[str]) -> None:
         """Take the results that were there when the run ended; what was under way then does not run again."""

@@ -27,7 +27,7 @@ GoesOn: TypeAlias = Literal["again", "limit", "never"]
 
 Rule: TypeAlias = Literal["again", "limit", "never", "if retryable", "as one inside"]
 
-RULES: Mapping[type[UnderstudyError], Rule] = MappingProxyType(
+RULES: Mapping[type[BaseException], Rule] = MappingProxyType[type[BaseException], Rule](
     {
         RateLimited: "again",
         ProviderTimeout: "again",
@@ -52,12 +52,18 @@ def goes_on(error: BaseException) -> GoesOn:
 
     The machine of the run may still forbid it: a machine that has failed for good cannot go on after any error.
     """
-    rule: Rule = next((RULES[kind] for kind in type(error).__mro__ if kind in RULES), "never")
-    match rule:
+    match _rule_of(type(error)):
         case "if retryable":
             return "again" if isinstance(error, ProviderError) and error.retryable else "never"
         case "as one inside":
             inside = error.exceptions if isinstance(error, SeveralErrors) else ()
             return "again" if any(goes_on(each) == "again" for each in inside) else "never"
-        case "again" | "limit" | "never":
-            return rule
+        case "again" | "limit" | "never" as how:
+            return how
+
+
+def _rule_of(kind: type[BaseException]) -> Rule:
+    for each in kind.__mro__:
+        if each in RULES:
+            return RULES[each]
+    return "never"

@@ -324,9 +324,9 @@ def test_a_store_that_does_not_answer_keeps_no_error_from_its_caller(monkeypatch
     gate = Gate()
 
     class Hanging(DictStore):
-        def put(self, run: us.PausedRun, *, keep: float | None = None) -> bool:
+        def put(self, paused: us.PausedRun, *, keep: float | None) -> bool:
             gate()
-            return super().put(run, keep=keep)
+            return super().put(paused, keep=keep)
 
     with us.ActorSystem("shop", store=Hanging()) as system:
         first = error_of(us.Agent("clerk", model=ScriptedModel([slow()])), system)
