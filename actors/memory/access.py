@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from understudy.actors.run_view.errors import LOADING, STORING
 from understudy.actors.run_view.log import Diverged
 from understudy.orchestration.agent.compaction.decisions import lasting_summary
+from understudy.orchestration.agent.feed_checks import checked_history
+from understudy.orchestration.agent.transcript import check_answered
 from understudy.orchestration.agent.window import count_new
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import Message
@@ -48,15 +50,21 @@ def recall(record: RememberedRun, epoch: int) -> Sequence[Message]:
 
 
 def _messages(record: RememberedRun, loaded: object) -> list[Message]:
-    """Return what a memory loaded as a list, which may run code of the user's."""
+    """Return what a memory loaded as a list, which may run code of the user's. The rule is that of `history=`."""
     whose = f"the memory of agent {record.agent.id!r}: load"
-    if not isinstance(loaded, Iterable):
+    if not isinstance(loaded, Iterable) or isinstance(loaded, (Mapping, str, bytes, bytearray)):
         raise WrongReturn(f"{whose} must return a sequence of Message objects, got {found_instead(loaded)}")
     known = list(cast("Iterable[object]", loaded))
     for message in known:
         if not isinstance(message, Message):
             raise WrongReturn(f"{whose} must return Message objects, got {found_instead(message)} among them")
-    return cast("list[Message]", known)
+    messages = cast("list[Message]", known)
+    try:
+        checked_history(messages)
+        check_answered(messages)
+    except (TypeError, ValueError) as fault:
+        raise WrongReturn(f"{whose} returned messages that are no history: {fault}") from None
+    return messages
 
 
 def _stored(record: RememberedRun, returned: object) -> None:

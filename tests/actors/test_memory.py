@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
@@ -532,15 +532,57 @@ def test_a_memory_that_goes_on_failing_ends_the_run(method: str) -> None:
     assert finished(agent.run("next", conversation_id="c-42")).run_id in memory.runs
 
 
-def test_what_is_no_history_is_not_shown_to_the_model() -> None:
-    class Rubbish(Notebook):
-        def load(self, key: us.ConversationKey) -> Sequence[us.Message]:
-            return ["hello"]  # type: ignore[list-item]  # pyright: ignore[reportReturnType]
+def message_with(**wrong: object) -> us.Message:
+    """Return a message with values of wrong types in some attributes."""
+    make: Callable[..., us.Message] = us.Message
+    return make(**({"role": "user", "parts": (us.TextPart("hi"),)} | wrong))
 
-    agent = agent_with(Rubbish())
-    with pytest.raises(us.AgentCrashed, match="must return Message objects, got a value of type str"):
+
+class Loading(Notebook):
+    """A memory that knows the same of each conversation, whatever its type."""
+
+    def __init__(self, known: object) -> None:
+        super().__init__()
+        self.known = known
+        self.loads = 0
+
+    def load(self, key: us.ConversationKey) -> Sequence[us.Message]:
+        self.loads += 1
+        return cast("Sequence[us.Message]", self.known)
+
+
+UNANSWERED = us.Message("assistant", (us.ToolCall("c-1", "look", {}),))
+
+
+@pytest.mark.parametrize(
+    ("known", "fault"),
+    [
+        (["hello"], "load must return Message objects, got a value of type str among them"),
+        (None, "load must return a sequence of Message objects, got None"),
+        ({}, "load must return a sequence of Message objects, got a value of type dict"),
+        ("", "load must return a sequence of Message objects, got a value of type str"),
+        (b"", "load must return a sequence of Message objects, got a value of type bytes"),
+        ([message_with(role="tool")], r"no history: history\[0\] has the role 'tool', expected"),
+        ([message_with(parts=None)], r"no history: history\[0\].parts are"),
+        ([message_with(parts=(us.TextPart(cast(str, 5)),))], r"no history: history\[0\].parts\[0\]"),
+        ([UNANSWERED], r"no history: history: the call of 'look' \(id 'c-1'\) has no result"),
+    ],
+)
+def test_what_is_no_history_ends_the_run_at_once_and_is_not_shown_to_the_model(known: object, fault: str) -> None:
+    memory = Loading(known)
+    agent = agent_with(memory)
+
+    with pytest.raises(us.AgentCrashed, match=fault) as caught:
         agent.run("go", conversation_id="c-42")
-    assert seen_by(agent) == []
+
+    assert (len(caught.value.causes), memory.loads, seen_by(agent)) == (1, 1, [])
+
+
+def test_a_memory_may_load_messages_as_any_iterable() -> None:
+    agent = agent_with(Loading(iter([message_with()])), says("Yes."))
+
+    assert finished(agent.run("go", conversation_id="c-42")).text == "Yes."
+    assert seen_by(agent) == [["hi", "go"]]
 
 
 def test_what_was_not_stored_when_append_returned_ends_the_run() -> None:
