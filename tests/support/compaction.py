@@ -16,14 +16,18 @@ WINDOW = 8_000
 
 
 def compacted_spec(
-    *, rule: CompactionRule | None | str = "", context_window: int | None = WINDOW, **options: Any
+    *,
+    rule: CompactionRule | None | str = "",
+    context_window: int | None = WINDOW,
+    tools: Sequence[str] = ("look",),
+    **options: Any,
 ) -> RunSpec:
     """Return the spec of an agent with the tool `look`, and a rule for long conversations; `rule=None` is none."""
     found = rule
     if isinstance(found, str):
         compaction = Compaction(context_window=context_window, **options)
         found = CompactionRule(compaction=compaction, window=context_window)
-    return replace_spec(make_spec("look", max_iterations=1000, max_turns=1000), found)
+    return replace_spec(make_spec(*tools, max_iterations=1000, max_turns=1000), found)
 
 
 def replace_spec(spec: RunSpec, rule: CompactionRule | None) -> RunSpec:

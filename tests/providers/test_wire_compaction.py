@@ -1,0 +1,57 @@
+"""Recorded tool loops after a long conversation: what a compaction keeps is sent as it was, with its signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support import wire
+from tests.support.compaction import compacted_spec, is_summary, long_history, next_call
+from understudy.orchestration import AgentRun
+from understudy.providers.anthropic import wire as anthropic
+from understudy.providers.google import wire as google
+from understudy.providers.openai import wire as openai
+from understudy.vocabulary.messages import JsonValue, ModelRequest, ModelTurn, ToolResult, says
+
+pytestmark = pytest.mark.skipif(not wire.FOLDER.is_dir(), reason=wire.MISSING)
+CASES = {case.name: case for case in wire.cases()}
+ENCODERS: dict[str, Callable[[ModelRequest, str], JsonValue]] = {
+    "openai": lambda request, model: openai.encode(request, model, official=True)["messages"],
+    "anthropic": lambda request, model: anthropic.encode(request, model)["messages"],
+    "gemini": lambda request, model: google.encode(request, model, provider="gemini")["contents"],
+    "vertex": lambda request, model: google.encode(request, model, provider="vertex")["contents"],
+}
+LOOPS = [
+    "openai-chat-tool-loop-b.2",
+    "anthropic-msgs-thinking-tool-loop-b.2",
+    "anthropic-msgs-tool-loop-a.2",
+    "gemini-gen-tool-loop-b.2",
+    "vertex-gen-tool-loop-a.2",
+]
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_recorded_turn_is_sent_as_it_was_after_a_compaction(name: str) -> None:
+    case = CASES[name]
+    recorded = case.wants
+    asked, called, answered = recorded.messages[-3:]
+    names = [call.name for call in called.tool_calls]
+    run = AgentRun(compacted_spec(tools=names, prune=False), asked.parts, history=long_history(20))
+    summaries = 0
+    while is_summary(next_call(run)):
+        run.model_response(says("So far."))
+        summaries += 1
+    run.model_response(ModelTurn(called.parts, dialect=called.dialect))
+    run.next_step()
+    results = [part for part in answered.parts if isinstance(part, ToolResult)]
+    run.tool_results(results)
+
+    request = next_call(run).request
+    assert summaries
+    encode = ENCODERS[case.provider]
+    ours, theirs = encode(request, case.model), encode(recorded, case.model)
+    assert isinstance(ours, list)
+    assert isinstance(theirs, list)
+    sent_since = len(theirs) - 1 - bool(recorded.system and case.provider == "openai")
+    assert ours[-sent_since:] == theirs[-sent_since:]
