@@ -113,7 +113,9 @@ def save(run: SessionRun, host: SessionHost, *, yields: bool = False) -> StoredS
         known.unsaved.update(each.key for each in changes)
         _tell_not_saved(run, known.unsaved, _as_store_error(error, host.sessions))
         return known
-    known.versions.update({each.key: each.version for each in commits})
+    left = {each.key for each in commits if each.other_run_id and yields}
+    known.unsaved |= left  # for the case that the run goes on, with a token that its error has
+    known.versions.update({each.key: each.version for each in commits if each.key not in left})
     _tell_overwritten(run, commits, yields=yields)
     if strange:
         words = f"run {run.run_id}: {'; '.join(strange.values())}, which JSON cannot carry"

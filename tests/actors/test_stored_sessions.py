@@ -16,10 +16,13 @@ import understudy as us
 from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT, eventually, finished, paused
 from tests.support.stores import DictStore
+from understudy.actors.run_view.log import Overwritten
 from understudy.actors.stores import memory_sessions
 from understudy.actors.stores.memory_sessions import MemorySessions
 from understudy.actors.stores.sessions import SessionChange, SessionCommit, StoredValue
 from understudy.actors.stores.store import Store
+from understudy.actors.system.actor_system import runs_of
+from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.context.session_values import SessionOwner
 
@@ -600,3 +603,16 @@ def test_a_map_leaves_the_mapping_that_it_was_given_as_it_is(shop: us.ActorSyste
 
     assert [each.outcome.session for each in answers] == [{"n": 1}, {"n": 1}]
     assert given == {"n": 0}
+
+
+def test_a_value_that_yielded_is_stored_and_told_of_if_its_run_goes_on(doubted: us.ActorSystem) -> None:
+    record = runs_of(doubted).prepare(puts(n=1), "go", RunOptions(user_id="ada", conversation_id="c-1"))
+    other = put_beside(doubted, n=2)
+    record.session["n"] = 1
+
+    record.save_session(yields=True)
+    left = seen(doubted)
+    record.save_session()
+
+    assert (left, seen(doubted)) == ({"n": 2}, {"n": 1})
+    assert [fact for fact in record.log.facts if isinstance(fact, Overwritten)] == [Overwritten(("n",), other)]
