@@ -11,6 +11,7 @@ from dataclasses import replace
 from logging import ERROR
 from typing import TYPE_CHECKING, cast
 
+from understudy.actors.run_view.errors import note_missing_deps
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Dropped, Finished
 from understudy.actors.runs.agent_record import AgentRunRecord
@@ -172,7 +173,11 @@ class CallbackDispatcher:
                 continue
             record.begin_step(self._epoch, f"asking callback {callback.name}")
             session = CallSession(record.session)
-            answer = getattr(callback, moment)(record.context_with(session), *arguments)
+            try:
+                answer = getattr(callback, moment)(record.context_with(session), *arguments)
+            except BaseException as error:
+                note_missing_deps(error, record.options.deps)
+                raise
             session.settle()
             action, fault = action_of(callback, moment, answer)
             if fault:

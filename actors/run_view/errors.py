@@ -79,6 +79,16 @@ def checked_turn(record: AgentRunView, returned: object) -> ModelTurn:
     raise BadReply(f"the model of agent {record.agent.id!r} ({model}) returned no turn: {fault}{hint}", provider=model)
 
 
+NO_DEPS = "the run was given no deps="
+
+
+def note_missing_deps(error: BaseException, deps: object) -> None:
+    """Note the likely reason on an error with which code of the user's failed at None, in a run without deps."""
+    at_none = type(error) in (AttributeError, TypeError) and "'NoneType' object" in str(error)
+    if deps is None and at_none and NO_DEPS not in getattr(error, "__notes__", ()):
+        error.add_note(NO_DEPS)
+
+
 def step_timeout(record: AgentRunView) -> UnderstudyError:
     """Make the error of a step that took too long, other than a tool call."""
     if record.doing not in (LOADING, STORING):

@@ -9,6 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from understudy.actors.memory.access import recall, remember
+from understudy.actors.run_view.errors import note_missing_deps
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLogEntry
 from understudy.actors.run_view.run_lines import RunLines, lines_of
@@ -210,7 +211,11 @@ class AgentRunRecord(RunRecord):
     def ask(self, epoch: int, question: Callable[[RunContext], T]) -> T:
         """Ask code of the user's that decides about the run; what it writes to the session is kept when it returns."""
         session = CallSession(self.session)
-        answer = question(self.context_with(session))
+        try:
+            answer = question(self.context_with(session))
+        except BaseException as error:
+            note_missing_deps(error, self.options.deps)
+            raise
         if session.settle():
             with self.lock:
                 self._check(epoch)

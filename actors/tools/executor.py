@@ -13,6 +13,7 @@ from logging import ERROR, WARNING
 from math import inf
 
 from understudy.actors.cells.envelope import CANCELLED, FAILED, HANDLED, Fate
+from understudy.actors.run_view.errors import NO_DEPS
 from understudy.actors.run_view.progress import Reporter
 from understudy.actors.run_view.tracebacks import let_go, where
 from understudy.actors.threads.forked import Stage, at_fork
@@ -142,7 +143,7 @@ def _failed(order: ToolCallTask, error: BaseException) -> ToolResult:
 def _without_deps(order: ToolCallTask) -> str:
     """Say that the run has no deps, after an error of a tool that takes some: the likely reason."""
     missing = order.tool.signature.wants_deps and order.record.options.deps is None
-    return " (the run was given no deps=)" if missing else ""
+    return f" ({NO_DEPS})" if missing else ""
 
 
 def _taken(order: ToolCallTask, error: BaseException) -> ToolErrorKind:

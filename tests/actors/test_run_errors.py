@@ -6,7 +6,7 @@ import copy
 import pickle
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -374,3 +374,22 @@ def test_an_error_stands_for_a_child_that_cannot_be_pickled() -> None:
     assert isinstance(lost, us.UnderstudyError)
     assert "'first'" in str(lost)
     assert isinstance(itself, us.RateLimited)
+
+
+def reads_deps(context: us.RunContext) -> str:
+    """Return a prompt, which takes deps to be there."""
+    return str(cast(Any, context.deps).shelf)
+
+
+class ReadsDeps(us.AgentCallback):
+    def before_model_call(self, context: us.RunContext, request: us.ModelRequest) -> None:
+        reads_deps(context)
+
+
+@pytest.mark.parametrize("definition", [{"system_prompt": reads_deps}, {"callbacks": [ReadsDeps()]}])
+@pytest.mark.parametrize("deps", [None, object()])
+def test_an_error_at_missing_deps_says_that_the_run_was_given_none(definition: dict[str, Any], deps: object) -> None:
+    error = error_of(clerk(says("x"), **definition), deps=deps)
+
+    assert ("has no attribute 'shelf'; the run was given no deps=" in str(error)) is (deps is None)
+    assert "AttributeError" in str(error)
