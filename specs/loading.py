@@ -18,9 +18,8 @@ from understudy.specs.checks.definitions import (
 from understudy.specs.checks.names import check_shared_memories
 from understudy.specs.checks.registry import Registered
 from understudy.specs.checks.tasks import check_children, check_reach, check_tasks
-from understudy.specs.grammar.agent import InMemoryGrammar, WindowedGrammar
+from understudy.specs.grammar.agent import DescribedMemory
 from understudy.specs.grammar.conformance import check_shape
-from understudy.specs.grammar.named import NamedGrammar
 from understudy.specs.grammar.spec import SpecGrammar
 from understudy.specs.reading.document import Document
 from understudy.specs.reading.files import Sources
@@ -94,5 +93,5 @@ def _stop_at(documents: list[Document], found: list[Problem]) -> None:
         raise spec_error(problems, [document.source for document in documents])
 
 
-def _memories(grammars: Iterable[SpecGrammar]) -> dict[str, InMemoryGrammar | WindowedGrammar | NamedGrammar]:
+def _memories(grammars: Iterable[SpecGrammar]) -> dict[str, DescribedMemory]:
     return {name: described for grammar in grammars for name, described in (grammar.memories or {}).items()}

@@ -30,9 +30,11 @@ from understudy.specs.grammar.agent import (
     AgentGrammar,
     BudgetGrammar,
     CompactionGrammar,
+    DescribedMemory,
     InMemoryGrammar,
     KeywordGrammar,
     MaxIterationsGrammar,
+    PersistentGrammar,
     SettingsGrammar,
     StructuredOutputGrammar,
     SubAgentGrammar,
@@ -100,7 +102,7 @@ class AgentBuilder:
         self,
         sources: Sources,
         registered: Registered,
-        memories: Mapping[str, InMemoryGrammar | WindowedGrammar | NamedGrammar],
+        memories: Mapping[str, DescribedMemory],
     ) -> None:
         self._sources = sources
         self._registered = registered
@@ -217,12 +219,16 @@ class AgentBuilder:
             case _:
                 return self._new_memory(described.memory)
 
-    def _new_memory(self, described: InMemoryGrammar | WindowedGrammar | NamedGrammar) -> MemoryLike:
+    def _new_memory(self, described: DescribedMemory) -> MemoryLike:
         match described:
             case NamedGrammar():
                 return cast(MemoryLike, self._registered.get(MEMORY, described.name))
             case WindowedGrammar():
-                return WindowedMemory(described.window_size, **given(described, "max_conversations"))
+                return WindowedMemory(described.window_size, **given(described, "tokens", "max_conversations"))
+            case PersistentGrammar():
+                from understudy.actors.memory.persistent import PersistentMemory  # only a spec with one loads it
+
+                return PersistentMemory(**given(described, "tokens", "keep", turns="window_size"))
             case InMemoryGrammar():
                 return InMemoryMemory(**given(described, "max_conversations"))
 

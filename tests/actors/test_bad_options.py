@@ -141,6 +141,7 @@ EVERYTHING: dict[str, Options] = {
             "max_continues": "7 0",
             "on_invalid_call": FUNCTION,
             "max_invalid_retries": "7 0",
+            "compaction": "None",
             "budget": "None",
             "output_type": "None class",
             "output_mode": "",
@@ -203,7 +204,19 @@ EVERYTHING: dict[str, Options] = {
         {"input": 1, "output": 1},
     ),
     "InMemoryMemory": Options(us.InMemoryMemory, {"max_conversations": f"None {COUNT}"}),
-    "WindowedMemory": Options(us.WindowedMemory, {"turns": COUNT, "max_conversations": f"None {COUNT}"}),
+    "WindowedMemory": Options(
+        us.WindowedMemory,
+        {
+            "turns": f"None {COUNT}",
+            "tokens": f"None {COUNT}",
+            "memory": "None",
+            "max_conversations": f"None {COUNT}",
+        },
+    ),
+    "PersistentMemory": Options(
+        us.PersistentMemory,
+        {"store": f"None {TEXT}", "turns": f"None {COUNT}", "tokens": f"None {COUNT}", "keep": f"None {SECONDS}"},
+    ),
     "KeywordCriteria": Options(us.KeywordCriteria, {"keyword": "blank word"}),
     "MaxIterationsCriteria": Options(us.MaxIterationsCriteria, {"limit": COUNT}, called={"limit": "takes a"}),
     "StructuredOutputCriteria": Options(
@@ -263,8 +276,15 @@ EVERYTHING: dict[str, Options] = {
         us.configure, {"store": "", "max_hops": f"None {COUNT}", "require_user": "None True"}, {"store": "memory:"}
     ),
     "OpenAI": Options(us.OpenAI, CLIENT, {"model": "gpt-4o"}),
-    "ScriptedModel": Options(us.ScriptedModel, {"turns": "list map"}, called={"turns": "script"}),
-    "FunctionModel": Options(us.FunctionModel, {"function": FUNCTION}),
+    "ScriptedModel": Options(
+        us.ScriptedModel,
+        {"turns": "list map", "context_window": f"None {COUNT}"},
+        {"turns": []},
+        called={"turns": "script"},
+    ),
+    "FunctionModel": Options(
+        us.FunctionModel, {"function": FUNCTION, "context_window": f"None {COUNT}"}, {"function": never}
+    ),
     "run": Options(clerk().run, RUN, {"input": "go"}, left_out=("deps",)),
     "submit": Options(clerk().submit, RUN, {"input": "go"}, left_out=("deps",)),
     "map": Options(

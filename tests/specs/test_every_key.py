@@ -341,7 +341,15 @@ ROWS: dict[str, Row] = {
         lambda: type(agent_with("memory", {"type": "windowed", "window_size": 2})).__name__,
         "WindowedMemory",
     ),
-    "WindowedGrammar.window_size": (lambda: memory_with(type="windowed", window_size=7)["_window"], 7),
+    "WindowedGrammar.window_size": (lambda: memory_with(type="windowed", window_size=7)["window"].turns, 7),
+    "WindowedGrammar.tokens": (
+        lambda: memory_with(type="windowed", window_size=7, tokens=9)["window"].tokens,
+        9,
+    ),
+    "PersistentGrammar.type": (lambda: type(agent_with("memory", {"type": "persistent"})).__name__, "PersistentMemory"),
+    "PersistentGrammar.window_size": (lambda: memory_with(type="persistent", window_size=7)["_window"], (7, None)),
+    "PersistentGrammar.tokens": (lambda: memory_with(type="persistent", tokens=9)["_window"], (None, 9)),
+    "PersistentGrammar.keep": (lambda: memory_with(type="persistent", keep=60)["_keep"], 60),
     "WindowedGrammar.max_conversations": (
         lambda: memory_with(type="windowed", window_size=1, max_conversations=7)["_most"],
         7,
