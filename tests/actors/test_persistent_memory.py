@@ -135,3 +135,27 @@ def test_to_make_an_agent_loads_no_database() -> None:
     """)
 
     assert json.loads(loaded) == []
+
+
+def test_a_summary_outlives_its_process_and_the_turns_it_stands_for_stay_readable(tmp_path: Path) -> None:
+    url, summaries, seen = f"sqlite:///{tmp_path}/shop.db", list[str](), list[list[str]]()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.system.startswith("You sum up"):
+            summaries.append(f"Summary {len(summaries) + 1}.")
+            return says(summaries[-1])
+        seen.append([message.text for message in request.messages])
+        return says("a" * 2000)
+
+    model = FunctionModel(answer, context_window=8000)
+    chat = us.Agent("chat", model=model, memory=us.CompactedMemory(us.PersistentMemory(turns=None), prune=False))
+    for number in range(30):
+        with us.ActorSystem("shop", store=url) as system:
+            chat.run(f"{number}:" + "q" * 800, system=system, user_id="ada", conversation_id="c-42")
+
+    kept = us.PersistentMemory(url).read(us.ConversationKey("shop", "ada", "c-42"))
+    assert [each.messages[0].text[:3] for each in kept if each.kind == "turn"] == [f"{n}:q"[:3] for n in range(30)]
+    assert [each.messages[0].text.split("\n\n")[-1] for each in kept if each.kind == "summary"] == summaries
+    assert 1 <= len(summaries) < 10
+    assert max(map(len, seen)) < 20
+    assert summaries[-1] in seen[-1][0]
