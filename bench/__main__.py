@@ -15,6 +15,7 @@ from . import memory, table
 from .bursts import CHILDREN, FEW_RUNS, MANY_AGENTS, MANY_CHILDREN, MANY_RUNS, TOOLS
 from .calls import CALLS_AT_ONCE
 from .circles import DEADLOCK
+from .conversations import BEGINNING, TURNS_AT_ONCE
 from .endings import CANCEL, DEADLINE
 from .fanouts import FIRST_SUCCESS, GRAPH
 from .forked import FORK
@@ -42,6 +43,8 @@ MEASURES = (
         RESTART,
         STEP,
         STEPS,
+        BEGINNING,
+        TURNS_AT_ONCE,
         *([FORK] if hasattr(os, "fork") else []),
         *memory.MEASURES,
     ),

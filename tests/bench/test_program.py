@@ -87,6 +87,16 @@ LINES = {
         "= one thread, sqlite3",
         "= 16 threads, one sqlite3 connection, one lock",
     ),
+    "conversation": (
+        "in a conversation of many turns",
+        "in a new conversation",
+        "= in a new one in memory",
+    ),
+    "turns": (
+        "16 threads, PersistentMemory",
+        "16 whole runs, with their tickets",
+        "= 16 threads, sqlite3, one lock",
+    ),
     **({"fork": ("agent.run with one tool", "= start a bare thread and join it")} if hasattr(os, "fork") else {}),
     **({"rss-1000": MEMORY, "rss-10000": MEMORY} if STATUS.exists() else {}),
 }

@@ -18,6 +18,7 @@ from tests.support.peers import Peer
 from tests.support.wait_programs import drawn
 from tests.support.wait_stage import perform_all
 
+from .conversations import fill, talk_together
 from .endings import end_runs
 from .faults import chaotic, replayed, try_all
 from .forks import fork_all
@@ -62,6 +63,8 @@ jobs:
   sessions As many runs, in 16 threads, and then in 16 threads each of 4 processes, change the same values of one session, in
            memory and in an SQLite file. Each change must be the last one, be seen by the run after it, or be told in
            exactly one event.
+  conversations  Write as many conversations into one SQLite file, and load some. Then 16 threads each of 4 processes talk in
+           one conversation: each run must know all turns before its own. About 5,000 conversations a second.
 """
 
 RUNS = {
@@ -73,6 +76,7 @@ RUNS = {
     "machines": 2_000,
     "forks": 1_000,
     "sessions": 2_560,
+    "conversations": 100_000,
 }
 
 
@@ -88,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "machines": _machines,
         "forks": _forks,
         "sessions": _sessions,
+        "conversations": _conversations,
     }
     for job in options.jobs or list(jobs):
         print(f"{job}:", flush=True)
@@ -211,6 +216,15 @@ def _sessions(runs: int) -> None:
             print(f"  {became.total():>7,}  updates by {EACH} of each run in {url.partition(':')[0]}", flush=True)
             for what, number in sorted(became.items()):
                 print(f"  {number:>7,}  {what}", flush=True)
+
+
+def _conversations(conversations: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="understudy-soak-") as folder:
+        filled = fill(Path(folder), conversations)
+        print(f"  {conversations:>7,}  conversations in {filled.megabytes:.0f} MB, written in {filled.seconds:.1f} s")
+        print(f"  {filled.load * 1e6:>7,.0f}  µs to load one", flush=True)
+        turns = talk_together(Path(folder), processes=4, threads=16, runs=min(10, max(1, conversations // 1000)))
+        print(f"  {turns:>7,}  turns of 4 processes in one conversation, and none is lost or out of order", flush=True)
 
 
 def _show(endings: Counter[tuple[str, str]]) -> None:
