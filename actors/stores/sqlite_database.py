@@ -12,7 +12,7 @@ from understudy.actors.threads.run_elsewhere import run_elsewhere
 from .database import Sql
 from .figures import StoreFigures
 from .sqlite_job import Job
-from .sqlite_writer import writer_of
+from .sqlite_writers import writer_of
 
 T = TypeVar("T")
 

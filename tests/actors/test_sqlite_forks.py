@@ -18,7 +18,7 @@ from tests.hosts.forking import in_child
 from tests.soak.forks import fork_all
 from tests.support.scripts import WAIT
 from understudy import StoreError
-from understudy.actors.stores import sqlite_file, sqlite_writer
+from understudy.actors.stores import sqlite_file, sqlite_writers
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 
@@ -111,7 +111,7 @@ def test_a_fork_waits_for_the_transaction_under_way(database: SQLiteDatabase) ->
 def test_a_child_of_a_fork_that_waited_in_vain_refuses_the_file_and_its_parent_goes_on(
     database: SQLiteDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sqlite_writer, "FORK_WAIT", 0.05)
+    monkeypatch.setattr(sqlite_writers, "FORK_WAIT", 0.05)
     held = Held(database, "held")
 
     def refused() -> None:
@@ -249,7 +249,7 @@ def test_a_second_fork_that_comes_while_one_has_the_file_neither_takes_nor_frees
 
 
 def test_a_fork_waits_until_a_file_without_a_store_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_writer, "FORK_WAIT", 0.05)
+    monkeypatch.setattr(sqlite_writers, "FORK_WAIT", 0.05)
     database = SQLiteDatabase(str(tmp_path / "shop.db"))
     closing_it, go = threading.Event(), threading.Event()
     close = sqlite_file.SQLiteFile.close
