@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from sys import maxsize
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from understudy.actors.cells.cell import Cell
 from understudy.actors.run_view.errors import timed_out
@@ -35,6 +35,7 @@ from understudy.vocabulary.context.overlays import SessionOverlay, lasting
 from understudy.vocabulary.context.prices import in_dollars
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause, stamp
 
+T = TypeVar("T")
 ALL = "all"
 NEWS = "news"
 
@@ -203,10 +204,8 @@ class GroupDriver(Woken):
             if order.asks_when and not self._is_wanted(position):
                 self._feed(position, lambda machine: _graph(machine).child_skipped(position))
                 return True
-        except Stale:
-            raise
-        except BaseException as error:  # also SystemExit: the function is the task's, and another driver would not help
-            self._failed(position, error, may_retry=False)
+        except Exception as error:
+            self._failed(position, _cause(error), may_retry=False)
             return True
         try:
             inside = record.join(self._epoch, position, self._prepared(order))
@@ -233,7 +232,7 @@ class GroupDriver(Woken):
         if not callable(task.when):
             return True
         self._record.begin_step(self._epoch, f"asking when of task {task.name}")
-        return _answered(f"when of task {task.name!r}", task.when(_graph(self._record.machine).tasks))
+        return _answered(f"when of task {task.name!r}", task.when, _graph(self._record.machine).tasks)
 
     def _is_to_repeat(self, position: int, text: str) -> bool:
         """Ask the task's own function whether it is to run once more."""
@@ -241,7 +240,7 @@ class GroupDriver(Woken):
         if task is None or not callable(task.until):
             return False
         self._record.begin_step(self._epoch, f"asking until of task {task.name}")
-        return not _answered(f"until of task {task.name!r}", task.until(text))
+        return not _answered(f"until of task {task.name!r}", task.until, text)
 
     # --- what came of a child
 
@@ -277,10 +276,8 @@ class GroupDriver(Woken):
             else:
                 saved, pauses = saved_inner(child), outcome.pauses
                 self._feed(position, lambda machine: machine.child_paused(position, saved, pauses))
-        except Stale:
-            raise
-        except BaseException as error:  # as above, for `until`
-            self._failed(position, error, may_retry=False)
+        except Exception as error:
+            self._failed(position, _cause(error), may_retry=False)
         return None
 
     def _stopped(self, position: int, child: RunRecord, error: BaseException) -> bool:
@@ -346,8 +343,30 @@ def _done(position: int, result: ChildResult, again: bool, machine: Machine) -> 
         machine.child_done(position, result)
 
 
-def _answered(where: str, answer: object) -> bool:
-    """Return what a task's own function said. Python holds most values to be true, so another one is no yes."""
+class FunctionExit(Exception):
+    """A task's own function raised `SystemExit` or the like: the failure of its task, and no fault of the driver.
+
+    Attributes:
+        cause: what it raised.
+    """
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+def _cause(error: Exception) -> BaseException:
+    return error.cause if isinstance(error, FunctionExit) else error
+
+
+def _answered(where: str, function: Callable[[T], object], given: T) -> bool:
+    """Return what a task's own function says. Python holds most values to be true, so another one is no yes."""
+    try:
+        answer = function(given)
+    except Exception:
+        raise
+    except BaseException as cause:
+        raise FunctionExit(cause) from cause
     if not isinstance(answer, bool):
         raise WrongReturn(f"{where} must return True or False, and returned {found_instead(answer)}")
     return answer

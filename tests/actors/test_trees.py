@@ -17,7 +17,7 @@ from tests.support.nested import notes as all_notes
 from tests.support.scripts import WAIT, eventually, needs_approval, needs_input
 from tests.support.stores import DictStore
 from tests.support.tree_plays import answers_for, play
-from tests.support.tree_runners import GIVEN, Stage, runner_of, tally
+from tests.support.tree_runners import GIVEN, Stage, let_group_drivers_fail, runner_of, tally
 from tests.support.trees import (
     AgentNode,
     Beat,
@@ -55,6 +55,13 @@ class Notes:
     @property
     def counted(self) -> dict[str, int]:
         return dict(Counter(self.noted))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def failing_group_drivers() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        let_group_drivers_fail(patched)
+        yield
 
 
 @pytest.fixture

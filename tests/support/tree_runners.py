@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import cast
+
+from pytest import MonkeyPatch
 
 from understudy import (
     Agent,
@@ -25,6 +28,7 @@ from understudy import (
     ask_user,
     tool,
 )
+from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.errors import BadReply
 from understudy.orchestration.definitions.runner import Runner
 from understudy.vocabulary.context.session import RunContext
@@ -177,13 +181,27 @@ def _task(number: int, node: TaskNode, runner: Runner[object], stage: Stage) -> 
     )
 
 
+def let_group_drivers_fail(monkeypatch: MonkeyPatch) -> None:
+    """Make each moment in which a workflow's driver asks a task's function one in which that driver may fail."""
+    begin_step = GroupRunRecord.begin_step
+
+    def failing(record: GroupRunRecord, epoch: int, doing: str) -> None:
+        begin_step(record, epoch, doing)
+        what, _, name = doing.removeprefix("asking ").partition(" of task ")
+        if name and isinstance(record.group, Workflow):
+            (task,) = [each for each in record.group.tasks if each.name == name]
+            asked = task.when if what == "when" else task.until
+            assert isinstance(asked, partial)
+            cast(Stage, asked.args[0]).moment(SystemExit)  # an exception would be the task's failure
+
+    monkeypatch.setattr(GroupRunRecord, "begin_step", failing)
+
+
 def are_short(stage: Stage, names: list[str], tasks: Mapping[str, TaskResult]) -> bool:
-    stage.moment(SystemExit)  # an exception would be the task's failure
     return all(len(tasks[name].text) < LONGEST for name in names)
 
 
 def is_good(stage: Stage, text: str) -> bool:
-    stage.moment(SystemExit)
     return text == "good"
 
 
