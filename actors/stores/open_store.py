@@ -9,7 +9,7 @@ from .store import Store
 
 MEMORY = "memory:"
 KINDS = (
-    "'memory:', 'sqlite:///shop.db' (beside the current folder), 'sqlite:////var/lib/shop.db', 'postgresql://USER@HOST/DATABASE', "
+    "'memory:', 'sqlite:///shop.db' (in the current folder), 'sqlite:////var/lib/shop.db', 'postgresql://USER@HOST/DATABASE', "
     "or an object like us.PauseStore"
 )
 
