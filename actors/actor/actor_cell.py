@@ -246,8 +246,7 @@ class ActorCell(MessageCell):
             if type(message) is Command:
                 try:
                     message.do()
-                finally:  # others may wait for `on_done`
-                    self.finish(envelope, Fate.HANDLED)
+                finally:  # others may wait for `on_done`; a command has no reply, and is not counted
                     message.on_done()
             elif type(message) is Timed:
                 self._handle_timed(envelope, message)
