@@ -503,7 +503,34 @@ class UnknownToken(RunError, ValueError):
 
 
 class TokenUsed(RunError, ValueError):
-    """This token has been used; a token resumes a run once."""
+    """This token has been used; a token resumes a run once.
+
+    Attributes:
+        next: the token with which the run goes on now, if the turn of this one was committed by `run_turn` and no other
+            call than `run_turn` has taken the run on since; None if the run is over, or nobody may be told.
+    """
+
+    def __init__(self, message: str, *, run_id: str = "", token: str = "", next: str | None = None) -> None:
+        super().__init__(message, run_id=run_id, token=token)
+        self.next = next
+
+
+class TokenLeased(RunError):
+    """A worker does the turn of this token at present; try again when the lease is over.
+
+    It is no `TokenUsed`: the worker may die, and then the token is needed.
+
+    Attributes:
+        until: when the lease ends unless it is renewed, in seconds since 1970.
+    """
+
+    def __init__(self, message: str, *, run_id: str = "", token: str = "", until: float = 0.0) -> None:
+        super().__init__(message, run_id=run_id, token=token)
+        self.until = until
+
+
+class LeaseLost(RunError):
+    """The lease of this worker's turn ended, and another worker has the token: nothing of the turn was committed."""
 
 
 class ActorError(UnderstudyError):

@@ -39,7 +39,7 @@ from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.models import Model, ModelName
 
-from .agent_pause import paused_outcome
+from .agent_pause import paused_outcome, turn_outcome
 from .callbacks import CallbackDispatcher
 from .output_checks import check_answer, with_output
 from .summary_call import shortened, sum_up
@@ -141,7 +141,8 @@ class AgentDriver:
         with contextlib.suppress(Stale):
             record = self._record
             if self._moments is not None:
-                record.host.give_token(record, error)  # first: callbacks see the error with its token
+                if record.turn_hold is None:  # a turn that is committed could not be taken back
+                    record.host.give_token(record, error)  # first: callbacks see the error with its token
                 if self._moments.replaced(error):
                     record.host.withdraw_token(record, error)
                     return self._drive_to_end()
@@ -164,6 +165,8 @@ class AgentDriver:
                 own = raised if whole and isinstance(raised, UnderstudyError) else error  # as its run ended with it
                 return self._fail(own)
             match step:
+                case CallModel() if step.request.turn > record.last_turn:
+                    return record.host.end_turn(record, turn_outcome(record), epoch)
                 case CallModel(request=request, compaction=None):
                     self._call_model(request)
                 case CallModel():

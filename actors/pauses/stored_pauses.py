@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,12 +12,15 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from understudy.actors.runs.saving import save
 from understudy.diagnostics import emit
-from understudy.errors import StoreError, TokenUsed, UnknownToken, in_words
+from understudy.errors import StoreError, TokenLeased, TokenUsed, UnknownToken, in_words
 from understudy.vocabulary.checks import found_instead, named_safely
-from understudy.vocabulary.runs.pause_store import PausedRun, PauseStore
+from understudy.vocabulary.runs.pause_store import LeasedPauseStore, PausedRun, PauseStore
+
+from .refusals import leased, used
 
 if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
+    from understudy.actors.runs.turn_hold import TurnHold
     from understudy.orchestration.saving.saved_run import SavedRun
 
 T = TypeVar("T")
@@ -57,6 +61,11 @@ class Token:
         """Whether this is the token of an earlier pause of the run, or looks like it: its secret is forgotten."""
         return self.revision < kept.revision
 
+    def next(self, kept: PausedRun) -> str | None:
+        """Return the token that the run waits under now, if it came there by turns alone; None if nobody may be told."""
+        same = secrets.compare_digest(self.nonce.encode(), kept.nonce.encode())
+        return str(Token(kept.run_id, kept.revision, kept.nonce)) if same and kept.state == "waiting" else None
+
 
 class StoredPauses:
     """Paused runs by token, like `Tokens`; each call may block for the store.
@@ -68,11 +77,25 @@ class StoredPauses:
     def __init__(self, store: PauseStore) -> None:
         self._store = store
 
+    def check_leases(self) -> None:
+        """Raise `TypeError` unless the store gives leases."""
+        if not isinstance(self._store, LeasedPauseStore):
+            raise TypeError(
+                f"store {named_safely(self._store)} gives no leases, and a turn of a worker that dies would be lost: "
+                "run_turn needs a us.LeasedPauseStore, or a store of the runtime's own"
+            )
+
+    @property
+    def _leases(self) -> LeasedPauseStore:
+        self.check_leases()
+        return cast(LeasedPauseStore, self._store)
+
     def issue(self, record: RunRecord) -> str:
         """Store a paused run and return its token.
 
         Raises:
             StoreError: it could not be stored.
+            LeaseLost: the run was claimed for a turn, and another worker has its token now.
         """
         return self._put(record, None)
 
@@ -85,43 +108,122 @@ class StoredPauses:
         return self._put(record, KEPT_LIMITS)
 
     def _put(self, record: RunRecord, keep: float | None) -> str:
-        token = Token(record.run_id, record.revision + 1, secrets.token_urlsafe(12))
+        hold = record.turn_hold
+        # One secret for all pauses that turns are committed with: who brings the token of an earlier one is told the last.
+        secret = secrets.token_urlsafe(12) if hold is None else _parsed(hold).nonce
+        token = Token(record.run_id, record.revision + 1, secret)
         what = f"run {record.run_id} pauses, and cannot be kept in"
         try:
             payload = save(record)
         except (TypeError, ValueError) as error:
             raise self._failed(what, str(error)) from error
         paused = PausedRun(run_id=token.run_id, revision=token.revision, nonce=token.nonce, payload=payload)
-        if not self._ask(what, lambda: _yes_or_no("put", self._store.put(paused, keep=keep))):
+        if hold is not None:
+            self._commit(hold, paused, keep)
+        elif not self._ask(what, lambda: _yes_or_no("put", self._store.put(paused, keep=keep))):
             raise self._failed(what, f"it has this run already, at pause {token.revision} or later, or still waiting")
         return str(token)
 
     @contextmanager
-    def claimed(self, token: str, load: Callable[[SavedRun], RunRecord]) -> Generator[RunRecord]:
+    def claimed(
+        self, token: str, load: Callable[[SavedRun], RunRecord], hold: TurnHold | None = None
+    ) -> Generator[RunRecord]:
         """Yield the paused run, and use the token up at the end of the block; if the block raises, the token stands.
 
         Args:
             token: what the caller brought.
             load: makes the record of a saved run.
+            hold: of a worker that claims the run for one turn: then the token stands, under its lease.
 
         Raises:
             TokenUsed: someone was first.
+            TokenLeased: a worker does the turn of this token.
             UnknownToken: the store has no run for this token.
             StoreError: the store failed, or what it has is no saved run.
         """
-        found, payload = self._find(token)
-        record = load(self._read(found, payload))
+        found, kept = self._find(token)
+        if kept.leased_until is not None:
+            raise leased(kept.leased_until)
+        record = load(self._read(found, kept))
         record.revision = found.revision
         yield record
         what = f"run {found.run_id} cannot be taken from"
-        if not self._ask(what, lambda: _yes_or_no("take", self._store.take(found.run_id, found.revision))):
-            raise self._used()
+        if not self._ask(what, lambda: self._take(found, hold)):
+            raise self._refusal(token)
+
+    def _take(self, token: Token, hold: TurnHold | None) -> bool:
+        if hold is None:
+            return _yes_or_no("take", self._store.take(token.run_id, token.revision))
+        return self._lease(token, hold)
+
+    def _refusal(self, token: str) -> TokenUsed | TokenLeased:
+        """Return the error for a token that another caller got first."""
+        try:
+            _, kept = self._find(token)
+        except TokenUsed as error:
+            return error
+        return leased(time.time() if kept.leased_until is None else kept.leased_until)
+
+    # --- leases
+
+    def _lease(self, token: Token, hold: TurnHold) -> bool:
+        answer = self._leases.lease(token.run_id, token.revision, hold.holder, hold.seconds)
+        return _yes_or_no("lease", answer)
+
+    def _commit(self, hold: TurnHold, paused: PausedRun, keep: float | None) -> None:
+        what = f"the turn of run {paused.run_id} cannot be committed to"
+        self._end(hold, what, lambda: _yes_or_no("commit", self._leases.commit(paused, hold.holder, keep=keep)))
+
+    def _end(self, hold: TurnHold, what: str, commit: Callable[[], bool]) -> None:
+        """Commit a turn; raises `LeaseLost` if another worker has the token, and `StoreError`."""
+        hold.end()
+        hold.failed = True
+        held = self._ask(what, commit)
+        hold.failed = False
+        if not held:
+            raise hold.lost_error()
+
+    def renew(self, hold: TurnHold) -> bool:
+        """Have a lease last its whole time from now on; False if another worker has the token.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        token = _parsed(hold)
+        return self._ask(f"the lease on run {token.run_id} cannot be renewed in", lambda: self._lease(token, hold))
+
+    def finish(self, record: RunRecord) -> None:
+        """Close the entry of a run that is complete and was claimed for a turn, before anybody hears of it.
+
+        Raises:
+            LeaseLost: another worker has its token now.
+            StoreError: the store failed.
+        """
+        if record.turn_hold is not None:
+            token, holder = _parsed(record.turn_hold), record.turn_hold.holder
+            what = f"the end of run {token.run_id} cannot be noted in"
+            finish = lambda: _yes_or_no("finish", self._leases.finish(token.run_id, token.revision, holder))
+            self._end(record.turn_hold, what, finish)
+
+    def _let_go(self, hold: TurnHold, again: bool) -> None:
+        """End a lease without a commit; with `again` the token stands, otherwise it is used up."""
+        hold.end()
+        token = _parsed(hold)
+        end = self._leases.release if again or hold.failed else self._leases.finish
+        try:
+            self._ask("", lambda: end(token.run_id, token.revision, hold.holder))
+        except StoreError:
+            text = "the lease on run %s could not be ended in %s, and ends by itself"
+            store = named_safely(self._store)
+            emit(WARNING, "lease_not_ended", {"run_id": token.run_id}, text, token.run_id, store, exc_info=True)
+
+    # --- the others
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token, which stands."""
         return self._read(*self._find(token)).runner_id
 
-    def _find(self, text: str) -> tuple[Token, str]:
+    def _find(self, text: str) -> tuple[Token, PausedRun]:
         token = Token.parse(text)
         kept = None
         if token is not None:
@@ -129,23 +231,20 @@ class StoredPauses:
             kept = self._ask(what, lambda: _entry(self._store.get(token.run_id)))
         if token is not None and kept is not None:
             if token.is_before(kept) or (token.fits(kept) and kept.state != "waiting"):
-                raise self._used()
+                raise used(token.next(kept))
             if token.fits(kept):
-                return token, kept.payload
+                return token, kept
         store = named_safely(self._store)
         raise UnknownToken(f"no paused run with this token in {store}; check the token and the store")
 
-    def _read(self, token: Token, payload: str) -> SavedRun:
+    def _read(self, token: Token, kept: PausedRun) -> SavedRun:
         from understudy.orchestration.saving.saved_run import SavedRun
 
         try:
-            return SavedRun.from_json(payload)
+            return SavedRun.from_json(kept.payload)
         except ValueError as error:
             store = named_safely(self._store)
             raise StoreError(f"what {store} has of run {token.run_id} cannot be read: {error}", store=store) from error
-
-    def _used(self) -> TokenUsed:
-        return TokenUsed("this token has been used; if the run paused again, its new outcome has the next token")
 
     def revoke(self, token: str) -> None:
         """Close the entry of a token that nobody was given; a store that fails keeps what nobody can use."""
@@ -157,9 +256,14 @@ class StoredPauses:
         """Do nothing: the store erases its entries itself."""
         return 0
 
-    def over(self, record: RunRecord) -> None:
-        """Close the entry of a run that went on from a token and is over. That the store fails is logged: the run is over."""
-        if record.revision:
+    def over(self, record: RunRecord, *, again: bool = False) -> None:
+        """Close the entry of a run that went on from a token and is over. That the store fails is logged: the run is over.
+
+        With `again`, a turn that it was claimed for is to be done again: the token stands.
+        """
+        if record.turn_hold is not None:
+            self._let_go(record.turn_hold, again)
+        elif record.revision:
             self._close(record.run_id, record.revision)
 
     def _close(self, run_id: str, revision: int) -> None:
@@ -183,6 +287,13 @@ class StoredPauses:
         return StoreError(f"{what} {store}: {why}", store=store)
 
 
+def _parsed(hold: TurnHold) -> Token:
+    """Return the token of a hold, which has been found."""
+    token = Token.parse(hold.token)
+    assert token is not None
+    return token
+
+
 def _yes_or_no(method: str, answer: object) -> bool:
     """Return the answer of a store; anything but True and False says nothing of the entry. Raises `TypeError`."""
     if answer is not True and answer is not False:
@@ -201,4 +312,7 @@ def _entry(found: object) -> PausedRun | None:
         value: object = getattr(kept, name)
         if not issubclass(type(value), kind):
             raise TypeError(f"get() returned a PausedRun whose {name} is {found_instead(value)}")
+    until: object = kept.leased_until
+    if until is not None and not isinstance(until, (int, float)):
+        raise TypeError(f"get() returned a PausedRun whose leased_until is {found_instead(until)}")
     return kept

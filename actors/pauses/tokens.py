@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -12,12 +13,34 @@ from typing import TYPE_CHECKING
 from understudy.errors import TokenUsed, UnknownToken
 from understudy.vocabulary.runs.conversations import NO_USER
 
+from .refusals import leased, used
+
 if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
+    from understudy.actors.runs.turn_hold import TurnHold
     from understudy.orchestration.saving.saved_run import SavedRun
 
 REMEMBERED = 10_000  # Used tokens that are told apart from unknown ones; the oldest are forgotten first.
 KEPT_LIMITS = 1_000  # Runs that an error ended. Most callers only see the error, and never come back for them.
+
+
+class _Waiting:
+    """What a token stands for."""
+
+    __slots__ = ("hold", "is_limit", "record", "until")
+
+    def __init__(self, record: RunRecord, is_limit: bool) -> None:
+        self.record = record
+        self.is_limit = is_limit
+        self.hold: TurnHold | None = None
+        """Of the last worker that claimed it for a turn, and did not give it back."""
+        self.until = 0.0
+        """When that one's lease ends, on the monotonic clock."""
+
+    @property
+    def seconds_left(self) -> float:
+        """How long the lease still lasts; 0 or less if there is none."""
+        return 0.0 if self.hold is None else self.until - time.monotonic()
 
 
 class Tokens:
@@ -25,84 +48,169 @@ class Tokens:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        """Guards both tables: of two who bring one token, one gets the run."""
-        self._paused: dict[str, RunRecord] = {}
-        self._used: OrderedDict[str, None] = OrderedDict()
+        """Guards the tables: of two who bring one token, one gets the run."""
+        self._paused: dict[str, _Waiting] = {}
+        self._used: OrderedDict[str, str | None] = OrderedDict()
+        """Used token -> the one that its turn was committed with, if there is one."""
         self._limits: OrderedDict[str, None] = OrderedDict()
 
     def issue(self, record: RunRecord) -> str:
-        """Return a new token for `record`; whoever has it can go on with the run."""
-        token = f"{record.run_id}.{secrets.token_urlsafe(12)}"
-        with self._lock:
-            self._paused[token] = record
-        return token
+        """Return a new token for `record`; whoever has it can go on with the run.
+
+        Raises:
+            LeaseLost: the run was claimed for a turn, and another worker has its token now.
+        """
+        return self._issue(record, is_limit=False)
 
     def issue_for_limit(self, record: RunRecord) -> str:
         """Return a token for a run that an error ended; of these, the oldest are forgotten when there are too many."""
-        token = self.issue(record)
+        return self._issue(record, is_limit=True)
+
+    def _issue(self, record: RunRecord, *, is_limit: bool) -> str:
+        token = f"{record.run_id}.{secrets.token_urlsafe(12)}"
         with self._lock:
-            self._note_limit(token)
+            if record.turn_hold is not None:
+                self._commit(record.turn_hold, token)
+            self._put(token, _Waiting(record, is_limit))
         return token
 
-    def _note_limit(self, token: str) -> None:
-        self._limits[token] = None
-        if len(self._limits) > KEPT_LIMITS:
-            oldest, _ = self._limits.popitem(last=False)
-            self._paused.pop(oldest, None)
+    def _put(self, token: str, waiting: _Waiting) -> None:
+        """Keep a run under a token; call it under the lock."""
+        self._paused[token] = waiting
+        if waiting.is_limit:
+            self._limits[token] = None
+            if len(self._limits) > KEPT_LIMITS:
+                oldest, _ = self._limits.popitem(last=False)
+                self._paused.pop(oldest, None)
+
+    def _take(self, token: str, next: str | None) -> None:
+        """Use a token up; call it under the lock."""
+        del self._paused[token]
+        self._limits.pop(token, None)
+        self._used[token] = next
+        if len(self._used) > REMEMBERED:
+            self._used.popitem(last=False)
 
     @contextmanager
-    def claimed(self, token: str, load: Callable[[SavedRun], RunRecord]) -> Generator[RunRecord]:
+    def claimed(
+        self, token: str, load: Callable[[SavedRun], RunRecord], hold: TurnHold | None = None
+    ) -> Generator[RunRecord]:
         """Yield the paused run and use the token up; if the block raises, the token stands.
 
         Args:
             token: what the caller brought.
             load: not needed: the run is as it was, and no text.
+            hold: of a worker that claims the run for one turn. It gets a copy, and the token stands under its lease.
 
         Raises:
             TokenUsed: someone was first.
+            TokenLeased: a worker does the turn of this token.
             UnknownToken: no run waits in this process under this token.
         """
-        record, is_limit = self._take(token)
+        waiting = self._claim(token, hold)
         try:
-            yield record
+            yield waiting.record if hold is None else waiting.record.copied()
         except BaseException:
-            self._give_back(token, record, is_limit=is_limit)
+            self._give_back(token, waiting, hold)
             raise
 
-    def _take(self, token: str) -> tuple[RunRecord, bool]:
+    def _claim(self, token: str, hold: TurnHold | None) -> _Waiting:
         with self._lock:
-            is_limit = token in self._limits
-            record = self._paused.pop(token, None)
-            self._limits.pop(token, None)
-            if record is not None:
-                self._used[token] = None
-                if len(self._used) > REMEMBERED:
-                    self._used.popitem(last=False)
-                return record, is_limit
-        raise self._refusal(token)
+            waiting = self._paused.get(token)
+            if waiting is None:
+                raise self._refusal(token)
+            left = waiting.seconds_left
+            if left > 0:
+                raise leased(time.time() + left)
+            if hold is None:
+                self._take(token, None)
+            else:
+                waiting.hold, waiting.until = hold, time.monotonic() + hold.seconds
+            return waiting
+
+    def _give_back(self, token: str, waiting: _Waiting, hold: TurnHold | None) -> None:
+        if hold is not None:
+            return self._release(hold)
+        with self._lock:
+            self._used.pop(token, None)
+            waiting.hold = None
+            self._put(token, waiting)
+
+    # --- leases
+
+    def check_leases(self) -> None:
+        """Do nothing: the memory of this process gives leases."""
+
+    def _held(self, hold: TurnHold) -> _Waiting | None:
+        """Return what a worker holds, if it still does; call it under the lock."""
+        waiting = self._paused.get(hold.token)
+        return None if waiting is None or waiting.hold is not hold else waiting
+
+    def _commit(self, hold: TurnHold, next: str | None) -> None:
+        """Use the token of a turn up; call it under the lock."""
+        hold.end()
+        if self._held(hold) is None:
+            raise hold.lost_error()
+        self._take(hold.token, next)
+
+    def _release(self, hold: TurnHold) -> None:
+        hold.end()
+        with self._lock:
+            waiting = self._held(hold)
+            if waiting is not None:
+                waiting.hold = None
+
+    def renew(self, hold: TurnHold) -> bool:
+        """Have a lease last its whole time from now on; False if another worker has the token."""
+        with self._lock:
+            waiting = self._held(hold)
+            if waiting is not None:
+                waiting.until = time.monotonic() + hold.seconds
+            return waiting is not None
+
+    def finish(self, record: RunRecord) -> None:
+        """Use up the token of a run that is complete, before anybody hears of it.
+
+        Raises:
+            LeaseLost: the run was claimed for a turn, and another worker has its token now.
+        """
+        if record.turn_hold is not None:
+            with self._lock:
+                self._commit(record.turn_hold, None)
+
+    def over(self, record: RunRecord, *, again: bool = False) -> None:
+        """Take note that a run is over; with `again`, its turn is to be done again: the token stands."""
+        hold = record.turn_hold
+        if hold is None:
+            return
+        hold.end()
+        with self._lock:
+            waiting = self._held(hold)
+            if waiting is not None and again:
+                waiting.hold = None
+            elif waiting is not None:
+                self._take(hold.token, None)
+
+    # --- the others
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token, which stands."""
-        record = self._paused.get(token)
-        if record is None:
+        waiting = self._paused.get(token)
+        if waiting is None:
             raise self._refusal(token)
-        return record.runner.id
+        return waiting.record.runner.id
 
     def _refusal(self, token: str) -> TokenUsed | UnknownToken:
         if token in self._used:
-            return TokenUsed("this token has been used; if the run paused again, its new outcome has the next token")
+            next: str | None = token
+            while next is not None and next in self._used:
+                next = self._used[next]
+            return used(next if next is None or next in self._paused else None)
         return UnknownToken(
             "no run waits here under this token: it was made by another process or another system, or was mistyped; "
             "without a store, a token is valid only in the process that made it. To resume elsewhere, give the system one: "
             "us.configure(store='sqlite:///shop.db'), or pass the same system="
         )
-
-    def _give_back(self, token: str, record: RunRecord, *, is_limit: bool) -> None:
-        with self._lock:
-            self._used.pop(token, None)
-            self._paused[token] = record
-            if is_limit:
-                self._note_limit(token)
 
     def revoke(self, token: str) -> None:
         """Forget a token that nobody was given."""
@@ -113,14 +221,11 @@ class Tokens:
     def erase(self, user: str) -> int:
         """Forget the paused runs of a user; returns how many."""
         with self._lock:
-            found = [token for token, record in self._paused.items() if (record.options.user_id or NO_USER) == user]
+            found = [token for token, each in self._paused.items() if (each.record.options.user_id or NO_USER) == user]
             for token in found:
                 del self._paused[token]
                 self._limits.pop(token, None)
         return len(found)
-
-    def over(self, record: RunRecord) -> None:
-        """Do nothing about a run that is over: nothing of it is kept."""
 
     def __len__(self) -> int:
         return len(self._paused)

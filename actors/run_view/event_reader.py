@@ -30,7 +30,7 @@ from understudy.vocabulary.runs.events import (
     TurnFinished,
     TurnStarted,
 )
-from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, MoreTurns, NeedsApproval, NeedsInput
 
 from .log import (
     ChildBegan,
@@ -52,7 +52,7 @@ from .progress import Report
 
 TURN = ""
 """Stands for the model's turn among run ids."""
-ENDINGS = (BaseException, Complete, Incomplete, NeedsApproval, NeedsInput)
+ENDINGS = (BaseException, Complete, Incomplete, MoreTurns, NeedsApproval, NeedsInput)
 
 
 def events_of(log: RunLog, *, inner: bool) -> Iterator[Event]:
@@ -290,6 +290,8 @@ def _tell(fact: RunLogEntry, seq: int, about: _About, duration: float = 0.0, att
                 seq=seq,
                 **about,
             )
+        case MoreTurns():
+            pass  # the run goes on, and nobody watches a turn
         case BaseException():
             yield RunFailed(error=fact, duration=duration, seq=seq, **about)
         case _:

@@ -13,7 +13,7 @@ from understudy.diagnostics import emit
 from understudy.orchestration.agent.context_state import ContextChange
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult, Usage
-from understudy.vocabulary.runs.outcomes import Outcome
+from understudy.vocabulary.runs.outcomes import Outcome, TurnOutcome
 
 from .progress import Report
 
@@ -131,7 +131,7 @@ class Retried:
 
 OfChildren: TypeAlias = ChildBegan | ChildEnded | Conflict | Delegated
 OfSession: TypeAlias = Overwritten | NotSaved
-RunLogEntry: TypeAlias = "TurnBegan | Diverged | Dropped | Compacted | Uncompacted | tuple[int, ModelTurn] | ToolCall | Report | Finished | Retried | OfChildren | OfSession | Outcome[object] | BaseException"
+RunLogEntry: TypeAlias = "TurnBegan | Diverged | Dropped | Compacted | Uncompacted | tuple[int, ModelTurn] | ToolCall | Report | Finished | Retried | OfChildren | OfSession | TurnOutcome[object] | BaseException"
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
 
@@ -207,7 +207,7 @@ class RunLog:
             self.note(each.call)
             self.note(each)
 
-    def end(self, ending: Outcome[object] | BaseException) -> None:
+    def end(self, ending: TurnOutcome[object] | BaseException) -> None:
         """Add the last fact; a second one is dropped."""
         with self._lock:
             if self._ended:

@@ -12,7 +12,7 @@ from understudy.vocabulary.context.ancestry import Link
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.messages import ModelTurn, ToolCall
 from understudy.vocabulary.runs.callbacks import AgentCallback
-from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, MoreTurns, NeedsApproval, NeedsInput, TurnOutcome
 
 from .log import Compacted, Finished, Retried, RunLogEntry, Uncompacted
 
@@ -68,7 +68,7 @@ class RunLines:
                 emit(DEBUG, "turn_finished", self._values | _of_turn(turn, said))
             case BaseException():
                 emit(INFO, "run_failed", self._values | {"error_type": type(fact).__name__, "duration": self._duration})
-            case Complete() | Incomplete() | NeedsApproval() | NeedsInput():
+            case Complete() | Incomplete() | MoreTurns() | NeedsApproval() | NeedsInput():
                 emit(INFO, "run_finished", self._values | _of_outcome(fact) | {"duration": self._duration})
             case int() if type(fact) is int:
                 emit(DEBUG, "turn_started", self._values | {"turn": fact})
@@ -121,7 +121,7 @@ def _of_compaction(change: ContextChange) -> dict[str, object]:
     }
 
 
-def _of_outcome(outcome: Outcome[object]) -> dict[str, object]:
+def _of_outcome(outcome: TurnOutcome[object]) -> dict[str, object]:
     return {
         "status": outcome.status,
         "turns": outcome.turns,

@@ -22,6 +22,7 @@ from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.accounts import account_of
 from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.checks import WrongReturn, found_instead
+from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.origin import Origin, named_after
 from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
 from understudy.vocabulary.context.scope import Scope
@@ -83,6 +84,7 @@ class AgentRunRecord(RunRecord):
         "checked",
         "counted_unfed",
         "delegated",
+        "last_turn",
         "machine",
         "raised",
         "step_check",
@@ -130,6 +132,8 @@ class AgentRunRecord(RunRecord):
         """Id of a call that is tried again -> when its first attempt began, and how many there were."""
         self.raised: dict[str, BaseException] = {}
         """Call id -> what the tool raised, of tools whose errors end the run."""
+        self.last_turn: float = inf
+        """The number of the turn with which the run's stay here ends."""
 
     @property
     def turns(self) -> int:
@@ -197,6 +201,10 @@ class AgentRunRecord(RunRecord):
         if outcome is not None:
             tool = self.agent.tools_by_name[call.name]
             self._take([executed(self, call, tool, child, outcome)])
+
+    @property
+    def is_between_turns(self) -> bool:
+        return self.turns >= self.last_turn and self.machine is not None and self.machine.is_between_turns
 
     @property
     def runner_named(self) -> str:
@@ -471,6 +479,30 @@ class AgentRunRecord(RunRecord):
             pending = {call.id for call in machine.state.round.pending()}
             self._take([each for each in results if each[0].call_id in pending])
             machine.cut_off([call_id for call_id in cut_off if call_id not in self.delegated])
+
+    def for_one_turn(self) -> AgentRunRecord:
+        """Have the stay here end with the turn that is open, or with the next one; returns the record itself."""
+        machine = self.machine
+        self.last_turn = self.turns + (0 if machine is not None and machine.turn_is_open else 1)
+        return self
+
+    def copied(self) -> AgentRunRecord:
+        self.prepare_to_go_on()
+        assert self.machine is not None
+        copy = AgentRunRecord(
+            self.run_id,
+            self.agent,
+            self.input,
+            self._options_to_go_on(self.options.deps, None),
+            Scope(None, time.monotonic),
+            self.host,
+            self.cell,
+            self.machine.copied(),
+        )
+        copy.follow(self)
+        copy.artifacts = Artifacts(self.artifacts.snapshot().values())
+        copy.unfed, copy.counted_unfed = self.unfed, self.counted_unfed
+        return copy
 
     def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> AgentRunRecord:
         options = self._options_to_go_on(deps, session)

@@ -14,7 +14,7 @@ from understudy.orchestration.definitions.runner import Runner
 from understudy.vocabulary.context.ancestry import Link
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.messages import Part
-from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, MoreTurns, NeedsApproval, NeedsInput
 
 from .abandoned import AbandonedWork
 
@@ -76,6 +76,10 @@ class RunHost(Protocol[R]):
 
     def park(self, record: R, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
         """End the run's stay here; a token brings it back."""
+        ...
+
+    def end_turn(self, record: R, outcome: MoreTurns, epoch: int) -> None:
+        """End the run's stay here after a turn; a token brings it back."""
         ...
 
     def fail(self, record: R, error: BaseException, epoch: int) -> bool:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.runner import Runner
 
+    from .turn_hold import TurnHold
+
 _NO_CONTEXT = contextvars.Context()
 
 
@@ -87,6 +89,7 @@ class RunRecord(Ownership, ABC):
         "session",
         "started_in",
         "stored",
+        "turn_hold",
         "writing",
     )
 
@@ -137,6 +140,8 @@ class RunRecord(Ownership, ABC):
         """Whether who ended the run wanted a token."""
         self.revision = 0
         """Which pause it went on from, if a store has it; 0 for none."""
+        self.turn_hold: TurnHold | None = None
+        """Its hold on the token that it was claimed with, if it was claimed for one turn."""
         given = options.session
         self.session = SessionOverlay({} if given is None else _copied(given))
         self.stored: StoredSession | None = None
@@ -222,6 +227,21 @@ class RunRecord(Ownership, ABC):
 
     def retry_failed(self) -> None:
         """Let what failed inside go on; the run is resumed as a part of another one."""
+
+    @property
+    def is_between_turns(self) -> bool:
+        """Whether the stay ends because its last turn is over, and not the run: nobody is told."""
+        return False
+
+    def copied(self) -> RunRecord:
+        """Return a copy, for one turn that may have to be done again from this record.
+
+        Raises:
+            ValueError: the runner is no agent.
+        """
+        raise ValueError(
+            f"run {self.run_id} belongs to {self.runner.id!r}, which is no agent and has no turns: resume it"
+        )
 
     @abstractmethod
     def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> Self:
@@ -416,6 +436,11 @@ class RunRecord(Ownership, ABC):
         # First: whoever reads the token in the last event may go on with the run, under the same id.
         safely(self, self.host.ended, self)
         safely(self, self.log.end, ending)
+
+    def forget_changes(self) -> None:
+        """Drop what the run changed in its session: its turn is another worker's now."""
+        self.session.changes.clear()
+        self.session.removed = frozenset()
 
     def _hand_back(self, given: Mapping[str, JsonValue]) -> None:
         changes, removed = self.session.lasting_changes()

@@ -41,5 +41,6 @@ def saved_run(record: RunRecord) -> SavedRun:
         artifacts=tuple(record.artifacts.snapshot().values()),
         # A run that others wait for is saved before it pauses, which is one event more; one inside of a run, after that.
         unfed=record.unfed_turn,
-        events=next_seq(record.log, is_inner=record.is_inner) + (0 if record.is_inner else 1),
+        events=next_seq(record.log, is_inner=record.is_inner)
+        + (0 if record.is_inner or record.is_between_turns else 1),
     )

@@ -23,31 +23,57 @@ PAUSES = Part(
                 state TEXT NOT NULL, forget_at {real}
             )""",
             "CREATE INDEX understudy_pauses_forget_at ON understudy_pauses (forget_at)",
-        )
+        ),
+        (
+            "ALTER TABLE understudy_pauses ADD COLUMN holder TEXT",
+            "ALTER TABLE understudy_pauses ADD COLUMN leased_until {real}",
+        ),
     ],
 )
-"""`forget_at` is in seconds since 1970; an entry without it is never forgotten."""
+"""`forget_at` and `leased_until` are in seconds since 1970; an entry without the first is never forgotten.
+
+`holder` is who has the last lease on a waiting entry, which is over at `leased_until`.
+"""
 
 PUT = """
-INSERT INTO understudy_pauses VALUES (:run_id, :revision, :nonce, :payload, 'waiting', :forget_at)
+INSERT INTO understudy_pauses (run_id, revision, nonce, payload, state, forget_at)
+VALUES (:run_id, :revision, :nonce, :payload, 'waiting', :forget_at)
 ON CONFLICT (run_id) DO UPDATE SET revision = excluded.revision, nonce = excluded.nonce, payload = excluded.payload,
-    state = excluded.state, forget_at = excluded.forget_at
+    state = excluded.state, forget_at = excluded.forget_at, holder = NULL, leased_until = NULL
 WHERE understudy_pauses.state != 'waiting' AND understudy_pauses.revision < excluded.revision
 """
-GET = "SELECT run_id, revision, nonce, payload, state FROM understudy_pauses WHERE run_id = :run_id"
+GET = "SELECT run_id, revision, nonce, payload, state, leased_until FROM understudy_pauses WHERE run_id = :run_id"
 TAKE = """
-UPDATE understudy_pauses SET state = 'taken', forget_at = :forget_at
-WHERE run_id = :run_id AND revision = :revision AND state = 'waiting'
+UPDATE understudy_pauses SET state = 'taken', forget_at = :forget_at, holder = NULL, leased_until = NULL
+WHERE run_id = :run_id AND revision = :revision AND state = 'waiting' AND (holder IS NULL OR leased_until <= :now)
 """
 CLOSE = """
-UPDATE understudy_pauses SET state = 'over', payload = '', forget_at = :forget_at
+UPDATE understudy_pauses SET state = 'over', payload = '', forget_at = :forget_at, holder = NULL, leased_until = NULL
 WHERE run_id = :run_id AND revision = :revision
 """
 PAGE = """
 SELECT run_id, payload FROM understudy_pauses WHERE run_id > :after AND payload != '' ORDER BY run_id LIMIT 100
 """
 ERASE = "DELETE FROM understudy_pauses WHERE run_id = :run_id"
-FORGET = "DELETE FROM understudy_pauses WHERE forget_at <= :now"
+FORGET = """
+DELETE FROM understudy_pauses WHERE forget_at <= :now AND (leased_until IS NULL OR leased_until <= :now)
+"""
+LEASE = """
+UPDATE understudy_pauses SET holder = :holder, leased_until = :until
+WHERE run_id = :run_id AND revision = :revision AND state = 'waiting'
+    AND (holder IS NULL OR holder = :holder OR leased_until <= :now)
+"""
+HELD = "run_id = :run_id AND revision = :before AND state = 'waiting' AND holder = :holder"
+COMMIT = f"""
+UPDATE understudy_pauses SET revision = :revision, nonce = :nonce, payload = :payload, forget_at = :forget_at,
+    holder = NULL, leased_until = NULL
+WHERE {HELD}
+"""
+FINISH = f"""
+UPDATE understudy_pauses SET state = 'over', payload = '', forget_at = :forget_at, holder = NULL, leased_until = NULL
+WHERE {HELD}
+"""
+RELEASE = f"UPDATE understudy_pauses SET holder = NULL, leased_until = NULL WHERE {HELD}"
 
 
 class PauseTable:
@@ -71,13 +97,7 @@ class PauseTable:
 
     def put(self, paused: PausedRun, *, keep: float | None) -> bool:
         now = self._clock()
-        row: dict[str, SqlValue] = {
-            "run_id": paused.run_id,
-            "revision": paused.revision,
-            "nonce": paused.nonce,
-            "payload": paused.payload,
-            "forget_at": None if keep is None else now + keep,
-        }
+        row = _row(paused, keep, now)
 
         def write(sql: Sql) -> bool:
             sql.execute(FORGET, {"now": now})
@@ -89,14 +109,18 @@ class PauseTable:
         row = self._database.read(lambda sql: sql.execute(GET, {"run_id": run_id}).fetchone())
         if row is None:
             return None
-        _, revision, nonce, payload, state = row
-        return PausedRun(run_id=run_id, revision=revision, nonce=nonce, payload=payload, state=state)
+        _, revision, nonce, payload, state, until = row
+        leased = until if until is not None and until > self._clock() else None
+        return PausedRun(
+            run_id=run_id, revision=revision, nonce=nonce, payload=payload, state=state, leased_until=leased
+        )
 
     def take(self, run_id: str, revision: int) -> bool:
-        return self._mark(TAKE, run_id, revision)
+        row: dict[str, SqlValue] = {"run_id": run_id, "revision": revision, "now": self._clock()}
+        return self._changed(TAKE, row | {"forget_at": self._clock() + KEPT})
 
     def close(self, run_id: str, revision: int) -> None:
-        self._mark(CLOSE, run_id, revision)
+        self._changed(CLOSE, {"run_id": run_id, "revision": revision, "forget_at": self._clock() + KEPT})
 
     def count(self, user: str, app: str | None) -> int:
         """Return how many runs `erase` would remove."""
@@ -124,9 +148,36 @@ class PauseTable:
             after = page[-1][0]
         return found
 
-    def _mark(self, statement: str, run_id: str, revision: int) -> bool:
-        row: dict[str, SqlValue] = {"run_id": run_id, "revision": revision, "forget_at": self._clock() + KEPT}
+    # --- leases
+
+    def lease(self, run_id: str, revision: int, holder: str, seconds: float) -> bool:
+        now = self._clock()
+        row: dict[str, SqlValue] = {"run_id": run_id, "revision": revision, "holder": holder}
+        return self._changed(LEASE, row | {"now": now, "until": now + seconds})
+
+    def commit(self, paused: PausedRun, holder: str, *, keep: float | None) -> bool:
+        row = _row(paused, keep, self._clock())
+        return self._changed(COMMIT, row | {"before": paused.revision - 1, "holder": holder})
+
+    def finish(self, run_id: str, revision: int, holder: str) -> bool:
+        row: dict[str, SqlValue] = {"run_id": run_id, "before": revision, "holder": holder}
+        return self._changed(FINISH, row | {"forget_at": self._clock() + KEPT})
+
+    def release(self, run_id: str, revision: int, holder: str) -> None:
+        self._changed(RELEASE, {"run_id": run_id, "before": revision, "holder": holder})
+
+    def _changed(self, statement: str, row: dict[str, SqlValue]) -> bool:
         return self._database.write(lambda sql: sql.execute(statement, row).rowcount == 1, durable=True)
+
+
+def _row(paused: PausedRun, keep: float | None, now: float) -> dict[str, SqlValue]:
+    return {
+        "run_id": paused.run_id,
+        "revision": paused.revision,
+        "nonce": paused.nonce,
+        "payload": paused.payload,
+        "forget_at": None if keep is None else now + keep,
+    }
 
 
 def _is_of_user(run_id: str, payload: str, user: str, app: str | None) -> bool:

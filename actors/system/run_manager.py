@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from logging import WARNING
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.drivers.factory import driver_of, loaded_record, new_record
@@ -17,6 +17,7 @@ from understudy.actors.drivers.overdue_steps import see_to_step
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.memory.memories import Memories
 from understudy.actors.pauses.error_tokens import ErrorTokens
+from understudy.actors.pauses.refusals import leased
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.errors import cancelled, named, step_timeout, timed_out
@@ -29,6 +30,7 @@ from understudy.actors.runs.answers import feed_answer
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.late_saves import LateSaves
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.turn_hold import TurnHold
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.run_elsewhere import run_elsewhere
@@ -36,15 +38,19 @@ from understudy.actors.tools.executors import Executors
 from understudy.diagnostics import emit
 from understudy.errors import (
     AgentCrashed,
+    AgentDown,
     CircularAgentCall,
     ContextOverflow,
+    LeaseLost,
     RunCancelled,
     RunError,
+    StoreError,
     UnderstudyError,
     UnknownToken,
     had_its_retries,
     in_words,
 )
+from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.actors.system_events import RunCrashed
 from understudy.vocabulary.checks import WrongReturn
 from understudy.vocabulary.context.ancestry import Link, next_hops
@@ -54,7 +60,15 @@ from understudy.vocabulary.context.scope import Scope, current_scope
 from understudy.vocabulary.messages import Part
 from understudy.vocabulary.runs.conversations import NO_USER, Erased
 from understudy.vocabulary.runs.handles import RunPhase
-from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, stamp
+from understudy.vocabulary.runs.outcomes import (
+    Complete,
+    Incomplete,
+    MoreTurns,
+    NeedsApproval,
+    NeedsInput,
+    Outcome,
+    stamp,
+)
 
 from .directory import Directory
 
@@ -157,7 +171,39 @@ class RunManager(RunHost[RunRecord]):
                 return outer.root
         return link.run_id
 
-    def go_on(self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions) -> RunRecord:
+    def prepare_turn(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> AgentRunRecord:
+        """Make the record of a new run that ends its stay after one turn."""
+        self._tokens.check_leases()  # before anything is paid: its token would be good for nothing
+        return _of_agent(self.prepare(runner, input, options)).for_one_turn()
+
+    def go_on_turn(
+        self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions, lease: float
+    ) -> AgentRunRecord:
+        """Claim a paused run for one turn, as `go_on` does for all of them; the token stands under a lease.
+
+        Raises:
+            TokenUsed, TokenLeased, UnknownToken, StoreError: the run cannot be claimed.
+        """
+        self._tokens.check_leases()
+        hold = TurnHold(token, lease)
+        record = _of_agent(self.go_on(runner, token, answer, options, hold)).for_one_turn()
+        record.turn_hold = hold
+        try:
+            hold.begin(partial(self._tokens.renew, hold), lambda error: self._lose(record, error))
+        except BaseException:  # no thread can be had to renew it
+            self._tokens.over(record, again=True)
+            raise
+        return record
+
+    def _lose(self, record: AgentRunRecord, error: UnderstudyError) -> None:
+        """End a run whose turn cannot be committed any more."""
+        if record.end(error, "failed", commit=record.forget_changes):
+            safely(record, cancel_hooks.cancel, record.scope, self.hung.give_up)
+            safely(record, record.tell_error, error)
+
+    def go_on(
+        self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions, hold: TurnHold | None = None
+    ) -> RunRecord:
         """Feed an answer to a paused run, and make the record with which it goes on; `launch` starts it."""
         self._actors.refuse_if_closed()
         self._watchdog.be_awake()  # before the token is used up: a run that cannot be watched does not go on
@@ -165,7 +211,7 @@ class RunManager(RunHost[RunRecord]):
         def read(saved: SavedRun) -> RunRecord:
             return self.load(saved, runner, options.deps, _scope(None), adopt=options.adopt)
 
-        with self._tokens.claimed(token, read) as paused:
+        with self._tokens.claimed(token, read, hold) as paused:
             self._refuse_unended(paused.run_id)
             paused.prepare_to_go_on()
             scope = _scope(options.timeout)
@@ -178,8 +224,11 @@ class RunManager(RunHost[RunRecord]):
     def _refuse_unended(self, run_id: str) -> None:
         """Refuse a token that code of the run's own end brings, such as a callback in `on_error`."""
         live = self._watchdog.find(run_id)
-        if live is not None and live.phase == "running":
+        if live is None or live.phase != "running":
+            return
+        if live.turn_hold is None:
             raise UnknownToken(f"run {run_id} is not over yet; its token works once it is", run_id=run_id)
+        raise leased(time.time())  # the lease of a turn here is over, and it does not know yet
 
     def load(
         self, saved: SavedRun, runner: Runner[object], deps: object, scope: Scope, *, adopt: bool = False
@@ -253,21 +302,46 @@ class RunManager(RunHost[RunRecord]):
         if isinstance(outcome, Incomplete):
             self.park(record, outcome, epoch)
         else:
+            self._check_hold(record)
             commit = record.remember(outcome, epoch)
             self._save_session(record, epoch)
             if not record.hold(epoch):
                 return
+            self._tokens.finish(record)
             safely(record, self._tokens.over, record)
             safely(record, record.cell.worked)
             record.end(outcome, "complete", epoch=epoch, commit=commit)
 
     def park(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
         """End the run's stay here with an outcome, to which a token is added unless another run goes on with it."""
+        self._check_hold(record)
         self._save_session(record, epoch)
         token = "" if record.is_inner else self._keep(record, outcome, epoch)
+        self._leave(record, replace(outcome, token=token), outcome.status, epoch)
+
+    def end_turn(self, record: RunRecord, outcome: MoreTurns, epoch: int) -> None:
+        """End the run's stay here after a turn, with a token."""
+        self._check_hold(record)
+        self._save_session(record, epoch)
+        told = replace(outcome, token=self._keep(record, outcome, epoch))
+        # Only `run_turn` asks for one turn, and it takes what comes for that.
+        self._leave(record, cast("Outcome[object]", told), outcome.status, epoch)
+
+    def _leave(self, record: RunRecord, outcome: Outcome[object], phase: RunPhase, epoch: int) -> None:
+        token: str = getattr(outcome, "token", "")
         safely(record, record.cell.worked)
-        ended = record.end(replace(outcome, token=token), outcome.status, epoch=epoch)
+        ended = record.end(outcome, phase, epoch=epoch)
         if token and not ended:
+            self._revoke(record, token)
+
+    def _check_hold(self, record: RunRecord) -> None:
+        """Raise `LeaseLost` if another worker has the run's token: before anything is stored that has no way back."""
+        if record.turn_hold is not None and not self._tokens.renew(record.turn_hold):
+            raise record.turn_hold.lost_error()
+
+    def _revoke(self, record: RunRecord, token: str) -> None:
+        """Forget a token that nobody was given; a turn that was committed stays so, for its old token tells the next."""
+        if record.turn_hold is None:
             safely(record, self._tokens.revoke, token)
 
     def _save_session(self, record: RunRecord, epoch: int) -> None:
@@ -276,7 +350,7 @@ class RunManager(RunHost[RunRecord]):
             record.begin_step(epoch, "storing its session")
             record.save_session()
 
-    def _keep(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> str:
+    def _keep(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete | MoreTurns, epoch: int) -> str:
         record.begin_step(epoch, "keeping what it needs to go on")
         issue = self._tokens.issue_for_limit if isinstance(outcome, Incomplete) else self._tokens.issue
         return issue(record)
@@ -289,16 +363,19 @@ class RunManager(RunHost[RunRecord]):
         """
         if not record.hold(epoch):
             return False
+        if isinstance(error, LeaseLost):
+            record.forget_changes()
         if record.waits_to_save:
             safely(record, record.save_session)
         token = self.give_token(record, error)
         if not token and not record.is_inner:
-            safely(record, self._tokens.over, record)
+            again = _is_to_be_done_again(error)
+            safely(record, partial(self._tokens.over, record, again=again))
         if isinstance(error, (RunError, ContextOverflow)):
             error.run_id = record.run_id
         ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
         if token and not ended and not record.keeps:  # who ended it has no use for the token
-            safely(record, self._tokens.revoke, token)
+            self._revoke(record, token)
         if ended:
             safely(record, record.tell_error, error)
         return True
@@ -411,8 +488,10 @@ class RunManager(RunHost[RunRecord]):
         keep = partial(self._error_tokens.give, record, error) if kept and not record.is_inner else None
         if not record.end(error, phase, overdue=overdue, keep=keep):
             return False
-        if record.revision and not error.token:  # it is in a store, which nobody who ends a run waits for
-            safely(record, run_elsewhere, lambda: safely(record, self._tokens.over, record))
+        if (record.revision or record.turn_hold is not None) and not error.token:
+            # It may be in a store, which nobody who ends a run waits for.
+            again = _is_to_be_done_again(error)
+            safely(record, run_elsewhere, lambda: safely(record, partial(self._tokens.over, record, again=again)))
         if record.waits_to_save:
             safely(record, self.late_saves.begin, record)
         safely(record, cancel_hooks.cancel, record.scope, self.hung.give_up)
@@ -431,6 +510,16 @@ def _poison(record: RunRecord, cause: BaseException, crashes: int) -> AgentCrash
     error.__cause__ = cause
     error.retries_used_up = True
     return error
+
+
+def _is_to_be_done_again(error: BaseException) -> bool:
+    """Whether a turn that an error without a token ended is to be done again: its token stands."""
+    return goes_on(error) == "again" or isinstance(error, (StoreError, AgentDown))
+
+
+def _of_agent(record: RunRecord) -> AgentRunRecord:
+    assert isinstance(record, AgentRunRecord), "nothing but an agent has turns"
+    return record
 
 
 def _scope(timeout: float | None) -> Scope:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import TypeAlias, cast
 
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.run_handle import Handle
@@ -20,12 +20,13 @@ from understudy.vocabulary.context.ancestry import check_hops, check_permits, cu
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.context.session_values import check_key
 from understudy.vocabulary.messages import Part
-from understudy.vocabulary.runs.outcomes import Outcome
+from understudy.vocabulary.runs.outcomes import Outcome, TurnOutcome
 
 from .actor_system import ActorSystem, inside, runs_of
 from .default_system import current_system
 from .map_answers import Answers
 from .memory_notice import warn_of_unused_memory
+from .run_manager import RunManager
 
 RAISED = {"max_iterations": 0, "max_turns": 1, "max_continues": 0, "max_output_retries": 0}
 """Limits that `resume` can raise, and the lowest of each."""
@@ -60,6 +61,25 @@ class ThreadRuntime:
         _refuse_caller_tools(checked)
         return _launched(*_prepare_again(checked, token, answer, options))
 
+    def run_turn(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> TurnOutcome[object]:
+        """Begin a run and carry out its first turn."""
+        checked = _runner(runner)
+        _refuse_circle(checked, options.system)
+        return _carry_out(*_prepare(checked, input, options, RunManager.prepare_turn))
+
+    def go_on_turn(
+        self, runner: object, token: str, answer: Answer, options: ResumeOptions, lease: float
+    ) -> TurnOutcome[object]:
+        """Carry out the next turn of a paused run."""
+        _check_resume(token, options)
+        if checked_seconds("lease", lease) is None:
+            raise TypeError("lease must be a number of seconds, got None")
+        checked = _runner(runner)
+        _refuse_circle(checked, options.system)
+        system = _system(options.system)
+        _refuse_forbidden(checked, system)
+        return _carry_out(system, runs_of(system).go_on_turn(checked, token, answer, options, lease))
+
     def map(self, runner: object, inputs: Iterable[object], options: MapOptions) -> Answers:
         """Return the generator of the answers to many inputs."""
         checked = _runner(runner)
@@ -71,12 +91,20 @@ class ThreadRuntime:
         return Answers(system, checked, iter(inputs), options, partial(_prepare_one, system, checked))
 
 
-def _prepare(runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> tuple[ActorSystem, RunRecord]:
+Prepare: TypeAlias = Callable[[RunManager, Runner[object], str | Sequence[Part], RunOptions], RunRecord]
+
+
+def _prepare(
+    runner: Runner[object],
+    input: str | Sequence[Part],
+    options: RunOptions,
+    prepare: Prepare = RunManager.prepare,
+) -> tuple[ActorSystem, RunRecord]:
     _check(input, options)
     system = _system(options.system)
     _refuse_forbidden(runner, system)
     warn_of_unused_memory(runner, options)
-    return system, runs_of(system).prepare(runner, input, options)
+    return system, prepare(runs_of(system), runner, input, options)
 
 
 def _prepare_one(system: ActorSystem, runner: Runner[object], input: object, options: RunOptions) -> RunRecord:

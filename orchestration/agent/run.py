@@ -483,6 +483,16 @@ class AgentRun:
         """Whether the run can only go on after `extend`."""
         return at_limit(self._state, self._account)
 
+    @property
+    def is_between_turns(self) -> bool:
+        """Whether the next step is to call the model, and no limit stands before it."""
+        return self._state.phase == "model" and not self.at_limit()
+
+    @property
+    def turn_is_open(self) -> bool:
+        """Whether calls of the model's last turn still run or wait."""
+        return self._state.round is not None
+
     def over_budget(self) -> bool:
         """Whether the budget does not allow the next step."""
         return over_budget(self._state, self._account)
@@ -538,6 +548,15 @@ class AgentRun:
         return self._state.usage
 
     # --- saving and loading
+
+    def copied(self) -> AgentRun:
+        """Return a copy of the run, with an account of its own: what is fed to one of them does not change the other."""
+        self._account.settle()
+        run = AgentRun.__new__(AgentRun)
+        run._spec = self._spec
+        run._state = self._state.copied()
+        run._account = Account(self._spec.agent_id, self._spec.priced_as, run._state)
+        return run
 
     def to_json(self) -> str:
         """Return the run as text. It holds the whole conversation; functions and classes stay in the spec."""

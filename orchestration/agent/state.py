@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from understudy.errors import (
@@ -60,6 +60,17 @@ class ToolRound:
     """Ids of the calls whose results callbacks have seen."""
     admitted: bool = False
     """Whether the round was counted against max_iterations; no call runs before that."""
+
+    def copied(self) -> ToolRound:
+        """Return a copy that shares nothing with this one that changes."""
+        children = {id: replace(child, answers=dict(child.answers)) for id, child in self.children.items()}
+        return replace(
+            self,
+            results=dict(self.results),
+            questions=dict(self.questions),
+            children=children,
+            reasons=dict(self.reasons),
+        )
 
     def pending(self) -> tuple[ToolCall, ...]:
         """Return the calls that may run and have no result yet."""
@@ -141,6 +152,12 @@ class RunState(Spending):
     """The problem of each answer that did not fit the output type, in order."""
     context: ContextState | None = None
     """What requests show of a long history; None in a run without compaction."""
+
+    def copied(self) -> RunState:
+        """Return a copy that shares nothing with this one that changes."""
+        round_ = None if self.round is None else self.round.copied()
+        context = None if self.context is None else replace(self.context, news=list(self.context.news))
+        return replace(self, messages=list(self.messages), problems=list(self.problems), round=round_, context=context)
 
     def fail(self, failure: Failure) -> None:
         """End the run with a failure."""

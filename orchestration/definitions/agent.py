@@ -47,6 +47,7 @@ from .agent_rules import (
     checked_invalid_call_rule,
     checked_message,
 )
+from .by_turns import TurnRunner
 from .checks import (
     SystemPrompt,
     checked_budget,
@@ -112,7 +113,7 @@ class AgentChanges(AgentOptions, total=False):
     model: ModelLike
 
 
-class Agent(Runner[T_co]):
+class Agent(TurnRunner[T_co]):
     """An agent: a model, its instructions, and the tools it may call.
 
     An agent is a value: it never changes, may be shared by any number of threads, and costs nothing until it runs.

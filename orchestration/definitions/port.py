@@ -9,7 +9,7 @@ from typing import Protocol, TypedDict
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.messages import JsonValue, Message, Part
 from understudy.vocabulary.runs.handles import RunHandle
-from understudy.vocabulary.runs.outcomes import Decision, MapAnswer, MapFailure, Outcome, PauseAnswer
+from understudy.vocabulary.runs.outcomes import Decision, MapAnswer, MapFailure, Outcome, PauseAnswer, TurnOutcome
 
 
 @dataclass(slots=True, kw_only=True)  # a frozen class would take three times as long to make, and every run makes one
@@ -129,6 +129,16 @@ class Runtime(Protocol):
 
     def submit_resume(self, runner: object, token: str, answer: Answer, options: ResumeOptions) -> RunHandle[object]:
         """Use up a token and return the handle of the resumed run."""
+        ...
+
+    def run_turn(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> TurnOutcome[object]:
+        """Begin a run and carry out its first turn, blocking."""
+        ...
+
+    def go_on_turn(
+        self, runner: object, token: str, answer: Answer, options: ResumeOptions, lease: float
+    ) -> TurnOutcome[object]:
+        """Carry out the next turn of a paused run, blocking; the token stands under a lease meanwhile."""
         ...
 
     def map(

@@ -212,6 +212,8 @@ def test_runs_of_the_first_version_go_on(tmp_path: Path) -> None:
 
     store = sqlite_pauses(str(tmp_path / "shop.db"))
 
+    assert store.lease("shop-1", 1, "worker", 60)
+    store.release("shop-1", 1, "worker")
     assert store.get("shop-1") == RUN
     assert not store.put(replace(RUN, run_id="shop-2"), keep=None)
     assert store.take("shop-1", 1)

@@ -42,7 +42,7 @@ def shown(number: int, document: Path) -> str:
 
 
 def test_every_program_has_a_file_or_a_reason() -> None:
-    assert FILES.keys() | NOT_YET.keys() == set(range(1, 17))
+    assert FILES.keys() | NOT_YET.keys() == set(range(1, 18))
     assert FILES.keys() & NOT_YET.keys() == set()
 
 
@@ -68,6 +68,12 @@ def test_a_page_shows_how_a_run_is_driven_by_hand() -> None:
     page = (ROOT / "docs" / "by-hand.md").read_text()
 
     assert f"```python\n{program_text(FILES[12])}\n```" in page
+
+
+def test_a_page_shows_how_a_run_goes_turn_by_turn() -> None:
+    page = (ROOT / "docs" / "turns.md").read_text()
+
+    assert f"```python\n{program_text(FILES[17])}\n```" in page
 
 
 def test_an_agent_with_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,6 +230,13 @@ def test_many_inputs(capsys: pytest.CaptureFixture[str]) -> None:
         pass
 
     assert sorted(capsys.readouterr().out.splitlines()) == ["0 label='spam'", "1 slow down", "2 label='ham'"]
+
+
+def test_turn_by_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    with performed(FILES[17]):
+        pass
+
+    assert capsys.readouterr().out == "Yes: seven.\n"
 
 
 def test_from_pykka(capsys: pytest.CaptureFixture[str]) -> None:

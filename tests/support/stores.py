@@ -61,6 +61,76 @@ class DictStore:
                 self.runs[run_id] = replace(found, state="over", payload="")
 
 
+class LeasedDictStore(DictStore):
+    """A `LeasedPauseStore` in a dictionary.
+
+    Attributes:
+        now: seconds since 1970.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        self._holders: dict[str, str] = {}
+
+    def get(self, run_id: str) -> PausedRun | None:
+        found = super().get(run_id)
+        return None if found is None else self._seen(found)
+
+    def _seen(self, found: PausedRun) -> PausedRun:
+        over = found.leased_until is None or found.leased_until <= self.now
+        return replace(found, leased_until=None) if over else found
+
+    def take(self, run_id: str, revision: int) -> bool:
+        found = self.runs.get(run_id)
+        return (found is None or self._seen(found).leased_until is None) and super().take(run_id, revision)
+
+    def lease(self, run_id: str, revision: int, holder: str, seconds: float) -> bool:
+        self.on_call("lease")
+        with self._lock:
+            found = self._waiting(run_id, revision)
+            if found is None or (self._seen(found).leased_until is not None and self._holders[run_id] != holder):
+                return False
+            self._holders[run_id] = holder
+            self.runs[run_id] = replace(found, leased_until=self.now + seconds)
+            return True
+
+    def _waiting(self, run_id: str, revision: int) -> PausedRun | None:
+        found = self.runs.get(run_id)
+        return found if found is not None and (found.state, found.revision) == ("waiting", revision) else None
+
+    def _held(self, run_id: str, revision: int, holder: str) -> PausedRun | None:
+        return self._waiting(run_id, revision) if self._holders.get(run_id) == holder else None
+
+    def commit(self, paused: PausedRun, holder: str, *, keep: float | None) -> bool:
+        self.on_call("commit")
+        with self._lock:
+            if self._held(paused.run_id, paused.revision - 1, holder) is None:
+                return False
+            del self._holders[paused.run_id]
+            self.runs[paused.run_id] = paused
+            self.keeps[paused.run_id] = keep
+            return True
+
+    def finish(self, run_id: str, revision: int, holder: str) -> bool:
+        self.on_call("finish")
+        with self._lock:
+            found = self._held(run_id, revision, holder)
+            if found is None:
+                return False
+            del self._holders[run_id]
+            self.runs[run_id] = replace(found, state="over", payload="", leased_until=None)
+            return True
+
+    def release(self, run_id: str, revision: int, holder: str) -> None:
+        self.on_call("release")
+        with self._lock:
+            found = self._held(run_id, revision, holder)
+            if found is not None:
+                del self._holders[run_id]
+                self.runs[run_id] = replace(found, leased_until=None)
+
+
 def sqlite_pauses(path: str, *, clock: Callable[[], float] = time.time) -> PauseTable:
     """Return the paused runs of a file."""
     return PauseTable(SQLiteDatabase(path), clock=clock)

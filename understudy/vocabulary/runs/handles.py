@@ -34,7 +34,7 @@ J = TypeVar("J")
 M = TypeVar("M")
 
 RunPhase: TypeAlias = Literal[
-    "running", "needs_input", "needs_approval", "incomplete", "complete", "failed", "cancelled"
+    "running", "needs_input", "needs_approval", "incomplete", "more_turns", "complete", "failed", "cancelled"
 ]
 
 

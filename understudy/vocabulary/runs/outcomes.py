@@ -230,6 +230,16 @@ class Incomplete(_Unfinished):
         return self._data_with(self.status, "last_text", self.last_text)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreTurns(_Unfinished):
+    """One turn of a run is done, and the next one is due; `agent.run_turn(token=…)` does it. Only `run_turn` returns this."""
+
+    status: Literal["more_turns"] = "more_turns"
+
+    def _own_data(self) -> dict[str, JsonValue]:
+        return {"status": self.status, "token": self.token}
+
+
 def _task_data(task: TaskResult) -> dict[str, JsonValue]:
     return {"status": task.status, "text": task.text, "reason": task.reason, "attempts": task.attempts}
 
@@ -265,6 +275,9 @@ def stamp(
 
 # `Union`, because an alias that is subscripted must keep its parameter at run time too.
 Outcome: TypeAlias = Union[Complete[T_co], NeedsInput, NeedsApproval, Incomplete]  # noqa: UP007
+
+TurnOutcome: TypeAlias = Union[Complete[T_co], NeedsInput, NeedsApproval, Incomplete, MoreTurns]  # noqa: UP007
+"""What `run_turn` returns: an outcome, or `MoreTurns`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The protocol of stores of paused runs, for users who write their own."""
+"""The protocols of stores of paused runs, for users who write their own."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class PausedRun:
     payload: str
     """The run as JSON text, which holds the whole conversation; empty when the run is over."""
     state: PauseState = "waiting"
+    leased_until: float | None = None
+    """When the lease on a waiting run ends, in seconds since 1970; None if nobody has one, or it is over."""
 
 
 @runtime_checkable
@@ -63,4 +65,44 @@ class PauseStore(Protocol):
 
         The mark tells a used token from one that never was; the store may forget it after a time.
         """
+        ...
+
+
+@runtime_checkable
+class LeasedPauseStore(PauseStore, Protocol):
+    """A store of paused runs that gives leases: `run_turn` needs one.
+
+    A lease is on a waiting entry, which stays as it is until the holder commits its turn. Of the other methods, `take`
+    returns False for an entry under a lease that is not over, and ends one that is; `put` replaces no waiting entry, leased
+    or not. Each method is one atomic step, and durable before it returns.
+    """
+
+    def lease(self, run_id: str, revision: int, holder: str, seconds: float) -> bool:
+        """Put a waiting entry under a lease from now on, or renew the one that the holder has.
+
+        Returns:
+            False, with nothing changed, if the entry does not wait, has another revision, or is under the lease of
+            another holder that is not over.
+        """
+        ...
+
+    def commit(self, paused: PausedRun, holder: str, *, keep: float | None) -> bool:
+        """Replace an entry by the next pause of its run, which waits and is under no lease.
+
+        Args:
+            paused: the run; its revision is that of the entry plus 1.
+            holder: who must have the last lease on the entry, over or not.
+            keep: as for `put`.
+
+        Returns:
+            False, with nothing changed, if the entry does not wait, has another revision, or its last lease is another's.
+        """
+        ...
+
+    def finish(self, run_id: str, revision: int, holder: str) -> bool:
+        """Mark an entry as over and drop its payload, if it waits and the holder has its last lease; else return False."""
+        ...
+
+    def release(self, run_id: str, revision: int, holder: str) -> None:
+        """End the lease of a holder; does nothing if it has none on this entry."""
         ...
