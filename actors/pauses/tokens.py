@@ -17,7 +17,7 @@ from .refusals import leased, used
 
 if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
-    from understudy.actors.runs.turn_hold import TurnHold
+    from understudy.actors.stores.turn_hold import TurnHold
     from understudy.orchestration.saving.saved_run import SavedRun
 
 REMEMBERED = 10_000  # Used tokens that are told apart from unknown ones; the oldest are forgotten first.

@@ -36,11 +36,10 @@ from .stored_session import StoredSession, has_to_save, load, save
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
     from understudy.actors.memory.conversations import Lease
+    from understudy.actors.stores.turn_hold import TurnHold
     from understudy.actors.tools.caller_thread import CallerThreadCalls
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.runner import Runner
-
-    from .turn_hold import TurnHold
 
 _NO_CONTEXT = contextvars.Context()
 

@@ -30,8 +30,8 @@ from understudy.actors.runs.answers import feed_answer
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.late_saves import LateSaves
 from understudy.actors.runs.record import RunRecord
-from understudy.actors.runs.turn_hold import TurnHold
 from understudy.actors.runs.watchdog import Watchdog
+from understudy.actors.stores.turn_hold import TurnHold
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.tools.executors import Executors
