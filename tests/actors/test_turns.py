@@ -294,22 +294,26 @@ def test_an_error_that_passes_has_the_token_of_the_turn_that_is_done_again(syste
     assert done(agent.run_turn(token=caught.value.token, system=system)).turns == 2
 
 
-def test_an_interrupt_gives_the_token_back_and_the_turn_is_done_again_from_its_beginning(
-    system: us.ActorSystem,
-) -> None:
-    gate = Gate()
-    agent = clerk(LOOKS, LOOKS, says("Done."))
-    first = more(agent.run_turn("Look", system=system))
-    with agent.override(model=FunctionModel(gate.then(LOOKS))):
-        record = runs_of(system).go_on_turn(agent, first.token, None, ResumeOptions(system=system), 60.0)
-        record.host.launch(record)
-        assert gate.entered.wait(WAIT)
-        Handle(record).drop()  # as Ctrl-C does where run_turn waits
-        gate.open()
+def test_an_interrupt_gives_the_token_back_and_the_turn_is_done_from_its_beginning(system: us.ActorSystem) -> None:
+    gate, calls_made = Gate(), list[int]()
 
-    second = again(agent, first.token, system)
+    def slow() -> str:
+        calls_made.append(1)
+        if len(calls_made) == 2:
+            gate()
+        return "done"
 
-    assert (second.turns, len(second.messages)) == (2, 5)
+    agent = us.Agent("clerk", model=ScriptedModel([calls("slow")] * 3), tools=[slow])
+    first = more(agent.run_turn("Go", system=system))
+    record = runs_of(system).go_on_turn(agent, first.token, None, ResumeOptions(system=system), 60.0)
+    record.host.launch(record)
+    assert gate.entered.wait(WAIT)
+    Handle(record).drop()  # as Ctrl-C does where run_turn waits
+    gate.open()
+
+    second = more(again(agent, first.token, system))
+
+    assert (second.turns, len(second.messages), len(calls_made)) == (2, 5, 3)
 
 
 def test_a_turn_that_failed_for_good_uses_its_token_up(system: us.ActorSystem) -> None:
