@@ -15,6 +15,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished
 from understudy.actors.waiting.graph import graph
+from understudy.orchestration.group.children import ChildFailure
 from understudy.testing import FunctionModel, calls, says
 from understudy.vocabulary.context.ancestry import current_ancestry
 
@@ -275,21 +276,18 @@ def test_a_group_inside_is_a_child_like_any_other(system: us.ActorSystem) -> Non
     assert circular.path == ("inner", "b", "g", "inner")
 
 
-class Unreadable(us.BadReply):
-    """An error whose text fails once when the driver of group g reads it."""
-
-    faults = 1
-
-    def __str__(self) -> str:
-        if self.faults and current_ancestry() and current_ancestry()[-1].runner.id == "g":
-            self.faults -= 1
-            raise MemoryError("the group's driver hit a fault")
-        return "no luck"
-
-
-def test_a_circle_is_found_by_the_driver_that_follows_one_that_failed(system: us.ActorSystem) -> None:
+def test_a_circle_is_found_by_the_driver_that_follows_one_that_failed(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, go, crashes = Later(), threading.Event(), list[us.RunCrashed]()
-    error = Unreadable("no luck")
+    error, faults, failure_of = us.ProviderError("no luck"), iter([MemoryError()]), ChildFailure.of
+
+    def failing(error: BaseException) -> ChildFailure:
+        for fault in faults:
+            raise fault
+        return failure_of(error)
+
+    monkeypatch.setattr(ChildFailure, "of", failing)
 
     def fail(request: us.ModelRequest) -> us.ModelTurn:
         assert go.wait(WAIT)

@@ -532,10 +532,10 @@ def test_a_memory_that_goes_on_failing_ends_the_run(method: str) -> None:
     assert finished(agent.run("next", conversation_id="c-42")).run_id in memory.runs
 
 
-def message_with(**wrong: object) -> us.Message:
+def message_with(**wrong: Any) -> us.Message:
     """Return a message with values of wrong types in some attributes."""
-    make: Callable[..., us.Message] = us.Message
-    return make(**({"role": "user", "parts": (us.TextPart("hi"),)} | wrong))
+    given: dict[str, Any] = {"role": "user", "parts": (us.TextPart("hi"),)}
+    return us.Message(**(given | wrong))
 
 
 class Loading(Notebook):

@@ -382,8 +382,9 @@ def reads_deps(context: us.RunContext) -> str:
 
 
 class ReadsDeps(us.AgentCallback):
-    def before_model_call(self, context: us.RunContext, request: us.ModelRequest) -> None:
-        reads_deps(context)
+    def before_model_call(self, ctx: us.RunContext, request: us.ModelRequest) -> us.CallbackAction:
+        reads_deps(ctx)
+        return us.Continue()
 
 
 @pytest.mark.parametrize("definition", [{"system_prompt": reads_deps}, {"callbacks": [ReadsDeps()]}])
