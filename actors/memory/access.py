@@ -52,10 +52,9 @@ def recall(record: RememberedRun, epoch: int) -> Sequence[Message]:
 def _messages(record: RememberedRun, loaded: object) -> list[Message]:
     """Return what a memory loaded as a list, which may run code of the user's. The rule is that of `history=`."""
     whose = f"the memory of agent {record.agent.id!r}: load"
+    returned = loaded  # of no narrower type below
     if not isinstance(loaded, Iterable) or isinstance(loaded, (Mapping, str, bytes, bytearray)):
-        raise WrongReturn(
-            f"{whose} must return a sequence of Message objects, got {found_instead(cast(object, loaded))}"
-        )
+        raise WrongReturn(f"{whose} must return a sequence of Message objects, got {found_instead(returned)}")
     known = list(cast("Iterable[object]", loaded))
     for message in known:
         if not isinstance(message, Message):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, Literal, NoReturn, cast, overload
 from understudy.actors.actor.ref import ActorRef
 from understudy.actors.actor.unhandled import lost_because
 from understudy.actors.cells.envelope import Envelope, Fate
+from understudy.actors.threads.promise import Late
 from understudy.diagnostics import emit
 from understudy.errors import AgentDown, in_words
 from understudy.orchestration.definitions.port import Answer, MapOptions, RunOptions, runtime
@@ -168,11 +169,14 @@ class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
         Args:
             message: what the user says: text, or parts.
             block: False returns the handle of the run at once, as `submit` does.
-            timeout: seconds for the run, None for any time.
+            timeout: seconds for the run, None for any time; 0 leaves no time, and no run is begun.
 
         Raises:
+            TimeoutError: `timeout` is 0. It is a `pykka.Timeout` too.
             AgentDown: the agent failed too often, or was stopped. It is a `pykka.ActorDeadError` too.
         """
+        if timeout == 0 and type(timeout) in (int, float):
+            raise Late(f"{self.address} was given no time to answer, and no run was begun")
         return self.run(message, timeout=timeout) if block else self.submit(message, timeout=timeout)
 
     def ask_future(  # type: ignore[override]  # as above

@@ -613,3 +613,14 @@ def test_nor_may_it_have_the_id_of_what_is_spawned_with_it(system: us.ActorSyste
         system.spawn(us.Supervisor("desk", [lead, beside]))
     with pytest.raises(KeyError):
         system.ref("lead")
+
+
+@pytest.mark.parametrize("block", [True, False])
+def test_an_ask_without_time_is_late_at_once_and_begins_no_run(system: us.ActorSystem, block: bool) -> None:
+    model = ScriptedModel([says("ok")])
+    ref = system.spawn(us.Agent("clerk", model=model))
+
+    with pytest.raises(TimeoutError, match="no run was begun"):
+        ref.ask("hi", block=block, timeout=0)
+
+    assert (len(model.requests), system.in_flight) == (0, 0)
