@@ -19,6 +19,7 @@ from understudy.orchestration.agent.steps import (
 )
 from understudy.orchestration.definitions.agent import Agent
 from understudy.orchestration.definitions.agent_rules import InvalidCallRule
+from understudy.orchestration.definitions.call_checks import CallCheck, CallChecks
 from understudy.orchestration.definitions.groups import ParallelAgent, SequentialAgent
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.definitions.sub_agent import SubAgent, SubAgentLike
@@ -39,6 +40,8 @@ __all__ = [
     "AwaitApproval",
     "AwaitChildren",
     "AwaitInput",
+    "CallCheck",
+    "CallChecks",
     "CallModel",
     "CallTools",
     "Child",

@@ -21,6 +21,7 @@ from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.messages import Part
 
 from .agent_driver import AgentDriver
+from .call_run import CallDriver, CallRecord
 from .group_driver import GroupDriver
 
 if TYPE_CHECKING:
@@ -105,7 +106,9 @@ def _orchestrator(runner: Runner[object]) -> Orchestrator:
 
 def driver_of(record: RunRecord, epoch: int) -> RunDriver:
     """Return a driver for a run from `epoch` on."""
-    if isinstance(record, AgentRunRecord):
+    if type(record) is AgentRunRecord:
         return AgentDriver(record, epoch)
+    if isinstance(record, CallRecord):
+        return CallDriver(record, epoch)
     assert isinstance(record, GroupRunRecord)
     return GroupDriver(record, epoch)

@@ -12,6 +12,7 @@ from logging import WARNING
 from typing import TYPE_CHECKING, cast
 
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.drivers.call_run import CallRecord
 from understudy.actors.drivers.factory import driver_of, loaded_record, new_record
 from understudy.actors.drivers.overdue_steps import see_to_step
 from understudy.actors.memory.conversations import Conversations
@@ -57,7 +58,7 @@ from understudy.vocabulary.context.ancestry import Link, next_hops
 from understudy.vocabulary.context.overlays import lasting
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.scope import Scope, current_scope
-from understudy.vocabulary.messages import Part
+from understudy.vocabulary.messages import Part, ToolCall
 from understudy.vocabulary.runs.conversations import NO_USER, Erased
 from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import (
@@ -74,6 +75,7 @@ from .directory import Directory
 
 if TYPE_CHECKING:
     from understudy.actors.stores.store import Store
+    from understudy.orchestration import Agent
     from understudy.orchestration.definitions.port import Answer, ResumeOptions, RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.saving.saved_run import SavedRun
@@ -170,6 +172,11 @@ class RunManager(RunHost[RunRecord]):
             if outer is not None:
                 return outer.root
         return link.run_id
+
+    def prepare_call(self, agent: Agent[object], call: ToolCall, options: RunOptions) -> CallRecord:
+        """Make the record of one call of a tool of an agent's; `launch` starts it."""
+        run_id = f"{self._prefix}-{next(self._numbers)}"
+        return CallRecord(run_id, agent, call, options, _scope(options.timeout), self, self._actors.cell_of(agent))
 
     def prepare_turn(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> AgentRunRecord:
         """Make the record of a new run that ends its stay after one turn."""

@@ -11,16 +11,18 @@ from understudy.actors.runs.run_handle import Handle
 from understudy.actors.tools.caller_thread import CallerThreadCalls, needs_caller
 from understudy.actors.waiting.graph import graph
 from understudy.errors import CircularAgentCall
+from understudy.orchestration import Agent
 from understudy.orchestration.agent.feed_checks import checked_history, checked_input
 from understudy.orchestration.agent.transcript import check_answered
+from understudy.orchestration.definitions.call_checks import refused_call
 from understudy.orchestration.definitions.port import Answer, MapOptions, ResumeOptions, RunOptions
 from understudy.orchestration.definitions.runner import Runner
 from understudy.vocabulary.checks import checked_flag, checked_seconds, checked_whole
 from understudy.vocabulary.context.ancestry import check_hops, check_permits, current_ancestry
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.context.session_values import check_key
-from understudy.vocabulary.messages import Part
-from understudy.vocabulary.runs.outcomes import Outcome, TurnOutcome
+from understudy.vocabulary.messages import Part, ToolCall, ToolResult
+from understudy.vocabulary.runs.outcomes import Complete, Outcome, TurnOutcome
 
 from .actor_system import ActorSystem, inside, runs_of
 from .default_system import current_system
@@ -66,6 +68,19 @@ class ThreadRuntime:
         checked = _runner(runner)
         _refuse_circle(checked, options.system)
         return _carry_out(*_prepare(checked, input, options, RunManager.prepare_turn))
+
+    def execute(self, agent: object, call: ToolCall, options: RunOptions) -> ToolResult:
+        """Make one call of a tool of an agent's and return its result."""
+        checked = _runner(agent)
+        assert isinstance(checked, Agent), "nothing but an agent has tools"
+        _check("call", options)
+        refused = refused_call(checked.run_spec, call)
+        if refused is not None:
+            return refused
+        system = _system(options.system)
+        outcome = _carry_out(system, runs_of(system).prepare_call(checked, call, options))
+        assert isinstance(outcome, Complete)
+        return cast(ToolResult, outcome.output)
 
     def go_on_turn(
         self, runner: object, token: str, answer: Answer, options: ResumeOptions, lease: float

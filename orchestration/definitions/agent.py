@@ -21,7 +21,7 @@ from understudy.vocabulary.answers.forms import JsonSchema
 from understudy.vocabulary.answers.output_type import CheckedOutput, OutputMode, OutputType
 from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.context.budget import Budget
-from understudy.vocabulary.messages import JsonValue, OutputSpec, Settings
+from understudy.vocabulary.messages import JsonValue, ModelTurn, OutputSpec, Settings, ToolCall, ToolResult
 from understudy.vocabulary.models import Model, ModelLike, ModelName, name_of
 from understudy.vocabulary.runs.callbacks import AgentCallback
 from understudy.vocabulary.runs.compacted_memory import CompactedMemory
@@ -48,6 +48,7 @@ from .agent_rules import (
     checked_message,
 )
 from .by_turns import TurnRunner
+from .call_checks import CallChecks, check_calls
 from .checks import (
     SystemPrompt,
     checked_budget,
@@ -65,6 +66,7 @@ from .checks import (
     checked_settings,
     checked_tools,
 )
+from .port import RunOptions, runtime
 from .runner import Runner
 from .sub_agent import SubAgent, SubAgentLike, checked_sub_agents
 from .unknown_options import explained
@@ -315,6 +317,63 @@ class Agent(TurnRunner[T_co]):
         Serializers of the type run on the calling thread.
         """
         return str(value) if self._output is None else self._output.dump(value)
+
+    # --- for those who drive a run by hand
+
+    def check_calls(self, turn: ModelTurn, *, number: int = 1) -> CallChecks:
+        """Return what the agent's rules say of the calls of a turn; changes nothing and runs no tool.
+
+        A call is allowed, needs a person's approval, is a question to a person, names no tool that may be called, or has
+        arguments that do not fit. Validators of the tools run on the calling thread. An approval rule that is a function is
+        not asked: its calls need approval, as `AgentRun` has it for rules that nobody evaluated.
+
+        Args:
+            turn: the model's.
+            number: which turn of the run it is, from 1; a forced tool choice holds for the first.
+        """
+        return check_calls(self.run_spec, self.tools_by_name, turn, number)
+
+    def execute(
+        self,
+        call: ToolCall,
+        *,
+        session: Mapping[str, JsonValue] | None = None,
+        deps: object = None,
+        user_id: str | None = None,
+        conversation_id: str | None = None,
+        timeout: float | None = None,
+        system: object = None,
+    ) -> ToolResult:
+        """Make one tool call as a run does, and return its result. Blocks; for those who drive a run by hand.
+
+        The arguments are validated, and the tool's time limit, retries, isolation and `max_parallel` hold, the last together with
+        the system's runs. A tool that fails, times out or is called wrongly gives an error result. Approval rules and
+        callbacks are not asked: whoever drives the run has asked them.
+
+        Args:
+            call: the call, of a tool or a sub-agent.
+            session: what the tool sees as `ctx.session`; a `SessionState` gets the changed keys.
+            deps: as for `run`.
+            user_id: as for `run`.
+            conversation_id: what the tool sees as `ctx.conversation_id`.
+            timeout: seconds that the call may take with its retries and its wait for a place.
+            system: as for `run`.
+
+        Raises:
+            TypeError: the call is no `ToolCall`, or an option is of the wrong type.
+            ValueError: the call is a question to a person.
+            RunTimedOut: `timeout` passed.
+            UnfinishedRun: a sub-agent's run waits for a person.
+        """
+        options = RunOptions(
+            session=session,
+            deps=deps,
+            user_id=user_id,
+            conversation_id=conversation_id,
+            timeout=timeout,
+            system=system,
+        )
+        return runtime().execute(self, call, options)
 
     # --- for tests, machines and the runtime
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
 from understudy.vocabulary.context.budget import Budget
-from understudy.vocabulary.messages import JsonValue, Message, Part
+from understudy.vocabulary.messages import JsonValue, Message, Part, ToolCall, ToolResult
 from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.outcomes import Decision, MapAnswer, MapFailure, Outcome, PauseAnswer, TurnOutcome
 
@@ -133,6 +133,10 @@ class Runtime(Protocol):
 
     def run_turn(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> TurnOutcome[object]:
         """Begin a run and carry out its first turn, blocking."""
+        ...
+
+    def execute(self, agent: object, call: ToolCall, options: RunOptions) -> ToolResult:
+        """Make one call of a tool of an agent's and return its result, blocking."""
         ...
 
     def go_on_turn(

@@ -74,7 +74,7 @@ MUTANTS = (
         "actors/stores/pauses.py",
         "state = 'waiting' AND holder = :holder",
         "state = 'waiting' AND holder IS NOT NULL",
-        ("tests/actors/test_turns.py::test_a_worker_whose_lease_is_over_cannot_commit_when_another_one_has_the_token",),
+        ("tests/actors/test_leases.py::test_an_entry_under_a_lease_waits_and_is_nobody_elses",),
     ),
     Mutant(
         "a turn in memory changes the run that its token stands for",
