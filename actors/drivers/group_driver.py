@@ -22,7 +22,7 @@ from understudy.actors.runs.group_record import GroupRunRecord, Woken
 from understudy.actors.runs.inner_run import Inside
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.runs.record import RunRecord
-from understudy.errors import UnderstudyError, UnfinishedRun, had_its_retries
+from understudy.errors import UnderstudyError, had_its_retries
 from understudy.orchestration.agent.pauses import paused_by
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.group.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
@@ -263,7 +263,7 @@ class GroupDriver(Woken):
         child = inside.record
         if isinstance(outcome, Incomplete):
             error, retried = unfinished(child, outcome), None
-            if not self._stopped(position, child, error):
+            if not self._stopped(position, child, error, is_incomplete=True):
                 retried = self._failed(position, error)
             self._record.endings[position] = outcome
             return retried
@@ -280,10 +280,10 @@ class GroupDriver(Woken):
             self._failed(position, _cause(error), may_retry=False)
         return None
 
-    def _stopped(self, position: int, child: RunRecord, error: BaseException) -> bool:
+    def _stopped(self, position: int, child: RunRecord, error: BaseException, *, is_incomplete: bool = False) -> bool:
         """Keep a child that reached a limit or is incomplete, so that it can go on; False if it is to fail instead."""
         machine = self._record.machine
-        if not (isinstance(error, UnfinishedRun) or child.is_at_limit()):
+        if not (is_incomplete or child.is_at_limit()):
             return False
         if isinstance(machine, GraphRun) and machine.wants_retry(position) and self._may_pass(position, error):
             return False

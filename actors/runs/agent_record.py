@@ -20,7 +20,6 @@ from understudy.errors import ProviderError, UnderstudyError
 from understudy.orchestration.agent.outcome import messages_so_far
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.accounts import account_of
-from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.origin import Origin, named_after
@@ -37,7 +36,7 @@ from .host import RunHost
 from .ownership import Stale
 from .record import RunRecord
 from .resumption import extend_agent, why_agent_takes_none
-from .stopped_children import take_delegated
+from .stopped_children import is_stopped, take_delegated
 from .sub_agents import delegate, executed
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ class AgentRunRecord(RunRecord):
 
     def go_on(self, answers: Mapping[str, PauseAnswer], options: ResumeOptions) -> Sequence[Finished]:
         assert self.machine is not None
-        extend_agent(self.run_id, self.machine, options)
+        extend_agent(self.run_id, self.agent, self.machine, options)
         return self.respond(answers) if answers else ()
 
     def respond(self, answers: Mapping[str, PauseAnswer]) -> Sequence[Finished]:
@@ -171,7 +170,10 @@ class AgentRunRecord(RunRecord):
         return [Finished(call, result) for call, result in found if result is not None]
 
     def is_at_limit(self) -> bool:
-        return self.machine is not None and self.machine.at_limit()
+        if self.machine is None:
+            return False
+        inside = any(is_stopped(child) for child in list(self.delegated.values()))
+        return inside or self.machine.has_stopped or self.machine.at_limit()
 
     @property
     def needs_answer(self) -> bool:
@@ -197,7 +199,7 @@ class AgentRunRecord(RunRecord):
         call = None if round_ is None else next((call for call in round_.pending() if call.id == call_id), None)
         if self.machine is None or call is None:
             return
-        outcome = take_delegated(self.machine, call_id, child)
+        outcome = take_delegated(self.machine, call, child)
         if outcome is not None:
             tool = self.agent.tools_by_name[call.name]
             self._take([executed(self, call, tool, child, outcome)])
@@ -408,11 +410,11 @@ class AgentRunRecord(RunRecord):
             self.machine.tool_results(given)
 
     def _stopped_by(self, results: Sequence[Executed]) -> tuple[str, UnderstudyError] | None:
-        """Return the first call of a sub-agent whose error ends the run and may pass; forget the runs of the others."""
+        """Return the first call of a sub-agent whose error ends the run, and which can go on; forget the runs of the others."""
         stop: tuple[str, UnderstudyError] | None = None
         for came, _ in results:
             child, error = self.delegated.get(came.call_id), self.raised.get(came.call_id)
-            if stop is None and child is not None and isinstance(error, UnderstudyError) and _passes(child, error):
+            if stop is None and child is not None and isinstance(error, UnderstudyError) and is_stopped(child):
                 stop = (came.call_id, error)
                 self.raised.pop(came.call_id)
             else:
@@ -521,7 +523,3 @@ def _told_of(machine: AgentRun, turn: ModelTurn) -> list[RunLogEntry]:
             if call.id in round_.results:
                 told += (call, Finished(call, round_.results[call.id]))
     return told
-
-
-def _passes(child: RunRecord, error: UnderstudyError) -> bool:
-    return goes_on(error) == "again" and child.goes_on_after(error)

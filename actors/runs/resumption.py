@@ -9,10 +9,11 @@ from understudy.orchestration.agent.limits import is_too_long, limits_reached
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator
-from understudy.orchestration.saving.raised_limits import Raising, raised_in
+from understudy.orchestration.saving.raised_limits import Raising, raised_below, raised_in
 from understudy.vocabulary.context.account import Account
 
 if TYPE_CHECKING:
+    from understudy.orchestration import Agent
     from understudy.orchestration.definitions.port import ResumeOptions
     from understudy.vocabulary.runs.outcomes import PauseAnswer
 
@@ -20,12 +21,21 @@ NUMBERS = ("max_iterations", "max_turns", "max_continues", "max_output_retries")
 """Limits of agents, of which groups have none themselves."""
 
 
-def extend_agent(run_id: str, machine: AgentRun, options: ResumeOptions) -> None:
-    """Raise the limits of an agent's run, or change nothing.
+def extend_agent(run_id: str, agent: Agent[object], machine: AgentRun, options: ResumeOptions) -> None:
+    """Raise the limits of an agent's run, or of the sub-agents that stand at one; or change nothing.
 
     Raises:
         ValueError: a limit would be lowered, or an incomplete run would stay so.
     """
+    wanted = _wanted(options)
+    below = raised_below(agent, machine, wanted)
+    if below:
+        wanted.check()
+        if "budget" not in wanted.taken:
+            machine.extend(budget=options.budget)
+        for call_id, text in below.items():
+            machine.child_stopped(call_id, text)
+        return
     _check_goes_on(run_id, machine, options.max_continues)
     machine.extend(
         max_iterations=options.max_iterations,
@@ -69,8 +79,7 @@ def extend_group(
     Raises:
         ValueError: a limit would be lowered, or is one of agents and no child stands at it.
     """
-    limits = {name: getattr(options, name) for name in NUMBERS}
-    wanted = Raising(numbers={name: n for name, n in limits.items() if n is not None}, budget=options.budget)
+    wanted = _wanted(options)
     stopped = machine.at_limit()
     for name in wanted.numbers if not stopped else ():
         raise ValueError(f"run {run_id}: {name} is a limit of agents, and {group.id!r} is none")
@@ -84,6 +93,11 @@ def extend_group(
         machine.go_on(raised)
     else:
         machine.retry_failed()
+
+
+def _wanted(options: ResumeOptions) -> Raising:
+    limits = {name: getattr(options, name) for name in NUMBERS}
+    return Raising(numbers={name: n for name, n in limits.items() if n is not None}, budget=options.budget)
 
 
 def why_group_takes_none(machine: Machine) -> str:

@@ -14,6 +14,7 @@ from .record import RunRecord
 if TYPE_CHECKING:
     from understudy.orchestration.agent.run import AgentRun
     from understudy.orchestration.saving.machines import Machine
+    from understudy.vocabulary.messages import ToolCall
 
 PATIENCE = 5.0  # Seconds for the end of a child that another thread is at; it takes microseconds.
 
@@ -57,7 +58,7 @@ def _take_outcome(machine: Machine, position: int, child: RunRecord, outcome: Ou
     return False
 
 
-def take_delegated(machine: AgentRun, call_id: str, child: RunRecord) -> Outcome[object] | None:
+def take_delegated(machine: AgentRun, call: ToolCall, child: RunRecord) -> Outcome[object] | None:
     """Tell an agent's machine how the run of a sub-agent stands whose call is pending.
 
     Returns:
@@ -66,11 +67,20 @@ def take_delegated(machine: AgentRun, call_id: str, child: RunRecord) -> Outcome
     error = _ended(child)
     if error is None and not isinstance(child.promise.get(), Incomplete):
         return child.promise.get()
-    if error is not None and goes_on(error) == "again" and child.goes_on_after(error):
-        machine.child_stopped(call_id, saved_inner(child))
+    ends_run = machine.spec.raises(call.name)
+    if (ends_run and is_stopped(child)) or (error is not None and goes_on(error) == "again" and is_stopped(child)):
+        machine.child_stopped(call.id, saved_inner(child))
     else:
-        machine.cut_off([call_id])
+        machine.cut_off([call.id])
     return None
+
+
+def is_stopped(child: RunRecord) -> bool:
+    """Whether a run that is over did not come to its end, and can go on."""
+    if not child.promise.done:
+        return False
+    error = child.promise.error()
+    return isinstance(child.promise.get(), Incomplete) if error is None else child.goes_on_after(error)
 
 
 def _ended(child: RunRecord) -> BaseException | None:

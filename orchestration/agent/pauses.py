@@ -193,6 +193,11 @@ def note_stopped(round_: ToolRound, call_id: str, saved: str) -> None:
     round_.children[call_id] = PausedChild(saved, ())
 
 
+def has_stopped(state: RunState) -> bool:
+    """Whether the child run of a call was stopped; it waits for no person."""
+    return state.round is not None and any(not child.pauses for child in state.round.children.values())
+
+
 def waits_for_person(state: RunState) -> bool:
     """Whether the run has nothing to do before a person answers."""
     if state.phase != "tools" or state.round is None:

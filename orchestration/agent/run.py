@@ -38,7 +38,16 @@ from .feed_checks import (
 from .limits import Raised, at_limit, extend, over_budget
 from .next_step import admitted_round, check_turn_is_due, current_round, due_step, out_of_order
 from .outcome import RUN_ENDED, new_messages
-from .pauses import check_answers, note_child, note_stopped, pauses_of, sort_answers, take_answers, waits_for_person
+from .pauses import (
+    check_answers,
+    has_stopped,
+    note_child,
+    note_stopped,
+    pauses_of,
+    sort_answers,
+    take_answers,
+    waits_for_person,
+)
 from .rounds import close_if_complete, cut_off, take_decisions, take_results
 from .rulings import Ruling, end_run, guard_calls, replace_turn, review_results, unguarded, unreviewed
 from .spec import RunSpec
@@ -443,6 +452,11 @@ class AgentRun:
     def may_go_on(self) -> bool:
         """Whether the run can go on from here; a failure that `next_step` raises for good cannot be undone."""
         return self._state.phase != "failed"
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the run of a sub-agent was stopped, and goes on with this one."""
+        return has_stopped(self._state)
 
     @property
     def waits(self) -> bool:

@@ -1,4 +1,4 @@
-"""Raises limits inside of a group: in the saved runs of the children that reached one."""
+"""Raises limits inside of a run: in the saved runs of the children and sub-agents that reached one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.agent import Agent
 from understudy.orchestration.definitions.groups import Group
 from understudy.orchestration.definitions.runner import Runner
+from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.definitions.workflow import Workflow
 from understudy.orchestration.graph.run import GraphRun
 from understudy.vocabulary.context.budget import Budget
@@ -60,6 +61,43 @@ def raised_in(group: Orchestrator, machine: Machine, wanted: Raising) -> dict[in
     return {at: _raised(runner, text, wanted) for at, (runner, text) in raised.items()}
 
 
+def raised_below(agent: Agent[object], run: AgentRun, wanted: Raising) -> dict[str, str]:
+    """Return the runs of an agent's sub-agents that stand at a limit, by call id, with the limits raised.
+
+    Changes no machine.
+
+    Raises:
+        ValueError: a budget would be lowered, or limits dollars that are not known.
+    """
+    return {call_id: _raised(runner, text, wanted) for call_id, runner, text in _limited_below(agent, run)}
+
+
+def _limited_below(agent: Agent[object], run: AgentRun) -> list[tuple[str, Runner[object], str]]:
+    """Return call id, runner and saved run of each sub-agent that stands at a limit."""
+    round_ = run.state.round
+    if round_ is None or not round_.children:
+        return []
+    limited: list[tuple[str, Runner[object], str]] = []
+    for call in round_.calls:
+        child, tool = round_.children.get(call.id), agent.tools_by_name.get(call.name)
+        if child is None or child.pauses or not isinstance(tool, SubAgent):
+            continue
+        if _stands_at_limit(tool.runner, child.saved):
+            limited.append((call.id, tool.runner, child.saved))
+    return limited
+
+
+def _stands_at_limit(runner: Runner[object], text: str) -> bool:
+    from .saved_run import SavedRun
+
+    machine = SavedRun.from_json(text).machine
+    if isinstance(runner, Agent):
+        run = AgentRun.from_json(machine, runner.run_spec, adopt=True)
+        return run.at_limit() or bool(_limited_below(runner, run))
+    assert isinstance(runner, (Group, Workflow))
+    return loaded(runner, machine, adopt=True).at_limit()
+
+
 def _is_due(group: Orchestrator, machine: Machine, position: int, wanted: Raising) -> bool:
     """Whether a child at a limit goes on inside; if nothing is raised, a workflow begins the task of an agent anew."""
     if not wanted.is_empty or not isinstance(machine, GraphRun):
@@ -75,7 +113,11 @@ def _raised(runner: Runner[object], text: str, wanted: Raising) -> str:
     # Loading the group already compared or adopted the definitions of its children.
     if isinstance(runner, Agent):
         run = AgentRun.from_json(saved.machine, runner.run_spec, adopt=True)
-        _extend(run, wanted)
+        below = raised_below(runner, run, wanted)
+        for call_id, raised_text in below.items():
+            run.child_stopped(call_id, raised_text)
+        if not below:
+            _extend(run, wanted)
         return replace(saved, machine=run.to_json()).to_json()
     assert isinstance(runner, (Group, Workflow))
     inner = loaded(runner, saved.machine, adopt=True)

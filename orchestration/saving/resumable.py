@@ -20,6 +20,7 @@ from understudy.errors import (
     RunTimedOut,
     SeveralErrors,
     UnderstudyError,
+    UnfinishedRun,
 )
 
 GoesOn: TypeAlias = Literal["again", "limit", "never"]
@@ -40,6 +41,7 @@ RULES: Mapping[type[BaseException], Rule] = MappingProxyType[type[BaseException]
         MaxIterationsExceeded: "limit",
         BudgetExceeded: "limit",
         InvalidOutput: "limit",
+        UnfinishedRun: "limit",
         SeveralErrors: "as one inside",
         UnderstudyError: "never",
     }

@@ -137,6 +137,112 @@ def test_a_run_goes_on_inside_the_sub_agent_that_failed(desk: Desk, another: Ano
     assert (outcome.text, desk.noted) == ("Done.", ["a"])
 
 
+# --- limits of sub-agents
+
+
+def lead_of(inner: us.Agent | us.SequentialAgent | us.Workflow, id: str = "lead") -> us.Agent:
+    turns = [calls(inner.id, input="x"), says("Done.")]
+    return us.Agent(id, model=ScriptedModel(turns), tools=[us.SubAgent(inner)], on_tool_error="raise")
+
+
+def short_of_rounds(desk: Desk) -> us.Agent:
+    turns = calls("note", word="a"), calls("note", word="b"), says("text")
+    return desk.agent("writer", *turns).replace(max_iterations=1)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_limit_of_a_sub_agent_is_raised_where_it_was_reached(desk: Desk, another: Another, depth: int) -> None:
+    lead = lead_of(short_of_rounds(desk))
+    for level in range(1, depth):
+        lead = lead_of(lead, f"lead{level}")
+    error = error_of(lead, another())
+    assert isinstance(error, us.MaxIterationsExceeded)
+    system = another()
+    with pytest.raises(ValueError, match="can only be raised: it is 1, got 0"):
+        lead.resume(error.token, max_iterations=0, system=system)
+
+    outcome = finished(lead.resume(error.token, max_iterations=5, system=system))
+
+    assert (outcome.text, desk.noted, outcome.session) == ("Done.", ["a", "b"], {"a": True, "b": True})
+    assert outcome.turns == 2
+
+
+def test_a_limit_of_a_sub_agent_that_is_not_raised_ends_the_run_with_another_token(
+    desk: Desk, another: Another
+) -> None:
+    lead = lead_of(short_of_rounds(desk))
+    token = error_of(lead, another()).token
+
+    again = lead.submit_resume(token, None, system=another()).exception(WAIT)
+
+    assert isinstance(again, us.MaxIterationsExceeded)
+    assert finished(lead.resume(again.token, max_iterations=5, system=another())).text == "Done."
+
+
+def test_a_budget_of_a_sub_agent_is_raised_where_it_was_spent(desk: Desk, another: Another) -> None:
+    writer = desk.agent("writer", calls("note", word="a"), says("text")).replace(budget=us.Budget(turns=1))
+    lead = lead_of(writer)
+    error = error_of(lead, another())
+    assert isinstance(error, us.BudgetExceeded)
+
+    outcome = finished(lead.resume(error.token, budget=us.Budget(turns=9), system=another()))
+
+    assert (desk.noted, [result.content for result in results_of(outcome)]) == (["a"], ["text"])
+
+
+def test_an_incomplete_sub_agent_goes_on_when_it_may_continue(desk: Desk, another: Another) -> None:
+    short = desk.agent("short", says("Hm."), says("DONE"))
+    lead = lead_of(short.replace(criteria=[us.KeywordCriteria("DONE")], max_continues=0))
+    error, system = error_of(lead, another()), another()
+    assert isinstance(error, us.UnfinishedRun)
+    with pytest.raises(ValueError, match=r"max_continues= above 0 to go on; the token stands"):
+        lead.resume(error.token, system=system)
+    with pytest.raises(TypeError):
+        lead.resume(error.token, "an answer", system=system)
+
+    outcome = finished(lead.resume(error.token, max_continues=1, system=system))
+
+    assert [result.content for result in results_of(outcome)] == ["DONE"]
+
+
+def test_a_group_goes_on_inside_the_sub_agent_at_its_limit(desk: Desk, another: Another) -> None:
+    group = us.SequentialAgent("s", [lead_of(us.SequentialAgent("inner", [short_of_rounds(desk)]))])
+    error = error_of(group, another())
+    assert isinstance(error, us.MaxIterationsExceeded)
+
+    outcome = finished(group.resume(error.token, max_iterations=5, system=another()))
+
+    assert (outcome.text, desk.noted) == ("Done.", ["a", "b"])
+
+
+def test_an_incomplete_workflow_as_a_sub_agent_goes_on_with_nothing_raised(desk: Desk, another: Another) -> None:
+    lead = lead_of(us.Workflow("w", [us.Task("a", desk.agent("one", calls("note", word="a"), slow(), says("1")))]))
+    error = error_of(lead, another())
+    assert isinstance(error, us.UnfinishedRun)
+
+    outcome = finished(lead.resume(error.token, system=another()))
+
+    assert (outcome.text, desk.noted) == ("Done.", ["a"])
+
+
+def test_results_of_the_other_calls_stay_when_a_sub_agent_reaches_its_limit(desk: Desk, another: Another) -> None:
+    both = calls("note", word="x") + calls("writer", input="x")
+    lead = desk.agent("lead", both, says("Done."))
+    lead = lead.replace(tools=[*lead.tools, us.SubAgent(short_of_rounds(desk))], on_tool_error="raise")
+    token = error_of(lead, another()).token
+
+    outcome = finished(lead.resume(token, max_iterations=5, system=another()))
+
+    assert [result.content for result in results_of(outcome)] == ["noted x", "text"]
+    assert sorted(desk.noted) == ["a", "b", "x"]
+
+
+def test_an_unfinished_run_that_no_sub_agent_stands_at_leaves_no_token(desk: Desk, another: Another) -> None:
+    group = us.SequentialAgent("s", [desk.agent("clerk", us.UnfinishedRun("of another run"))])
+
+    assert error_of(group, another()).token == ""
+
+
 # --- cancelled and out of time
 
 

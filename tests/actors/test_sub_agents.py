@@ -254,8 +254,8 @@ def never_done() -> us.Agent:
     [
         (failing(us.RateLimited("slow down", retry_after=7.0)), us.RateLimited, 1),
         (failing(us.BadReply("half a turn")), us.BadReply, 0),
-        (limited(), us.MaxIterationsExceeded, 0),  # raising a limit of the outer run would not help
-        (never_done(), us.UnfinishedRun, 0),
+        (limited(), us.MaxIterationsExceeded, 1),
+        (never_done(), us.UnfinishedRun, 1),
     ],
 )
 def test_where_errors_of_tools_end_the_run_one_of_a_sub_agent_keeps_its_type(

@@ -44,7 +44,7 @@ class Overloaded(us.RateLimited):
         (us.SeveralErrors("all failed", [us.BadReply("half"), us.MaxIterationsExceeded("n")]), "never"),
         (us.CallbackAbort("no"), "never"),
         (us.CircularAgentCall("round"), "never"),
-        (us.UnfinishedRun("waits"), "never"),
+        (us.UnfinishedRun("waits"), "limit"),
         (us.ToolError("broken"), "never"),
         (us.AgentCrashed("broken"), "never"),
         (us.StoreError("full"), "never"),
