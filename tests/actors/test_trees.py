@@ -177,7 +177,11 @@ def by_runtime(runner: Runner[object], *, together: bool, stored: bool) -> tuple
                     outcome = runner.resume(outcome.token, answers, timeout=WAIT, system=here)
                 elif isinstance(outcome, us.Incomplete) and isinstance(runner, us.Workflow) and not began_anew:
                     began_anew = True
-                    outcome = runner.resume(outcome.token, timeout=WAIT, system=here)
+                    try:
+                        outcome = runner.resume(outcome.token, timeout=WAIT, system=here)
+                    except ValueError as error:
+                        assert "is incomplete" in str(error) and "the token stands" in str(error)
+                        return outcome, waited
                 else:
                     return outcome, waited
         except Exception as error:  # noqa: BLE001 (it is what the run came to)

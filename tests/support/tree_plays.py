@@ -74,9 +74,15 @@ def play(
         if saving:
             for each in run.runs():
                 each.reload()
-        if isinstance(run.end, Incomplete) and isinstance(run.machine, GraphRun) and not began_anew:
+        workflow = cast(Workflow, run.runner)
+        if (
+            isinstance(run.end, Incomplete)
+            and isinstance(run.machine, GraphRun)
+            and not began_anew
+            and hand.can_retry(workflow, run.machine)
+        ):
             began_anew, run.end = True, None
-            hand.retry(cast(Workflow, run.runner), run.machine)
+            hand.retry(workflow, run.machine)
         elif run.end is not None:
             return _played(run, run.end, pauses)
         elif run.is_paused:

@@ -85,15 +85,34 @@ class Hand:
         return run
 
     def retry(self, group: Orchestrator, machine: Machine) -> None:
-        """Have a group go on that is incomplete: what failed begins anew, also inside of children that are incomplete."""
-        limited = machine.limited.items()
-        raised = {at: self._retried(runner_at(group, machine, at), saved) for at, saved in limited}
+        """Have a group go on that is incomplete: what failed begins anew, also inside of children that are incomplete.
+
+        No limit is raised, so a workflow begins the task of an agent that stopped short anew.
+        """
+        raised = {at: self._retried(each, saved) for at, (each, saved) in _going_on(group, machine).items()}
         if raised:
             machine.go_on(raised)
         else:
             machine.retry_failed()
 
+    def can_retry(self, group: Orchestrator, machine: Machine) -> bool:
+        """Whether anything goes on if no limit is raised: an agent that stopped short would stop there again."""
+        inside = _going_on(group, machine)
+        return not inside or any(self._can_retry_inside(*each) for each in inside.values())
+
+    def _can_retry_inside(self, runner: Runner[object], saved: str) -> bool:
+        if isinstance(runner, Agent):
+            return False
+        assert isinstance(runner, Group | Workflow)
+        if self.saving:
+            return self.can_retry(runner, loaded(runner, json.loads(saved)[0]))
+        run = self._parked[saved]
+        assert isinstance(run, GroupHand)
+        return self.can_retry(runner, run.machine)
+
     def _retried(self, runner: Runner[object], saved: str) -> str:
+        if isinstance(runner, Agent):  # its limit stands, so it is incomplete again
+            return saved
         assert isinstance(runner, Group | Workflow)
         if self.saving:
             text, changes, removed = json.loads(saved)
@@ -104,6 +123,13 @@ class Hand:
         assert isinstance(run, GroupHand)
         self.retry(runner, run.machine)
         return saved
+
+
+def _going_on(group: Orchestrator, machine: Machine) -> dict[int, tuple[Runner[object], str]]:
+    """Return the children at a limit that go on inside; a workflow begins the task of an agent anew instead."""
+    limited = {at: (runner_at(group, machine, at), saved) for at, saved in machine.limited.items()}
+    anew = isinstance(machine, GraphRun)
+    return {at: each for at, each in limited.items() if not (anew and isinstance(each[0], Agent))}
 
 
 class Run(ABC):
