@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
 import understudy as us
 from tests.support.gates import Gate
 from tests.support.scripts import WAIT, eventually
-from tests.support.stores import DictStore, sqlite_pauses
+from tests.support.stores import DictStore, LeasedDictStore, sqlite_pauses
 from tests.support.tools import refund
 from understudy.actors.runs.run_handle import Handle
 from understudy.actors.system.actor_system import runs_of
@@ -271,10 +271,11 @@ def test_a_token_that_is_under_way_is_leased_to_everybody_else(system: us.ActorS
     worker.start()
     assert gate.entered.wait(WAIT)
 
-    for go_on in (agent.run_turn, lambda token, system: agent.resume(token, system=system)):
-        with pytest.raises(us.TokenLeased) as caught:
-            go_on(token=first.token, system=system)
-        assert caught.value.until > 0
+    with pytest.raises(us.TokenLeased) as caught:
+        agent.run_turn(token=first.token, system=system)
+    with pytest.raises(us.TokenLeased):
+        agent.resume(first.token, system=system)
+    assert caught.value.until > 0
     gate.open()
     worker.join(WAIT)
 
@@ -439,6 +440,55 @@ def test_an_answer_that_does_not_fit_leaves_the_token_without_a_lease(system: us
 
 
 # --- stores that fail, or give no leases
+
+
+@pytest.mark.parametrize(("method", "turns"), [("commit", (LOOKS,)), ("finish", (says("Done."),))])
+def test_a_turn_that_cannot_be_committed_is_done_again(method: str, turns: tuple[us.ModelTurn]) -> None:
+    store, broken = LeasedDictStore(), [method]
+
+    def fail(called: str) -> None:
+        if called in broken:
+            raise OSError("disk full")
+
+    with us.ActorSystem("first", store=store) as system:
+        first = more(clerk(LOOKS).run_turn("Look", system=system))
+        store.on_call = fail
+        with pytest.raises(us.StoreError, match="disk full"):
+            clerk(*turns).run_turn(token=first.token, system=system)
+        broken.clear()
+
+        step = clerk(*turns).run_turn(token=first.token, system=system)
+
+    assert step.turns == 2
+
+
+def test_a_store_that_refuses_the_commit_has_given_the_token_to_another_worker() -> None:
+    store = LeasedDictStore()
+    with us.ActorSystem("first", store=store) as system:
+        first = more(clerk(LOOKS).run_turn("Look", system=system))
+        store.on_call = lambda called: store.forget_holders() if called == "finish" else None
+
+        with pytest.raises(us.LeaseLost):
+            clerk(says("Done.")).run_turn(token=first.token, system=system)
+
+
+def test_a_store_that_says_neither_yes_nor_no_begins_no_turn() -> None:
+    store = OddLeases()
+    agent = clerk(LOOKS)
+    with us.ActorSystem("first", store=store) as system:
+        first = more(clerk(LOOKS).run_turn("Look", system=system))
+        with pytest.raises(us.StoreError, match=r"lease\(\) must return True or False"):
+            agent.run_turn(token=first.token, system=system)
+
+    assert isinstance(agent.model, ScriptedModel)
+    assert agent.model.requests == []
+
+
+class OddLeases(LeasedDictStore):
+    """Answers None, as a method without `return` does."""
+
+    def lease(self, run_id: str, revision: int, holder: str, seconds: float) -> bool:
+        return cast(bool, None)
 
 
 def test_a_store_without_leases_is_refused_before_the_model_is_called() -> None:

@@ -73,6 +73,10 @@ class LeasedDictStore(DictStore):
         self.now = 1000.0
         self._holders: dict[str, str] = {}
 
+    def forget_holders(self) -> None:
+        """Have no worker hold a lease any more."""
+        self._holders.clear()
+
     def get(self, run_id: str) -> PausedRun | None:
         found = super().get(run_id)
         return None if found is None else self._seen(found)
