@@ -106,6 +106,11 @@ class PersistentMemory:
             )
         return self.in_system(None)
 
+    @property
+    def has_own_store(self) -> bool:
+        """Whether its store is its own, and not that of the system."""
+        return self._given is not None
+
     # --- used by systems
 
     def in_system(self, store: Store | None, window: Window | None = None) -> StoredMemory:

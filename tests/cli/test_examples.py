@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import understudy as us
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
@@ -27,6 +28,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shop")
     (folder / "shop.yaml").write_text(block("yaml"))
     (folder / "tools.py").write_text(block("python"))
+    us.ActorSystem("shop", store=f"sqlite:///{folder}/shop.db").stop()  # `erase` alone needs a store that is there
     return folder
 
 
@@ -38,6 +40,7 @@ def test_there_are_examples_of_each_command_that_needs_no_token() -> None:
         "graph",
         "schema",
         "demo",
+        "erase",
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import secrets
+import shlex
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -16,9 +17,7 @@ from understudy.commandline.model_overrides import cast_of
 from understudy.commandline.plain_progress import Quiet, progress_on
 from understudy.commandline.report import COMPLETE, INTERRUPTED, WAITING, as_json, for_people, status_of
 from understudy.errors import UnderstudyError
-from understudy.orchestration import Agent
 from understudy.vocabulary.messages import JsonValue
-from understudy.vocabulary.runs.memory import InMemoryMemory
 from understudy.vocabulary.runs.outcomes import NeedsApproval, NeedsInput
 
 from . import options
@@ -26,6 +25,7 @@ from .asking import answers_to
 from .lines import Lines
 from .loading import agents_in, check_tools, load
 from .printing import put, tell, warn
+from .remembering import outlives_process, remembering, warn_if_forgotten
 from .run import add_parameters, begin, parameters, watch
 from .waiting import repeated, system_of, without_vain_token
 
@@ -42,8 +42,10 @@ one run, and all runs are in one conversation.
 If the agent asks a question, the next line answers it. If a call needs an
 approval, the call is shown: y approves it, n REASON rejects it, and e changes
 its arguments first. An agent without a memory gets one that lasts as long as
-the chat. A group remembers if its agents do. Ctrl-C cancels the present run;
-a second Ctrl-C, or Ctrl-D, ends the chat. /help explains /reset and /quit.
+the chat. A persistent memory keeps the conversation in the store: with the same
+--store, --user and --conversation a later chat goes on with it. A group
+remembers if its agents do. Ctrl-C cancels the present run; a second Ctrl-C, or
+Ctrl-D, ends the chat. /help explains /reset and /quit.
 
 In a pipe, only answers, questions and approvals go to standard output, and the
 lines that follow reply to them. --json prints one object for each run. The exit
@@ -52,12 +54,13 @@ status is that of the first run that did not complete.
 examples:
   understudy chat shop.yaml clerk --tools tools.py
   understudy chat shop.yaml clerk --rehearse
+  understudy chat shop.yaml clerk --store sqlite:///shop.db --user ada --conversation c-42
   printf 'Hello\\nWhat did I say?\\n' | understudy chat shop.yaml clerk --json
 """
 
 HELP = """\
 /help   this
-/reset  begin another conversation: what was said is forgotten
+/reset  begin another conversation
 /quit   end the chat, as Ctrl-D does
 Ctrl-C cancels the run that goes on; a line that begins with // is sent with one / less"""
 
@@ -70,12 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "id", metavar="ID", type=options.text, help="the id of an agent, a group or a workflow of the spec"
     )
     add_parameters(parser)
-    parser.add_argument(
-        "--conversation",
-        metavar="ID",
-        type=options.text,
-        help="the conversation's id, as memories, tools and prompts know it; else a new one",
-    )
+    options.add_conversation(parser, "without it the chat begins a new one")
     options.add_tools(parser)
     options.add_run_options(parser)
 
@@ -91,22 +89,12 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
     check_tools(found)
     given = parameters(found, arguments.set)
     runner = remembering(found)
+    warn_if_forgotten(runner, arguments)
     system = system_of(arguments)
     lines = Lines(out)
     every = agents_in([runner, *loaded.runners.values()])
     with cast_of(every, agents_in([runner]), arguments, warn):
         return Chat(runner, given, system, lines, arguments, out).go_on()
-
-
-def remembering(runner: Runner[object]) -> Runner[object]:
-    """Return the runner with a memory of the conversation, if it can have one."""
-    if any(agent.memory is not None for agent in agents_in([runner])):
-        return runner
-    if isinstance(runner, Agent):
-        warn(f"{runner.id} has no memory in the spec; here it remembers until the chat ends")
-        return runner.replace(memory=InMemoryMemory())
-    warn(f"no agent of {runner.id} has a memory: each line is a run that knows nothing of those before it")
-    return runner
 
 
 class Chat:
@@ -135,7 +123,7 @@ class Chat:
     def go_on(self) -> int:
         """Read and answer lines until the input ends, and return the exit status."""
         if self._lines.interactive:
-            warn(f"{self._runner.id} listens; /help explains, Ctrl-D ends")
+            warn(f"{self._runner.id} listens; /help explains, Ctrl-D ends{self._how_to_return()}")
         while True:
             try:
                 line = self._lines.read("> ")
@@ -152,13 +140,19 @@ class Chat:
             except EOFError:
                 return WAITING
 
+    def _how_to_return(self) -> str:
+        """Name the conversation, if a store may keep it beyond the chat."""
+        if not outlives_process(self._runner, self._arguments):
+            return ""
+        return f"\n--conversation {shlex.quote(self._conversation)} goes on with this conversation later"
+
     def _take(self, line: str) -> None:
         match line.strip():
             case "/help":
                 warn(HELP)
             case "/reset":
                 self._conversation = _new_conversation()
-                warn("what was said is forgotten")
+                warn(f"another conversation begins{self._how_to_return()}")
             case word if word.startswith("/") and not word.startswith("//") and word[1:].isalpha():
                 warn(f"there is no command {word}; /help tells those there are")
             case _:
@@ -174,9 +168,9 @@ class Chat:
                 self._runner,
                 text,
                 self._given,
-                timeout=self._arguments.timeout,
-                system=self._system,
-                conversation_id=self._conversation,
+                self._arguments,
+                self._system,
+                self._conversation,
             )
             ended = watch(start, log.see, progress.see)
             while isinstance(ended, (NeedsInput, NeedsApproval)):

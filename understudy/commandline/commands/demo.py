@@ -49,6 +49,7 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
     if arguments.into is not None:
         return _copy(files, Path(arguments.into), out)
     arguments.file, arguments.id, arguments.set = str(files / "agent.yaml"), "clerk", []
+    arguments.user = arguments.conversation = None
     arguments.tools = [str(files / "tools.py")]
     arguments.rehearse = arguments.rehearse or not (arguments.model or arguments.replay or arguments.record)
     status = run.carry_out(load(arguments.file, arguments.tools), arguments, out)

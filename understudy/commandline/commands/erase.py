@@ -37,7 +37,10 @@ def add_arguments(erase: argparse.ArgumentParser) -> None:
     erase.add_argument("user", metavar="USER", type=options.text, help="the user_id; 'default' for runs without one")
     options.add_store(erase)
     erase.add_argument(
-        "--app", metavar="NAME", type=options.text, help="only what systems of this name have; otherwise all"
+        "--app",
+        metavar="NAME",
+        type=options.text,
+        help="only what systems of this name have, 'understudy' for the commands run and chat; otherwise all",
     )
     erase.add_argument("--yes", action="store_true", help="do not ask")
 

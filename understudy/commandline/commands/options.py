@@ -127,13 +127,30 @@ def add_json(parser: argparse.ArgumentParser, help: str) -> None:
     parser.add_argument("--json", action="store_true", help=help)
 
 
+def add_conversation(parser: argparse.ArgumentParser, otherwise: str) -> None:
+    """Add `--user` and `--conversation`; `otherwise` says what a run has without the latter."""
+    parser.add_argument(
+        "--user",
+        metavar="ID",
+        type=identifier,
+        help="the user_id, which conversations and session values belong to; without it they are those of 'default'",
+    )
+    parser.add_argument(
+        "--conversation",
+        metavar="ID",
+        type=identifier,
+        help=f"the conversation_id; one that an agent's memory knows goes on; {otherwise}",
+    )
+
+
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add `--store`."""
     parser.add_argument(
         "--store",
         metavar="URL",
         default=usual_store(),
-        help="where runs wait for a person, such as sqlite:///shop.db; the default is UNDERSTUDY_STORE",
+        help="where waiting runs, conversations and session values are kept, such as sqlite:///shop.db; "
+        "the default is UNDERSTUDY_STORE",
     )
 
 
@@ -160,6 +177,13 @@ def text(given: str) -> str:
         return decoded(given)
     except UnicodeDecodeError as error:
         raise argparse.ArgumentTypeError(f"expected text in UTF-8, got {given!r}") from error
+
+
+def identifier(given: str) -> str:
+    """Return the id of a user or a conversation."""
+    if not given.strip():
+        raise argparse.ArgumentTypeError("expected an id, got an empty text")
+    return text(given)
 
 
 def seconds(text: str) -> float:

@@ -28,6 +28,7 @@ from . import options
 from .lines import decoded
 from .loading import agents_in, check_tools, load
 from .printing import tell, warn
+from .remembering import warn_if_forgotten
 from .waiting import repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ examples:
   understudy run shop.yaml clerk "How many of A-113 are left?" --tools tools.py --rehearse
   understudy run shop.yaml clerk "How many of A-113 are left?" --record tape.jsonl
   understudy run shop.yaml clerk "How many of A-113 are left?" --replay tape.jsonl
+  understudy run shop.yaml clerk "And of B-7?" --store sqlite:///shop.db --user ada --conversation c-42
   git log -5 | understudy run notes.yaml writer - --timeout 60 --json
   understudy run news.yaml brief --set topic=tides --set 'regions:=["north", "south"]'
 """
@@ -73,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the message of the user; - reads it from standard input",
     )
     add_parameters(parser)
+    options.add_conversation(parser, "without it the run remembers nothing and is not remembered")
     options.add_tools(parser)
     options.add_run_options(parser)
 
@@ -100,13 +103,15 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
     check_tools(runner)
     given = parameters(runner, arguments.set)
     text = read_input(runner, arguments.input)
+    if arguments.conversation is not None:
+        warn_if_forgotten(runner, arguments)
     system = system_of(arguments)
     log, began = CallLog(), time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.enter_context(cast_of(agents_in(loaded.runners.values()), agents_in([runner]), arguments, warn))
         progress = Quiet() if arguments.json or arguments.log else progress_on(sys.stderr)
         stack.callback(progress.close)
-        start = partial(begin, runner, text, given, timeout=arguments.timeout, system=system)
+        start = partial(begin, runner, text, given, arguments, system)
         ended = watch(start, log.see, progress.see)
     ended = without_vain_token(ended, arguments)
     seconds = closing_seconds(arguments, began)
@@ -126,19 +131,25 @@ def begin(
     runner: Runner[object],
     text: str,
     given: Mapping[str, JsonValue],
-    *,
-    timeout: float | None,
+    arguments: argparse.Namespace,
     system: ActorSystem,
     conversation_id: str | None = None,
 ) -> RunHandle[object]:
-    """Begin a run of any runner; `given` are the parameters of a workflow."""
+    """Begin a run of any runner, in a conversation if one is named; `given` are the parameters of a workflow."""
+    user_id, timeout = arguments.user, arguments.timeout
+    conversation_id = conversation_id or arguments.conversation
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MemoryNotUsed)  # a single run has nothing to recall
         if isinstance(runner, Workflow):
             return runner.submit(
-                text, parameters=given, timeout=timeout, system=system, conversation_id=conversation_id
+                text,
+                parameters=given,
+                timeout=timeout,
+                system=system,
+                user_id=user_id,
+                conversation_id=conversation_id,
             )
-        return runner.submit(text, timeout=timeout, system=system, conversation_id=conversation_id)
+        return runner.submit(text, timeout=timeout, system=system, user_id=user_id, conversation_id=conversation_id)
 
 
 def watch(start: Callable[[], RunHandle[object]], *see: Callable[[Event], None]) -> Outcome[object] | BaseException:
