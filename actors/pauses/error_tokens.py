@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import partial
 from logging import WARNING
 from typing import TYPE_CHECKING
@@ -53,15 +54,31 @@ class ErrorTokens:
             error.token = token
         return token
 
-    def _issued(self, record: RunRecord) -> str:
-        if isinstance(self._tokens, StoredPauses):
-            return self._stored(record)
-        if not record.issued:
-            record.issued = self._tokens.issue_for_limit(record)
-        return record.issued
+    def keep(self, record: RunRecord, issue: Callable[[RunRecord], str]) -> str:
+        """Have `issue` keep a run that pauses or is incomplete, for its driver; returns the token.
 
-    def _stored(self, record: RunRecord) -> str:
-        """Have another thread write the run into the store, and wait for it a limited time."""
+        Whoever ends the run meanwhile waits for this token and gives it to the error: the run is kept once.
+        """
+        writing: Promise[str] = Promise()
+        with record.lock:
+            record.writing = writing
+        try:
+            token = issue(record)
+            writing.set(token)
+        except BaseException as failure:
+            writing.fail(failure)
+            raise
+        finally:
+            self._forget_late(writing)
+        return token
+
+    def drop(self, record: RunRecord, token: str) -> None:
+        """Forget a run that `keep` kept, because it ended with an error, unless that error has the token."""
+        if record.writing is None or not record.keeps or record.writing.error() is not None:
+            self._tokens.revoke(token)
+
+    def _issued(self, record: RunRecord) -> str:
+        """Return the token of a run, which another thread may be about to keep; else keep it."""
         with record.lock:
             given, writing = record.issued, record.writing
             begins = writing is None
@@ -69,13 +86,23 @@ class ErrorTokens:
                 writing = record.writing = Promise()
         if given:
             return given
+        if isinstance(self._tokens, StoredPauses):
+            return self._stored(record, writing, begins=begins)
+        if begins:
+            self._write(record, writing)
+        record.issued = writing.get()
+        return record.issued
+
+    def _stored(self, record: RunRecord, writing: Promise[str], *, begins: bool) -> str:
+        """Have another thread write the run into the store, and wait for it a limited time."""
         if begins and not self._late:
             run_elsewhere(partial(self._write, record, writing))
         if begins and self._late:
             writing.fail(StoreError("the store has not answered for some time"))
-        if not writing.wait(PATIENCE) and writing.fail(StoreError(f"the store did not answer within {PATIENCE:g} s")):
-            with self._lock:
-                self._late.add(writing)
+        if not writing.wait(PATIENCE):
+            with self._lock:  # around both: the write looks for itself among the late ones after it has failed
+                if writing.fail(StoreError(f"the store did not answer within {PATIENCE:g} s")):
+                    self._late.add(writing)
         record.issued = writing.get()
         return record.issued
 
@@ -87,6 +114,9 @@ class ErrorTokens:
         else:
             if not writing.set(token):  # nobody was given it
                 safely(record, self._tokens.revoke, token)
+        self._forget_late(writing)
+
+    def _forget_late(self, writing: Promise[str]) -> None:
         with self._lock:
             self._late.discard(writing)
 

@@ -39,7 +39,7 @@ from .host import RunHost
 from .inner_run import Inside
 from .ownership import RunDriver, Stale
 from .record import RunRecord
-from .resumption import extend_group, why_group_takes_none
+from .resumption import extend_group, retry_group, why_group_takes_none
 from .stopped_children import take_child
 
 if TYPE_CHECKING:
@@ -152,7 +152,8 @@ class GroupRunRecord(RunRecord):
 
     @property
     def may_go_on(self) -> bool:
-        return not self.machine.has_failed or bool(self.stopped)
+        # Asked by those that end the run, also while another thread takes `stopped` into the machine, one child after another.
+        return bool(self.stopped) or self.machine.may_go_on
 
     def prepare_to_go_on(self) -> None:
         for position, child in list(self.stopped.items()):
@@ -167,7 +168,7 @@ class GroupRunRecord(RunRecord):
             self.under_way.pop(position, None)
 
     def retry_failed(self) -> None:
-        self.machine.retry_failed()
+        retry_group(self.group, self.machine)
 
     @property
     def runner_named(self) -> str:

@@ -9,7 +9,7 @@ from understudy.orchestration.agent.limits import is_too_long, limits_reached
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator
-from understudy.orchestration.saving.raised_limits import Raising, raised_below, raised_in
+from understudy.orchestration.saving.raised_limits import Raising, has_limited_children, raised_below, raised_in
 from understudy.vocabulary.context.account import Account
 
 if TYPE_CHECKING:
@@ -80,10 +80,11 @@ def extend_group(
         ValueError: a limit would be lowered, or is one of agents and no child stands at it.
     """
     wanted = _wanted(options)
-    stopped = machine.at_limit()
+    stopped = has_limited_children(machine)
     for name in wanted.numbers if not stopped else ():
         raise ValueError(f"run {run_id}: {name} is a limit of agents, and {group.id!r} is none")
     raised = raised_in(group, machine, wanted) if stopped else {}
+    wanted.moved |= not machine.at_limit()  # what else is under way goes on
     wanted.check()
     if options.budget is not None and "budget" not in wanted.taken:
         account.extend(options.budget)
@@ -98,6 +99,15 @@ def extend_group(
 def _wanted(options: ResumeOptions) -> Raising:
     limits = {name: getattr(options, name) for name in NUMBERS}
     return Raising(numbers={name: n for name, n in limits.items() if n is not None}, budget=options.budget)
+
+
+def retry_group(group: Orchestrator, machine: Machine) -> None:
+    """Do again what failed in an orchestrator's run, with no limit raised: a child that is incomplete goes on inside."""
+    raised = raised_in(group, machine, Raising(numbers={}, budget=None)) if isinstance(machine, GraphRun) else {}
+    if raised:
+        machine.go_on(raised)
+    else:
+        machine.retry_failed()
 
 
 def why_group_takes_none(machine: Machine) -> str:

@@ -338,8 +338,8 @@ class RunManager(RunHost[RunRecord]):
         token: str = getattr(outcome, "token", "")
         safely(record, record.cell.worked)
         ended = record.end(outcome, phase, epoch=epoch)
-        if token and not ended:
-            self._revoke(record, token)
+        if token and not ended and record.turn_hold is None:
+            safely(record, self._error_tokens.drop, record, token)
 
     def _check_hold(self, record: RunRecord) -> None:
         """Raise `LeaseLost` if another worker has the run's token: before anything is stored that has no way back."""
@@ -360,7 +360,7 @@ class RunManager(RunHost[RunRecord]):
     def _keep(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete | MoreTurns, epoch: int) -> str:
         record.begin_step(epoch, "keeping what it needs to go on")
         issue = self._tokens.issue_for_limit if isinstance(outcome, Incomplete) else self._tokens.issue
-        return issue(record)
+        return self._error_tokens.keep(record, issue)
 
     def fail(self, record: RunRecord, error: BaseException, epoch: int) -> bool:
         """End the run with an error, whatever else fails; an error that may pass has a token with which the run goes on.

@@ -139,6 +139,11 @@ class GroupRun(ChildRuns[Spec, State]):
         """Whether children have decided that the run fails."""
         return self._failure() is not None
 
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the run can go on from here: it has not failed, or the run of a child that it failed of was kept."""
+        return not self.has_failed or any(self._state.children[at].paused is not None for at in self._failed)
+
     def retry_failed(self) -> None:
         """Let the children go on that the run failed of, if their runs were kept; does nothing to a run that has not failed."""
         if self.has_failed:

@@ -46,8 +46,19 @@ class Raising:
         if self.stuck and not self.moved and (self.is_empty or "max_continues" in self.numbers):
             raise ValueError(f"{self.stuck}; the token stands")
         for name, value in self.numbers.items():
+            if name not in self.taken and name not in self.higher:
+                raise ValueError(
+                    f"{name} is a limit of agents, and none of those that go on stands at one; the token stands"
+                )
             if name not in self.taken:
                 raise ValueError(f"{name} can only be raised: it is {self.higher[name]}, got {value}")
+
+
+def has_limited_children(machine: Machine) -> bool:
+    """Whether a run that goes on has children whose limits may be raised; other tasks of a workflow may be under way."""
+    return machine.at_limit() or (
+        isinstance(machine, GraphRun) and any(_has_failed(machine, at) for at in machine.limited)
+    )
 
 
 def raised_in(group: Orchestrator, machine: Machine, wanted: Raising) -> dict[int, str]:
@@ -100,10 +111,18 @@ def _stands_at_limit(runner: Runner[object], text: str) -> bool:
 
 def _is_due(group: Orchestrator, machine: Machine, position: int, wanted: Raising) -> bool:
     """Whether a child at a limit goes on inside; if nothing is raised, a workflow begins the task of an agent anew."""
-    if not wanted.is_empty or not isinstance(machine, GraphRun):
+    if not isinstance(machine, GraphRun):
+        return True
+    if not _has_failed(machine, position):  # another run of the same task is under way
+        return False
+    if not wanted.is_empty:
         return True
     child = machine.state.children[position]
     return child.is_incomplete and not isinstance(runner_at(group, machine, position), Agent)
+
+
+def _has_failed(machine: GraphRun, position: int) -> bool:
+    return machine.state.tasks[machine.task_at(position)].status == "failed"
 
 
 def _raised(runner: Runner[object], text: str, wanted: Raising) -> str:

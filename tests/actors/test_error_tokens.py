@@ -464,3 +464,76 @@ def test_people_are_asked_about_what_waited_before_the_cancel(desk: Desk, anothe
     gate.open()
 
     assert finished(group.resume(waiting.token, "This", system=another())).text == "1"
+
+
+# --- workflows that are incomplete inside, and ends that meet
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_a_task_that_is_incomplete_inside_goes_on_inside_after_a_cancel(
+    desk: Desk, another: Another, depth: int
+) -> None:
+    gate = Gate()
+    one = desk.agent("one", calls("note", word="a"), slow(), says("1"))
+    inner = us.Workflow("inner", [us.Task("a", one)])
+    other = us.Agent(
+        "slow", model=FunctionModel(lambda _: says("2") if gate.entered.is_set() else gate.then(says("0"))(None))
+    )
+    flow = us.Workflow("w", [us.Task("i", inner), us.Task("s", other)])
+    group = us.SequentialAgent("s", [flow]) if depth else flow
+    handle = group.submit("go", system=another())
+    for event in handle.events(inner=True):
+        if isinstance(event, us.ChildFinished) and event.runner_id == "inner":
+            break
+    assert gate.entered.wait(WAIT)
+    handle.cancel()
+    error = handle.exception(WAIT)
+    assert isinstance(error, us.RunCancelled)
+
+    finished(group.resume(error.token, system=another()))
+    gate.open()
+
+    model = one.current_model
+    assert isinstance(model, ScriptedModel)
+    assert [len(request.messages) for request in model.requests] == [1, 3, 3]
+
+
+def test_a_limit_that_no_child_inside_stands_at_is_refused_and_the_token_stands(desk: Desk, another: Another) -> None:
+    flow = us.Workflow("w", [us.Task("a", desk.agent("one", slow(), says("1")))])
+    group = us.SequentialAgent("s", [flow])
+    stopped, system = incomplete(group.run("go", system=another())), another()
+    with pytest.raises(ValueError, match="max_turns is a limit of agents, and none"):
+        group.resume(stopped.token, max_turns=20, system=system)
+
+    assert finished(group.resume(stopped.token, system=system)).text == "1"
+
+
+@pytest.mark.parametrize("kind", ["fails", "incomplete"])
+def test_a_cancel_while_the_run_is_written_has_the_token_of_what_was_written(desk: Desk, kind: str) -> None:
+    gate = Gate()
+
+    class Slow(DictStore):
+        def put(self, paused: us.PausedRun, *, keep: float | None) -> bool:
+            done = super().put(paused, keep=keep)
+            if not gate.entered.is_set():
+                gate()
+            return done
+
+    first = slow() if kind == "fails" else says("Hm.")
+    child = desk.agent("one", first, says("DONE")).replace(criteria=[us.KeywordCriteria("DONE")], max_continues=0)
+    group = us.SequentialAgent("s", [child])
+    with us.ActorSystem("shop", store=Slow()) as system:
+        handle = group.submit("go", system=system)
+        assert gate.entered.wait(WAIT)
+        cancel = threading.Thread(target=handle.cancel)
+        cancel.start()
+        while handle.status().phase == "running":
+            threading.Event().wait(0.001)
+        gate.open()
+        error = handle.exception(WAIT)
+        assert isinstance(error, us.RunCancelled)
+
+        again = group.resume(error.token, system=system, max_continues=None if kind == "fails" else 1)
+
+        assert finished(again).text == "DONE"
+        cancel.join(WAIT)
