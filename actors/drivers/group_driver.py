@@ -300,7 +300,7 @@ class GroupDriver(Woken):
         self, position: int, error: BaseException, *, may_retry: bool = True, child: RunRecord | None = None
     ) -> BaseException | None:
         """Tell the machine that a child failed; returns the error if the child is run again."""
-        if child is not None and goes_on(error) == "again" and child.goes_on_after(error):
+        if child is not None and child.way_on(error) == "again" and child.goes_on_after(error):
             self._record.stopped[position] = child
         failure = ChildFailure.of(error)
         machine, given = self._record.machine, error if isinstance(error, Exception) else None

@@ -16,7 +16,7 @@ from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.threads.promise import Promise
 from understudy.errors import CircularAgentCall, UnderstudyError
-from understudy.orchestration.saving.resumable import goes_on
+from understudy.orchestration.saving.resumable import GoesOn, goes_on
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestry
 from understudy.vocabulary.context.artifacts import Artifacts
@@ -211,9 +211,18 @@ class RunRecord(Ownership, ABC):
         """A model's turn that is paid for, and that the machine has not taken yet."""
         return None
 
+    @property
+    def is_resumed(self) -> bool:
+        """Whether a token was used up for the run; that of a single turn is held until the turn is committed."""
+        return self.log.first_seq > 0 and self.turn_hold is None
+
+    def way_on(self, error: BaseException) -> GoesOn:
+        """Return how the run goes on after an error, as far as the error says."""
+        return goes_on(error, resumed=self.is_resumed)
+
     def goes_on_after(self, error: BaseException) -> bool:
         """Whether the run can be resumed after an error that ends it."""
-        how = goes_on(error)
+        how = self.way_on(error)
         return self.is_at_limit() if how == "limit" else how == "again" and self.may_go_on
 
     @abstractmethod

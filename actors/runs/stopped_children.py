@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from understudy.orchestration.group.children import ChildFailure, ChildResult
-from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
 
 from .child_runs import saved_inner, unfinished
@@ -35,7 +34,7 @@ def take_child(
         endings[position] = outcome = child.promise.get()
         return _take_outcome(machine, position, child, outcome)
     failure, given = ChildFailure.of(error), error if isinstance(error, Exception) else None
-    how = goes_on(error)
+    how = child.way_on(error)
     if how == "never" or (how == "limit" and not child.goes_on_after(error)):
         machine.child_failed(position, failure, given)
     elif how == "limit":
@@ -68,7 +67,7 @@ def take_delegated(machine: AgentRun, call: ToolCall, child: RunRecord) -> Outco
     if error is None and not isinstance(child.promise.get(), Incomplete):
         return child.promise.get()
     ends_run = machine.spec.raises(call.name)
-    if (ends_run and is_stopped(child)) or (error is not None and goes_on(error) == "again" and is_stopped(child)):
+    if (ends_run and is_stopped(child)) or (error is not None and child.way_on(error) == "again" and is_stopped(child)):
         machine.child_stopped(call.id, saved_inner(child))
     else:
         machine.cut_off([call.id])

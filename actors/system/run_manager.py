@@ -225,6 +225,7 @@ class RunManager(RunHost[RunRecord]):
             paused.account.enter(scope.account)  # the limits that it is held to are those of whoever resumes it
             settled = feed_answer(paused, runner, answer, options)
             record = paused.continued(scope, options.deps, options.session)
+            record.cell = self._actors.cell_of(paused.runner)  # the one it had may have stopped since
             record.log.note_settled(settled)
             return record
 
@@ -272,7 +273,7 @@ class RunManager(RunHost[RunRecord]):
                 record.detach()
         self._admission.enter(record)
         if self._why_all_cancelled:  # it was prepared before all were cancelled
-            self.cancel(record, self._why_all_cancelled)
+            self.cancel(record, self._why_all_cancelled, kept=self.stores)
 
     def _admitted(self, record: RunRecord) -> None:
         # In this order: a run that waits for a place has no conversation, which what is under way may wait for.

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from understudy.errors import (
+    ActorError,
     AuthenticationError,
     BadReply,
     BudgetExceeded,
@@ -19,6 +20,7 @@ from understudy.errors import (
     RunCancelled,
     RunTimedOut,
     SeveralErrors,
+    StoreError,
     UnderstudyError,
     UnfinishedRun,
 )
@@ -26,7 +28,7 @@ from understudy.errors import (
 GoesOn: TypeAlias = Literal["again", "limit", "never"]
 """How a run goes on after an error: the failed step is done again, a limit must be raised first, or not at all."""
 
-Rule: TypeAlias = Literal["again", "limit", "never", "if retryable", "as one inside"]
+Rule: TypeAlias = Literal["again", "limit", "never", "if retryable", "if resumed", "as one inside"]
 
 RULES: Mapping[type[BaseException], Rule] = MappingProxyType[type[BaseException], Rule](
     {
@@ -43,23 +45,31 @@ RULES: Mapping[type[BaseException], Rule] = MappingProxyType[type[BaseException]
         InvalidOutput: "limit",
         UnfinishedRun: "limit",
         SeveralErrors: "as one inside",
+        ActorError: "if resumed",
+        StoreError: "if resumed",
         UnderstudyError: "never",
     }
 )
 """Class of error -> its rule. The nearest class of an error's bases counts, so a subclass follows its parent."""
 
 
-def goes_on(error: BaseException) -> GoesOn:
+def goes_on(error: BaseException, *, resumed: bool = False) -> GoesOn:
     """Return how a run goes on after an error.
 
     The machine of the run may still forbid it: a machine that has failed for good cannot go on after any error.
+
+    Args:
+        error: the error that ended the run.
+        resumed: whether the run was resumed, so that a token was used up for it.
     """
     match _rule_of(type(error)):
         case "if retryable":
             return "again" if isinstance(error, ProviderError) and error.retryable else "never"
+        case "if resumed":
+            return "again" if resumed else "never"
         case "as one inside":
             inside = error.exceptions if isinstance(error, SeveralErrors) else ()
-            return "again" if any(goes_on(each) == "again" for each in inside) else "never"
+            return "again" if any(goes_on(each, resumed=resumed) == "again" for each in inside) else "never"
         case "again" | "limit" | "never" as how:
             return how
 

@@ -55,6 +55,14 @@ def test_the_class_of_an_error_says_how_a_run_goes_on_after_it(error: Exception,
     assert goes_on(error) == how
 
 
+@pytest.mark.parametrize("kind", [us.AgentDown, us.AgentCrashed, us.MailboxFull, us.StoreError])
+def test_an_error_of_the_runtime_passes_for_runs_that_were_resumed(kind: type[us.UnderstudyError]) -> None:
+    error = us.SeveralErrors("all failed", [kind("broken")])
+
+    assert [goes_on(each, resumed=True) for each in (kind("broken"), error)] == ["again", "again"]
+    assert [goes_on(each) for each in (kind("broken"), error)] == ["never", "never"]
+
+
 # --- an agent
 
 

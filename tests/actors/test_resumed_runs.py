@@ -1,0 +1,125 @@
+"""Resumed runs that the runtime cannot go on with: their token is used up, so the error has another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import WAIT, finished, needs_input, results_of
+from tests.support.stores import DictStore
+from understudy.testing import ScriptedModel, calls, says
+
+Another = Callable[[], us.ActorSystem]
+Runner = us.Agent | us.SequentialAgent
+ASKS = says("__ask_user__: Which?")
+
+
+@dataclass
+class Desk:
+    """Agents that call a tool, ask a person and answer."""
+
+    noted: list[str] = field(default_factory=list[str])
+
+    def agent(self, *more: us.ModelTurn) -> us.Agent:
+        def note(word: str) -> str:
+            self.noted.append(word)
+            return "noted"
+
+        turns = [calls("note", word="a"), ASKS, *more, says("Done.")]
+        return us.Agent("clerk", model=ScriptedModel(turns), tools=[note])
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def resumed(runner: Runner, token: str, answer: str | None, system: us.ActorSystem) -> us.UnderstudyError:
+    error = runner.submit_resume(token, answer, system=system).exception(WAIT)
+    assert isinstance(error, us.UnderstudyError)
+    return error
+
+
+def lead_of(clerk: us.Agent) -> us.Agent:
+    turns = [calls("clerk", input="x"), says("Done.")]
+    return us.Agent("lead", model=ScriptedModel(turns), tools=[us.SubAgent(clerk)], on_tool_error="raise")
+
+
+@pytest.mark.parametrize(
+    "around",
+    [lambda clerk: clerk, lambda clerk: us.SequentialAgent("s", [clerk]), lead_of],
+    ids=["alone", "in a group", "as a sub-agent"],
+)
+def test_a_run_whose_agent_had_stopped_is_resumed_when_the_agent_is_there_again(
+    desk: Desk, another: Another, around: Callable[[us.Agent], Runner]
+) -> None:
+    clerk = desk.agent()
+    runner, system = around(clerk), another()
+    token = needs_input(runner.run("go", system=system)).token
+    system = another()
+    system.spawn(clerk).stop()
+    down = resumed(runner, token, "This", system)
+    again = resumed(runner, down.token, None, system)
+    system.spawn(clerk)
+
+    outcome = finished(runner.resume(again.token, system=system))
+
+    assert isinstance(down, us.AgentDown) and isinstance(again, us.AgentDown)
+    assert (outcome.text, desk.noted) == ("Done.", ["a"])
+    with pytest.raises(us.TokenUsed):
+        runner.resume(down.token, system=system)
+
+
+def test_a_run_that_begins_and_finds_its_agent_stopped_has_no_token(desk: Desk, another: Another) -> None:
+    clerk, system = desk.agent(), another()
+    system.spawn(clerk).stop()
+
+    error = clerk.submit("go", system=system).exception(WAIT)
+
+    assert isinstance(error, us.AgentDown)
+    assert error.token == ""
+
+
+def test_a_resumed_run_that_its_drivers_fail_of_is_resumed_when_the_fault_is_mended(
+    desk: Desk, another: Another
+) -> None:
+    faults = list[Exception]()
+
+    class Broken(us.AgentCallback):
+        def before_model_call(self, ctx: us.RunContext, request: us.ModelRequest) -> us.Continue:
+            if faults:
+                raise faults[0]
+            return us.Continue()
+
+    clerk = desk.agent().replace(callbacks=[Broken()])
+    token = needs_input(clerk.run("go", system=another())).token
+    faults.append(LookupError("a bug"))
+    error = resumed(clerk, token, "This", another())
+    faults.clear()
+
+    outcome = finished(clerk.resume(error.token, system=another()))
+
+    assert isinstance(error, us.AgentCrashed)
+    assert (outcome.text, desk.noted) == ("Done.", ["a"])
+
+
+def test_a_resumed_run_whose_next_pause_cannot_be_stored_at_once_keeps_its_token(desk: Desk) -> None:
+    faults, store = list[Exception](), DictStore()
+
+    def fail_once(method: str) -> None:
+        if method == "put" and faults:
+            raise faults.pop()
+
+    store.on_call = fail_once
+    clerk = desk.agent(ASKS)
+    with us.ActorSystem("shop", store=store) as system:
+        token = needs_input(clerk.run("go", system=system)).token
+        faults.append(OSError("the disk is full"))
+        error = resumed(clerk, token, "This", system)
+        outcome = finished(clerk.resume(error.token, "That", system=system))
+
+    assert isinstance(error, us.StoreError)
+    assert ([result.content for result in results_of(outcome)], desk.noted) == (["noted"], ["a"])
