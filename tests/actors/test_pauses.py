@@ -142,7 +142,7 @@ NO_VERDICTS: list[tuple[Callable[[us.ToolCall, us.RunContext], Any], str]] = [
     (agrees, "must return True or False, got a coroutine; write a plain function, not async def"),
     (fails, "raised LookupError: no such shop"),
     (leaves, "raised SystemExit: 3"),
-    (is_closed, "raised GeneratorExit: "),
+    (is_closed, "raised GeneratorExit"),
     (lambda call, context: Disguised(), "must return True or False, got a value of type Disguised"),
 ]
 
