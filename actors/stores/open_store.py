@@ -64,7 +64,7 @@ def _open_url(url: str) -> Store:
 def _open_postgres(url: str) -> Store:
     if not url.partition(":")[2].startswith("//"):
         raise ValueError("store postgresql:…: expected postgresql://USER@HOST/DATABASE")  # the rest may have a password
-    from .postgres_database import PostgresDatabase
+    from .postgres.database import PostgresDatabase
 
     return Store(PostgresDatabase(url))
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.together import all_at_once
 from understudy import JsonValue, StoreError
 from understudy.actors.stores.memory_sessions import MemorySessions
-from understudy.actors.stores.postgres_database import PostgresDatabase
+from understudy.actors.stores.postgres.database import PostgresDatabase
 from understudy.actors.stores.sessions import KEPT, SessionChange, SessionCommit, Sessions, SessionTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.vocabulary.context.session_values import SessionOwner, owner_of, owners

@@ -11,12 +11,12 @@ import pytest
 
 from tests.support.postgres import Server, running
 from understudy import PausedRun, StoreError
-from understudy.actors.stores import postgres_database
 from understudy.actors.stores.database import Part as StorePart
 from understudy.actors.stores.database import Sql, prepare
 from understudy.actors.stores.pauses import PauseTable
-from understudy.actors.stores.postgres_database import PostgresDatabase
-from understudy.actors.stores.postgres_failures import shown_url, statement_of
+from understudy.actors.stores.postgres import database as postgres_database
+from understudy.actors.stores.postgres.database import PostgresDatabase
+from understudy.actors.stores.postgres.failures import shown_url, statement_of
 
 from .forking import in_child
 from .processes import WAIT, output

@@ -18,6 +18,8 @@ import pytest
 
 START = 30.0  # Seconds in which the server must answer.
 
+MEMORY = Path("/dev/shm")  # where it is there: thousands of files are made and removed
+
 _numbers = count(1)
 
 
@@ -113,7 +115,7 @@ def running() -> Generator[Server]:
     folder = programs()
     if folder is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    with tempfile.TemporaryDirectory(prefix="understudy-postgres-") as data:
+    with tempfile.TemporaryDirectory(prefix="understudy-postgres-", dir=MEMORY if MEMORY.is_dir() else None) as data:
         server = Server(Path(data), folder)
         server.start()
         try:

@@ -15,8 +15,11 @@ PASSING_STATES = {
     "57P01",  # the server is shut down by its administrator
     "57P02",  # another process of the server crashed
     "57P03",  # the server is starting
+    "53200",  # it has no memory for more locks now
     "53300",  # it has too many connections
 }
+
+LONGEST = 2_600  # Bytes of all columns of an index; a bit more if they can be compressed.
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
 
@@ -55,6 +58,12 @@ def why(error: BaseException, patience: float) -> str:
         return f"its server only takes reads; expected one that can be written to ({said})"
     if state == "42501":
         return f"its user may not do this; expected one who may make and change tables ({said})"
+    if state == "54000":
+        return f"an id or a key is too long for an index; expected at most {LONGEST} bytes ({said})"
+    if state == "57014":
+        return f"its server took too long for one statement; nothing was changed ({said})"
+    if state is None and "NUL (0x00)" in said:
+        return "an id or a name has a NUL character, which PostgreSQL cannot keep; expected a text without"
     if type(error).__name__ == "PoolTimeout":
         return f"all of its connections were in use for {patience:g} s ({said})"
     if is_passing(error):

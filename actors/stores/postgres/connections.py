@@ -1,0 +1,169 @@
+"""The connections of this process to a PostgreSQL server: a pool, made at its first use and anew after a fork."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+from contextlib import suppress
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg_pool import ConnectionPool
+
+PATIENCE = 5.0  # Seconds for which a transaction is repeated, or a connection is waited for.
+ONE_WAIT = 0.5  # Seconds for which a connection is waited for before the pool is asked for a new one.
+MAX_CONNECTIONS = 16
+IDLE_CONNECTIONS = 1  # Kept open while nobody uses the store.
+
+SESSION = {
+    # A frozen process blocks others for this many ms at most; less than they wait for it, so it costs them no error.
+    "idle_in_transaction_session_timeout": "3000",
+    "lock_timeout": "5000",
+    "statement_timeout": "15000",
+    "enable_seqscan": "off",  # a scan of a small table would make all who write to it conflict
+}
+SETTINGS: dict[str, Any] = {
+    "connect_timeout": int(PATIENCE),
+    "fallback_application_name": "understudy",
+    # A host that has gone without a word is found in some 15 s, and not in hours.
+    "keepalives_idle": 5,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+"""What libpq is told where the URL says nothing."""
+
+LIFE = "SELECT pg_postmaster_start_time()::text || pg_stat_get_bgwriter_stat_reset_time()::text"
+"""Another text after each start of the server, and after each recovery from a crash."""
+
+
+class Connections:
+    """The pool of one store. Safe to use from any thread.
+
+    Args:
+        url: of the database, for libpq.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+        """Guards the pool while it is made."""
+        self._pool: ConnectionPool[Any] | None = None
+        self._lives: weakref.WeakKeyDictionary[psycopg.Connection[Any], str] = weakref.WeakKeyDictionary()
+
+    def borrow(self, until: float) -> psycopg.Connection[Any]:
+        """Return a connection without a transaction; it is given back with `give_back`.
+
+        Args:
+            until: when the caller stops waiting, by the monotonic clock.
+
+        Raises:
+            psycopg.Error: none can be had.
+        """
+        from psycopg_pool import PoolTimeout
+
+        pool = self._opened()
+        try:
+            connection: psycopg.Connection[Any] = pool.getconn(
+                timeout=max(0.1, min(ONE_WAIT, until - time.monotonic()))
+            )
+            return connection
+        except PoolTimeout:
+            self._connect().close()  # raises why none could be had, if it is not that all are in use
+            raise
+
+    def give_back(self, connection: psycopg.Connection[Any]) -> None:
+        """Take a connection back, whatever has become of it."""
+        pool = self._pool
+        if pool is not None:
+            with suppress(Exception):
+                pool.putconn(connection)
+
+    def life_of(self, connection: psycopg.Connection[Any]) -> str:
+        """Return a text that another life of the server does not have; empty if it does not tell."""
+        return self._lives.get(connection, "")
+
+    def _opened(self) -> ConnectionPool[Any]:
+        with self._lock:
+            if self._pool is None:
+                self._connect().close()  # a pool would try in the background, and not say why it fails
+                self._pool = self._new_pool()
+            return self._pool
+
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
+        from psycopg.conninfo import conninfo_to_dict
+
+        given = conninfo_to_dict(self._url)
+        ours = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
+        theirs = given.get("options") or os.environ.get("PGOPTIONS", "")
+        left = {name: value for name, value in SETTINGS.items() if name not in given}
+        return left | {"options": f"{ours} {theirs}".rstrip()}
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        import psycopg
+
+        return psycopg.connect(self._url, autocommit=True, **self._settings)
+
+    def _new_pool(self) -> ConnectionPool[Any]:
+        from psycopg_pool import ConnectionPool
+
+        logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # a host that wants its lines has a handler
+        pool = ConnectionPool(
+            self._url,
+            kwargs=self._settings | {"autocommit": True},  # transactions are begun and ended by hand
+            configure=partial(_learn_life, self._lives),  # nothing that keeps this object alive
+            min_size=IDLE_CONNECTIONS,
+            max_size=MAX_CONNECTIONS,
+            num_workers=1,
+            reconnect_timeout=0.0,  # its own attempts are seconds apart; here the next caller makes the next one
+            open=True,
+        )
+        weakref.finalize(self, _close, pool, os.getpid())
+        return pool
+
+    def leave_to_parent(self) -> None:
+        """Leave all to the parent, in a forked child: nothing is sent on its connections, and they are not closed here."""
+        for connection in list(self._lives):
+            with suppress(Exception):
+                _detach(connection.fileno())
+        if self._pool is not None:
+            _left.append(self._pool)  # never collected: its end would wait for threads that are not here
+        self._begin_anew()
+
+
+def _learn_life(
+    lives: weakref.WeakKeyDictionary[psycopg.Connection[Any], str], connection: psycopg.Connection[Any]
+) -> None:
+    import psycopg
+
+    lives[connection] = ""
+    with suppress(psycopg.Error):  # a server that is only like PostgreSQL
+        row = connection.execute(LIFE).fetchone()
+        lives[connection] = "" if row is None else row[0] or ""
+
+
+_left: list[object] = []
+
+
+def _detach(descriptor: int) -> None:
+    """Have a descriptor of this process lead nowhere, so that whoever closes it later tells the server nothing."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    try:
+        os.dup2(nowhere, descriptor, inheritable=False)
+    finally:
+        os.close(nowhere)
+
+
+def _close(pool: ConnectionPool[Any], pid: int) -> None:
+    if pid == os.getpid():
+        with suppress(Exception):
+            pool.close(timeout=0)

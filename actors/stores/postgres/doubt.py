@@ -1,0 +1,76 @@
+"""What became of a transaction whose connection was lost at its commit: PostgreSQL is asked, by the transaction's number."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .connections import Connections
+from .failures import is_passing
+
+if TYPE_CHECKING:
+    import psycopg
+
+PAUSE = 0.05  # Between two questions.
+BEGIN = b"BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT txid_current()"
+STATUS = "SELECT txid_status(%s)"
+IN_THE_FUTURE = "22023"
+
+
+class Begun(NamedTuple):
+    """A transaction that writes."""
+
+    number: int
+    life: str
+    """The life of the server in which it has this number."""
+
+
+def begin(connection: psycopg.Connection[Any], life: str) -> Begun:
+    """Begin a transaction, and learn its number on the same way."""
+    rows = connection.execute(BEGIN, prepare=False)
+    rows.nextset()
+    row = rows.fetchone()
+    assert row is not None, "the statement returns one row"
+    return Begun(row[0], life)
+
+
+def was_committed(connections: Connections, begun: Begun, until: float) -> bool | None:
+    """Return whether a transaction was committed; None if nobody can tell.
+
+    Args:
+        connections: others, to the same server.
+        begun: the transaction, whose connection is lost.
+        until: when to stop asking, by the monotonic clock.
+    """
+    import psycopg
+
+    while True:
+        try:
+            status, life = _asked(connections, begun, until)
+        except (psycopg.Error, OSError) as error:
+            if getattr(error, "sqlstate", None) == IN_THE_FUTURE:
+                return False
+            if not is_passing(error):
+                return None
+        else:
+            if status != "in progress":  # else the server has not noticed yet that the connection is lost
+                return _read(status, is_same_life=bool(life) and life == begun.life)
+        if time.monotonic() + PAUSE >= until:
+            return None
+        time.sleep(PAUSE)
+
+
+def _read(status: str | None, *, is_same_life: bool) -> bool | None:
+    """Say what a status means. A server that crashed may give the number of a transaction that was lost to another one."""
+    if status == "aborted":
+        return False
+    return True if status == "committed" and is_same_life else None
+
+
+def _asked(connections: Connections, begun: Begun, until: float) -> tuple[str | None, str]:
+    connection = connections.borrow(until)
+    try:
+        row = connection.execute(STATUS, (begun.number,)).fetchone()
+        return (None if row is None else row[0]), connections.life_of(connection)
+    finally:
+        connections.give_back(connection)
