@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 from understudy.actors.cells.envelope import Fate
 from understudy.actors.memory.attempts import MemoryFailed
 from understudy.actors.run_view.errors import checked_turn, model_failure, model_time, model_timeout, timed_out
-from understudy.actors.run_view.log import Retried, RunLog
 from understudy.actors.run_view.run_lines import tell_late_driver
-from understudy.actors.run_view.tracebacks import let_go
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import run_next_here, submit
@@ -35,7 +33,7 @@ from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, Call
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.context.overlays import lasting
-from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
+from understudy.vocabulary.context.scope import enter_scope, leave_scope
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.models import Model, ModelName
 
@@ -44,28 +42,10 @@ from .callbacks import CallbackDispatcher
 from .output_checks import check_answer, with_output
 from .summary_call import shortened, sum_up
 from .turn_checks import about_turn
+from .turn_scope import TurnScope
 
 if TYPE_CHECKING:
     from understudy.vocabulary.answers.output_type import CheckedOutput
-
-
-class TurnScope(Scope):
-    """The scope of a model call of the run's own; what the model's client tries again in it is told.
-
-    Attributes:
-        log: of the run.
-        turn: which call it is.
-    """
-
-    __slots__ = ("log", "turn")  # filled by the driver: an `__init__` would cost every turn a call more
-
-    log: RunLog
-    turn: int
-
-    def tell_retry(self, attempt: int, wait: float, error: BaseException) -> None:
-        if not self.cancelled:  # else the call was given up, and another one may be under way
-            let_go(error)
-            self.log.note(Retried(what="model", attempt=attempt, wait=wait, error=error, turn=self.turn))
 
 
 class AgentDriver:
@@ -231,7 +211,7 @@ class AgentDriver:
         model = self._model() if other is None else _resolved(other)
         sum_up(self._record, self._epoch, model, step.request, is_own=other is None)
 
-    def _ask_model(self, request: ModelRequest, scope: Scope) -> ModelTurn:
+    def _ask_model(self, request: ModelRequest, scope: TurnScope) -> ModelTurn:
         token = enter_scope(scope)
         try:
             return checked_turn(self._record, self._model().complete(request))

@@ -19,6 +19,8 @@ from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.messages import ModelRequest, ModelTurn
 from understudy.vocabulary.models import Model, timeout_of
 
+from .turn_scope import TurnScope
+
 SUMMING = "summing up the conversation"
 QUESTION = ("summary",)
 """Under this question the record keeps that a call did not come back in time; the next driver reads it."""
@@ -41,8 +43,8 @@ def sum_up(record: AgentRunRecord, epoch: int, model: Model, request: ModelReque
     if turn is None:
         own = record.agent.model_timeout
         limit = timeout_of(model) if isinstance(own, Unset) else own
-        scope = Scope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
-        scope.is_turn = is_own
+        scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
+        scope.is_turn, scope.log, scope.turn = is_own, record.log, None
         deadline = inf if scope.deadline is None else scope.deadline + GRACE
         record.begin_step(epoch, SUMMING, deadline, None, QUESTION)
         try:

@@ -13,7 +13,7 @@ from understudy.orchestration.agent.transcript import check_answered
 from understudy.orchestration.agent.window import count_new
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import Message
-from understudy.vocabulary.runs.compacted_memory import SummaryMemory
+from understudy.vocabulary.runs.compacted_memory import CompactedMemory, SummaryMemory
 from understudy.vocabulary.runs.memory import ConversationKey, Memory
 
 from .attempts import use_memory
@@ -43,10 +43,20 @@ def recall(record: RememberedRun, epoch: int) -> Sequence[Message]:
     actor, key = lease.memory, lease.line.key
     if actor.is_quick:
         return actor.call_quickly(Load(key, lambda memory: memory.load(key)))
-    load = Load(key, lambda memory: _messages(record, memory.load(key)))
+    load = Load(key, lambda memory: _messages(record, _with_rule(record, memory).load(key)))
     known = use_memory(record, epoch, LOADING, actor, load)
     record.begin_step(epoch, "starting")
     return known
+
+
+def _with_rule(record: RememberedRun, memory: Memory) -> Memory:
+    """Refuse a memory whose rule for long conversations came too late: the agent was made before the memory."""
+    if isinstance(memory, CompactedMemory) and record.agent.run_spec.compaction is None:
+        raise WrongReturn(
+            f"the memory of agent {record.agent.id!r} is a CompactedMemory that a function made after the agent, so the agent "
+            "does not have its rule: give the rule to the agent too, Agent(compaction=…), or give the memory itself"
+        )
+    return memory
 
 
 def _messages(record: RememberedRun, loaded: object) -> list[Message]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from understudy.actors.stores.conversations import Conversations, Fence, Known
 from understudy.actors.stores.store import Store
 from understudy.vocabulary.messages import Message
-from understudy.vocabulary.runs.compacted_memory import ConversationSummary
+from understudy.vocabulary.runs.compacted_memory import ConversationSummary, joined
 from understudy.vocabulary.runs.compaction import summary_message
 from understudy.vocabulary.runs.conversations import ConversationTurn, Erased, Window
 from understudy.vocabulary.runs.memory import ConversationKey, checked_key
@@ -40,7 +40,7 @@ class StoredMemory:
 
     def load_window(self, key: ConversationKey, window: Window, /) -> Sequence[Message]:
         """Return what `load` returns, for another window."""
-        return self._conversations.load(checked_key(key), window).messages
+        return _shown(self._conversations.load(checked_key(key), window))
 
     def append(
         self, key: ConversationKey, messages: Sequence[Message], run_id: str = "", /, *, fence: Fence | None = None
@@ -78,12 +78,20 @@ class StoredMemory:
         return self._conversations.erase(user, app)
 
 
+def _shown(known: Known) -> tuple[Message, ...]:
+    """Return what a run begins with; the summary joins the first message after it, so that roles alternate."""
+    if not known.summary:
+        return known.messages
+    turns = [message for _, messages in known.turns for message in messages]
+    return (*known.summary[:-1], *joined(known.summary[-1], turns))
+
+
 def _last_covered(known: Known, summary: ConversationSummary) -> int:
     """Return the number of the last turn that a summary covers as a whole; 0 if there is none."""
-    messages = known.messages
+    messages = _shown(known)
     if (messages[:1], messages[summary.covers - 1 : summary.covers]) != ((summary.first,), (summary.last,)):
         return 0
-    upto, end = 0, len(known.summary)
+    upto, end = 0, len(messages) - sum([len(turn) for _, turn in known.turns])
     for number, turn in known.turns:
         end += len(turn)
         if end > summary.covers:

@@ -173,7 +173,7 @@ class _Reader:
             case int():
                 self._began[TURN] = at
                 self._attempts = 1
-            case Retried(what="model", attempt=failed):
+            case Retried(what="model", attempt=failed, turn=int()):
                 self._attempts = failed + 1
             case _ if isinstance(fact, ENDINGS):
                 return at - self._log.began

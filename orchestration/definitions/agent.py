@@ -280,7 +280,7 @@ class Agent(TurnRunner[T_co]):
             "output_mode": checked_output_mode(id, output_mode),
             "max_output_retries": checked_count(id, "max_output_retries", max_output_retries, 0),
             "_output": checked_output_type(id, output_type),
-            "memory": checked_memory(id, memory),
+            "memory": checked_memory(id, memory, has_rule=compaction is not None),
             "compaction": None if compaction is None else checked_rule(id, compaction, budget),
             "model_timeout": checked_model_timeout(id, model_timeout),
             "_run_spec": None,

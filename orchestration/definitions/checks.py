@@ -20,6 +20,7 @@ from understudy.vocabulary.context.prices import Price
 from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.messages import Settings
 from understudy.vocabulary.models import Model, ModelLike, ModelName, name_of
+from understudy.vocabulary.runs.compacted_memory import CompactedMemory
 from understudy.vocabulary.runs.compaction import Compaction
 from understudy.vocabulary.runs.memory import MemoryLike
 from understudy.vocabulary.tools.definition import Tool
@@ -120,14 +121,19 @@ def checked_model_timeout(id: str, timeout: float | Unset | None) -> float | Uns
     return timeout if isinstance(timeout, Unset) else checked_seconds(f"agent {id!r}: model_timeout", timeout)
 
 
-def checked_memory(id: str, memory: MemoryLike | None) -> MemoryLike | None:
-    """Return a memory, what makes one, or None."""
+def checked_memory(id: str, memory: MemoryLike | None, *, has_rule: bool) -> MemoryLike | None:
+    """Return a memory, what makes one, or None; `has_rule` says whether the agent has a rule for long conversations."""
     if (
         memory is None or type(memory).__module__ == "understudy.vocabulary.runs.memory"
     ):  # our own memories need no check
         return memory
     if fault := fault_of_memory(memory):
         raise TypeError(f"agent {id!r}: memory must have load(), append() and clear(); {memory!r} {fault}")
+    if not has_rule and isinstance(memory, type) and issubclass(memory, CompactedMemory):
+        raise TypeError(
+            f"agent {id!r}: the rule of a {memory.__name__} is not known before it is made: give the rule to the agent too, "
+            "Agent(compaction=…), or give the memory itself"
+        )
     return memory
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import httpx
 import pytest
 
 import understudy as us
@@ -439,6 +440,52 @@ def test_the_rule_of_the_agent_goes_before_that_of_its_memory() -> None:
     assert by_memory.run_spec.compaction.window == 200
     assert by_agent.run_spec.compaction is not None
     assert by_agent.run_spec.compaction.compaction is own
+
+
+class Shortened(us.CompactedMemory):
+    """A memory of a user's that is given as a class."""
+
+    def __init__(self) -> None:
+        super().__init__(us.InMemoryMemory(), us.Compaction(context_window=200))
+
+
+def test_a_class_of_memory_whose_rule_is_not_known_yet_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"the rule of a Shortened .* Agent\(compaction=…\)"):
+        us.Agent("a", model="rehearsal", memory=Shortened)
+
+    assert us.Agent("a", model="rehearsal", memory=Shortened, compaction=us.Compaction()).memory is Shortened
+
+
+def test_a_memory_made_with_a_rule_that_its_agent_does_not_have_fails_the_run(system: us.ActorSystem) -> None:
+    agent = us.Agent("a", model=us.ScriptedModel([says("Hm.")]), memory=lambda: Shortened())
+    error = agent.submit("go", conversation_id="c-1", system=system).exception(20)
+
+    assert isinstance(error, us.AgentCrashed)
+    assert "Agent(compaction=…)" in str(error)
+    with_rule = agent.replace(compaction=us.Compaction())
+    assert finished(with_rule.run("go", conversation_id="c-1", system=system)).text == "Hm."
+
+
+def test_a_retry_inside_of_a_summary_is_told_and_is_none_of_the_turn(system: us.ActorSystem) -> None:
+    sent = list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        body = request.content.decode()
+        is_summary = "You sum up" in body
+        sent.append("summary" if is_summary else "turn")
+        if is_summary and sent.count("summary") == 1:
+            return httpx.Response(429, headers={"retry-after-ms": "10"}, json={"error": {"message": "slow down"}})
+        choice = {"message": {"content": "So far."}, "finish_reason": "stop"}
+        return httpx.Response(200, json={"choices": [choice]})
+
+    model = us.OpenAI("m", api_key="k", transport=httpx.MockTransport(answer))
+    rule = us.Compaction(prune=False, context_window=WINDOW)
+    handle = us.Agent("clerk", model=model, compaction=rule).submit("Go", history=long_history(24), system=system)
+    events = list(handle.events())
+
+    retries = [event for event in events if isinstance(event, us.RetryScheduled)]
+    assert [(each.what, each.turn, each.attempt, each.wait) for each in retries] == [("model", None, 1, 0.01)]
+    assert [event.attempts for event in events if isinstance(event, us.TurnFinished)] == [1]
 
 
 def test_the_window_of_a_known_model_is_known() -> None:

@@ -153,7 +153,10 @@ def test_a_summary_outlives_its_process_and_the_turns_it_stands_for_stay_readabl
         with us.ActorSystem("shop", store=url) as system:
             chat.run(f"{number}:" + "q" * 800, system=system, user_id="ada", conversation_id="c-42")
 
-    kept = us.PersistentMemory(url).read(us.ConversationKey("shop", "ada", "c-42"))
+    memory, key = us.PersistentMemory(url), us.ConversationKey("shop", "ada", "c-42")
+    kept = memory.read(key)
+    roles = [message.role for message in us.PersistentMemory(url, turns=None).load(key)]
+    assert roles == ["user", "assistant"] * (len(roles) // 2)
     assert [each.messages[0].text[:3] for each in kept if each.kind == "turn"] == [f"{n}:q"[:3] for n in range(30)]
     assert [each.messages[0].text.split("\n\n")[-1] for each in kept if each.kind == "summary"] == summaries
     assert 1 <= len(summaries) < 10

@@ -43,6 +43,14 @@ def resumed(runner: Runner, token: str, answer: str | None, system: us.ActorSyst
     return error
 
 
+def alone(clerk: us.Agent) -> us.Agent:
+    return clerk
+
+
+def in_group(clerk: us.Agent) -> us.SequentialAgent:
+    return us.SequentialAgent("s", [clerk])
+
+
 def lead_of(clerk: us.Agent) -> us.Agent:
     turns = [calls("clerk", input="x"), says("Done.")]
     return us.Agent("lead", model=ScriptedModel(turns), tools=[us.SubAgent(clerk)], on_tool_error="raise")
@@ -50,7 +58,7 @@ def lead_of(clerk: us.Agent) -> us.Agent:
 
 @pytest.mark.parametrize(
     "around",
-    [lambda clerk: clerk, lambda clerk: us.SequentialAgent("s", [clerk]), lead_of],
+    [alone, in_group, lead_of],
     ids=["alone", "in a group", "as a sub-agent"],
 )
 def test_a_run_whose_agent_had_stopped_is_resumed_when_the_agent_is_there_again(

@@ -11,7 +11,7 @@ from understudy.vocabulary.checks import checked_whole
 from understudy.vocabulary.messages import Message
 
 from . import memory as memories
-from .compaction import Compaction, summary_message, summary_part
+from .compaction import Compaction, summary_message
 from .memory import DEFAULT_CONVERSATIONS, ConversationKey, Memory
 
 
@@ -52,9 +52,14 @@ class SummaryMemory(Memory, Protocol):
 
 def with_summary(text: str, messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return a conversation that begins with a summary, which joins the first message if that is a user's."""
-    if messages and messages[0].role == "user":
-        return (Message("user", (summary_part(text), *messages[0].parts)), *messages[1:])
-    return (summary_message(text), *messages)
+    return joined(summary_message(text), messages)
+
+
+def joined(summary: Message, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return what `with_summary` returns, for a summary that is a message already."""
+    if messages and messages[0].role == summary.role:
+        return (Message(summary.role, (*summary.parts, *messages[0].parts)), *messages[1:])
+    return (summary, *messages)
 
 
 class _Kept(NamedTuple):

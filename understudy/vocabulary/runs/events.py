@@ -107,7 +107,7 @@ class RetryScheduled(_Event):
     error: BaseException = field(compare=False, repr=False)
     """The error of the attempt, without frames; a `ToolTimeout` for a call that timed out."""
     turn: int | None = None
-    """Of a model call: the turn."""
+    """Of a model call: the turn; None for a summary of the conversation."""
     call: ToolCall | None = None
     """Of a tool."""
     task: str = ""

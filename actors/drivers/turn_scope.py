@@ -1,0 +1,26 @@
+"""The scope of a model call: what the model's client tries again in it is told as an event."""
+
+from __future__ import annotations
+
+from understudy.actors.run_view.log import Retried, RunLog
+from understudy.actors.run_view.tracebacks import let_go
+from understudy.vocabulary.context.scope import Scope
+
+
+class TurnScope(Scope):
+    """The scope of a model call that a run makes.
+
+    Attributes:
+        log: of the run.
+        turn: which call it is; None for a summary of the conversation.
+    """
+
+    __slots__ = ("log", "turn")  # filled by the driver: an `__init__` would cost every turn a call more
+
+    log: RunLog
+    turn: int | None
+
+    def tell_retry(self, attempt: int, wait: float, error: BaseException) -> None:
+        if not self.cancelled:  # else the call was given up, and another one may be under way
+            let_go(error)
+            self.log.note(Retried(what="model", attempt=attempt, wait=wait, error=error, turn=self.turn))
