@@ -95,6 +95,7 @@ def loaded_record(
     record.stored = StoredSession(saved.seen, saved.unsaved)
     record.artifacts = Artifacts(saved.artifacts)
     record.log.first_seq = saved.events
+    record.by_error = saved.by_error
     return record
 
 

@@ -83,6 +83,7 @@ class ErrorTokens:
             given, writing = record.issued, record.writing
             begins = writing is None
             if writing is None:
+                record.by_error = True
                 writing = record.writing = Promise()
         if given:
             return given
@@ -123,6 +124,7 @@ class ErrorTokens:
     def withdraw(self, record: RunRecord, error: UnderstudyError) -> None:
         """Take the token of an error back: the run goes on, or ends in another way."""
         token, record.issued, record.writing = record.issued, "", None
+        record.by_error = False
         error.token = ""
         if token:
             safely(record, self._tokens.revoke, token)

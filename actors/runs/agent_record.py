@@ -502,6 +502,7 @@ class AgentRunRecord(RunRecord):
             self.machine.copied(),
         )
         copy.follow(self)
+        copy.by_error = self.by_error
         copy.artifacts = Artifacts(self.artifacts.snapshot().values())
         copy.unfed, copy.counted_unfed = self.unfed, self.counted_unfed
         return copy

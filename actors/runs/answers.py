@@ -51,8 +51,8 @@ def _sorted(record: RunRecord, runner: Runner[object], answer: Answer) -> dict[s
             raise TypeError(why_none)
         return {}
     pauses = record.pauses
-    if answer is None and not (pauses and record.needs_answer):
-        return {}
+    if answer is None and (record.by_error or not (pauses and record.needs_answer)):
+        return {}  # after an error the run goes on and, if it waits for a person, says so
     given = sort_answers(pauses, answer)
     check_answers(pauses, given)
     check_edits(runner, pauses, given)

@@ -66,6 +66,7 @@ class RunRecord(Ownership, ABC):
         "account",
         "ancestry",
         "artifacts",
+        "by_error",
         "caller_calls",
         "cell",
         "crashes",
@@ -135,6 +136,8 @@ class RunRecord(Ownership, ABC):
         """The token of the error with which the run ends or is about to end; empty if there is none."""
         self.writing: Promise[str] | None = None
         """That token, while it is written into a store."""
+        self.by_error = False
+        """Whether it is kept because of an error, so that nobody was told what it waits for."""
         self.keeps = False
         """Whether who ended the run wanted a token."""
         self.revision = 0

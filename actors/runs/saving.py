@@ -37,6 +37,7 @@ def saved_run(record: RunRecord) -> SavedRun:
         unsaved=tuple(sorted(record.stored.unsaved)) if record.stored is not None else (),
         user_id=record.options.user_id,
         conversation_id=record.options.conversation_id,
+        by_error=record.by_error,
         own_history=record.options.history is not None,
         artifacts=tuple(record.artifacts.snapshot().values()),
         # A run that others wait for is saved before it pauses, which is one event more; one inside of a run, after that.

@@ -45,6 +45,8 @@ class SavedRun:
     """A model's turn that is paid for and counted, and that the machine has not taken yet."""
     events: int = 0
     """The number of the next event. 0 in texts of versions that did not save it."""
+    by_error: bool = False
+    """Whether it was saved because of an error, so that nobody was told what it waits for."""
 
     def to_json(self) -> str:
         """Return the run as text.

@@ -498,6 +498,35 @@ def test_a_task_that_is_incomplete_inside_goes_on_inside_after_a_cancel(
     assert [len(request.messages) for request in model.requests] == [1, 3, 3]
 
 
+def test_an_agent_that_waited_for_a_person_as_it_was_cancelled_says_so_when_it_goes_on(another: Another) -> None:
+    gate, paid = Gate(), list[int]()
+
+    def slow_tool() -> str:
+        return gate.then("late")(None)
+
+    @us.tool(approval=True)
+    def pay(cents: int) -> str:
+        paid.append(cents)
+        return "paid"
+
+    turn = calls("slow_tool") + calls("pay", cents=7)
+    clerk = us.Agent("clerk", model=ScriptedModel([turn, says("Done.")]), tools=[slow_tool, pay])
+    handle = clerk.submit("go", system=another())
+    assert gate.entered.wait(WAIT)
+    handle.cancel()
+    error = handle.exception(WAIT)
+    assert isinstance(error, us.RunCancelled)
+
+    waiting = clerk.resume(error.token, system=another())
+    gate.open()
+
+    assert isinstance(waiting, us.NeedsApproval)
+    with pytest.raises(TypeError, match="it waits for decisions"):  # now somebody was told
+        clerk.resume(waiting.token, system=another())
+    assert finished(clerk.resume(waiting.token, us.Approve(), system=another())).text == "Done."
+    assert paid == [7]
+
+
 def test_a_limit_that_no_child_inside_stands_at_is_refused_and_the_token_stands(desk: Desk, another: Another) -> None:
     flow = us.Workflow("w", [us.Task("a", desk.agent("one", slow(), says("1")))])
     group = us.SequentialAgent("s", [flow])
