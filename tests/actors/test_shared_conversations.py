@@ -17,7 +17,7 @@ from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.stores import grants
 from understudy.actors.stores.grants import Grants, grants_of
-from understudy.actors.stores.sqlite_database import SQLiteDatabase
+from understudy.actors.stores.open_store import open_store
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 KEY = us.ConversationKey("shop", "ada", "c-42")
@@ -46,9 +46,11 @@ class Gated:
         return says(str(len(request.messages)))
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/shop.db"
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/shop.db"
+    return str(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture
@@ -69,7 +71,8 @@ def begin(agent: us.Agent[str], system: us.ActorSystem, timeout: float | None = 
 
 
 def tickets(url: str) -> int:
-    database = SQLiteDatabase(url.removeprefix("sqlite:///"))
+    database = open_store(url).database
+    assert database is not None
     row = database.read(lambda sql: sql.execute("SELECT count(*) FROM understudy_tickets").fetchone())
     assert row is not None
     return int(row[0])
@@ -152,7 +155,9 @@ def test_a_run_that_has_lost_its_conversation_ends_with_an_error_and_stores_noth
     gated = Gated()
     run = begin(gated.agent, here)
     assert gated.asked.wait(WAIT)
-    grants_of(SQLiteDatabase(url.removeprefix("sqlite:///"))).drop_of_user("ada", "shop")
+    database = open_store(url).database
+    assert database is not None
+    grants_of(database).drop_of_user("ada", "shop")
     gated.gate.set()
 
     with pytest.raises(us.RunError, match=f"run {run.run_id} has lost conversation 'c-42'"):

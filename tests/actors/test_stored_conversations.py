@@ -15,6 +15,7 @@ from understudy.actors.stores.conversation_table import ConversationTable
 from understudy.actors.stores.conversations import Conversations
 from understudy.actors.stores.conversations_in_memory import ConversationsInMemory
 from understudy.actors.stores.open_store import open_store
+from understudy.actors.stores.postgres.database import PostgresDatabase
 from understudy.actors.stores.saved_messages import messages_as_text, messages_of_text
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.vocabulary.messages import user_message
@@ -178,11 +179,14 @@ def test_to_erase_a_user_removes_all_conversations_of_that_user_and_counts_them(
 Clocked = Callable[[Callable[[], float]], Conversations]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def clocked(request: pytest.FixtureRequest, tmp_path: Path) -> Clocked:
     if request.param == "memory":
         return lambda clock: ConversationsInMemory(clock=clock)
-    return lambda clock: ConversationTable(SQLiteDatabase(str(tmp_path / "shop.db")), clock=clock)
+    if request.param == "sqlite":
+        return lambda clock: ConversationTable(SQLiteDatabase(str(tmp_path / "shop.db")), clock=clock)
+    url = str(request.getfixturevalue("postgres_url"))
+    return lambda clock: ConversationTable(PostgresDatabase(url), clock=clock)
 
 
 def test_turns_that_are_too_old_are_forgotten_when_a_turn_is_added_to_any_conversation(clocked: Clocked) -> None:

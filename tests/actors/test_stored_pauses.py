@@ -75,8 +75,14 @@ def test_a_run_goes_on_in_another_system_with_the_agent_that_is_there(
     assert [result.content for result in results_of(outcome)] == ["order 7", "paid 1200 for 7"]
 
 
-def test_a_file_is_a_store(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/shop.db"
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/shop.db"
+    return str(request.getfixturevalue("postgres_url"))
+
+
+def test_a_database_is_a_store(url: str) -> None:
     with us.ActorSystem("first", store=url) as first:
         waiting = needs_approval(clerk(ASKS).run("Refund", system=first))
 
@@ -158,9 +164,9 @@ def test_status_and_events_of_a_run_that_paused_into_a_store(system: us.ActorSys
     assert (handle.status().phase, handle.status().iterations) == ("needs_approval", 1)
 
 
-@pytest.mark.parametrize("order", ["path-\udc80", "caf\u00e9 \ud83d"])
-def test_a_tool_gets_the_arguments_that_a_person_approved_and_the_session_as_it_was(order: str, tmp_path: Path) -> None:
-    url, got = f"sqlite:///{tmp_path}/shop.db", list[object]()
+@pytest.mark.parametrize("order", ["path-\udc80", "caf\u00e9 \ud83d", "nul \0"])
+def test_a_tool_gets_the_arguments_that_a_person_approved_and_the_session_as_it_was(order: str, url: str) -> None:
+    got = list[object]()
 
     def pay(order: object) -> None:
         """Pay money back."""

@@ -6,17 +6,19 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from tests.support.postgres import Server, running
-from understudy import PausedRun, StoreError
+from understudy import ActorSystem, PausedRun, StoreError
 from understudy.actors.stores.database import Part as StorePart
 from understudy.actors.stores.database import Sql, prepare
 from understudy.actors.stores.pauses import PauseTable
 from understudy.actors.stores.postgres import database as postgres_database
 from understudy.actors.stores.postgres.database import PostgresDatabase
 from understudy.actors.stores.postgres.failures import shown_url, statement_of
+from understudy.actors.stores.sqlite_database import SQLiteDatabase
 
 from .forking import in_child
 from .processes import WAIT, output
@@ -213,3 +215,96 @@ def test_a_statement_is_written_once_for_both_databases(statement: str, read: st
 )
 def test_a_url_is_shown_without_user_password_and_options(url: str, shown: str) -> None:
     assert shown_url(url) == shown
+
+
+# --- figures
+
+
+def test_figures_tell_calls_transactions_repetitions_waits_and_the_last_error(postgres_url: str) -> None:
+    database = PostgresDatabase(postgres_url)
+    prepare(database, COUNTS)
+    before, inside, done = database.figures(), threading.Event(), threading.Event()
+
+    def hold(sql: Sql) -> None:
+        add_one("a", sql)
+        inside.set()
+        assert done.wait(WAIT)
+
+    holder = threading.Thread(target=partial(database.write, hold))
+    holder.start()
+    assert inside.wait(WAIT)
+    during = database.figures()
+    database.write(partial(add_one, "b"))
+    done.set()
+    holder.join(WAIT)
+    with pytest.raises(StoreError) as caught:
+        database.write(lambda sql: sql.execute("SELECT nothing"))
+    after = database.figures()
+
+    assert during.busy_for is not None
+    assert (after.calls - before.calls, after.transactions - before.transactions) == (3, 2)
+    assert (after.failed, after.waiting, after.busy_for) == (1, 0, None)
+    assert after.high_water >= 1
+    assert after.last_error == str(caught.value)
+
+
+def test_the_health_of_a_system_has_the_figures_of_its_connections(postgres_url: str) -> None:
+    with ActorSystem("shop", store=postgres_url) as system:
+        store = system.health().store
+
+    assert store is not None
+    assert store.store == shown_url(postgres_url)
+    assert (store.calls > 0, store.failed, store.repeated, store.last_error) == (True, 0, 0, "")
+
+
+# --- texts and options
+
+
+def test_a_name_with_a_nul_character_is_an_error_that_says_so(postgres_url: str) -> None:
+    table = PauseTable(PostgresDatabase(postgres_url))
+
+    with pytest.raises(StoreError, match="has a NUL character, which PostgreSQL cannot keep"):
+        table.get("shop\0")
+
+
+def test_a_name_with_a_lone_surrogate_is_the_error_that_it_is_in_a_file(postgres_url: str, tmp_path: Path) -> None:
+    said: list[str] = []
+    for database in (PostgresDatabase(postgres_url), SQLiteDatabase(str(tmp_path / "shop.db"))):
+        with pytest.raises(StoreError) as caught:
+            PauseTable(database).get("shop-\ud800")
+        said.append(str(caught.value).removeprefix(f"store {database!r}: "))
+
+    assert said[0] == said[1]
+
+
+def test_a_name_that_no_index_holds_is_an_error_that_says_how_long_it_may_be(postgres_url: str) -> None:
+    table = PauseTable(PostgresDatabase(postgres_url))
+    name = "".join([chr(0x4E00 + number * 7919 % 20_000) for number in range(9_000)])
+
+    with pytest.raises(StoreError, match="too long for an index; expected at most 2600 bytes"):
+        table.put(PausedRun(run_id=name, revision=1, nonce="secret", payload="{}"), keep=None)
+
+
+def test_options_of_the_url_count_beside_the_stores_own(postgres_url: str) -> None:
+    database = PostgresDatabase(f"{postgres_url}?options=-csearch_path%3Dpg_temp&application_name=desk")
+
+    def shown(name: str) -> object:
+        return database.read(lambda sql: sql.execute(f"SHOW {name}").fetchone())
+
+    names = ("search_path", "application_name", "enable_seqscan")
+    assert [shown(name) for name in names] == [("pg_temp",), ("desk",), ("off",)]
+
+
+def test_without_psycopg_a_url_of_postgresql_says_what_to_install() -> None:
+    said = output("""
+        import sys
+        sys.modules["psycopg"] = None
+        import understudy as us
+
+        try:
+            us.ActorSystem("shop", store="postgresql://ada@db/shop")
+        except ImportError as error:
+            print(error)
+    """)
+
+    assert said.startswith("a store in PostgreSQL needs psycopg: pip install 'understudy[postgres]'")

@@ -103,7 +103,22 @@ def test_a_run_that_pauses_without_a_store_loads_no_database(tmp_path: Path) -> 
     loaded = loaded_by(RUN_AND_PAUSE, tmp_path)
 
     assert "paused" in loaded
-    assert loaded & {"sqlite3", "pydantic"} == set()
+    assert loaded & {"sqlite3", "pydantic", "psycopg", "psycopg_pool"} == set()
+
+
+RUN_IN_A_FILE = """
+import understudy as us
+agent = us.Agent("clerk", model=us.ScriptedModel([us.says("ok")]))
+with us.ActorSystem("shop", store="sqlite:///shop.db") as system:
+    print(agent.run("Hi", system=system).text)
+"""
+
+
+def test_a_system_with_a_file_loads_nothing_of_postgresql(tmp_path: Path) -> None:
+    loaded = loaded_by(f"import os; os.chdir({str(tmp_path)!r})\n{RUN_IN_A_FILE}", tmp_path)
+
+    assert "sqlite3" in loaded
+    assert loaded & {"psycopg", "psycopg_pool", "understudy.actors.stores.postgres"} == set()
 
 
 PRELOAD_AND_RUN = """
