@@ -66,6 +66,8 @@ class ErrorTokens:
             token = issue(record)
             writing.set(token)
         except BaseException as failure:
+            with record.lock:
+                record.writing = None  # the error with which the run ends now may still have a token
             writing.fail(failure)
             raise
         finally:
