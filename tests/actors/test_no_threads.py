@@ -122,7 +122,8 @@ def test_of_calls_at_once_those_without_a_thread_become_error_results_and_the_ru
 
     agent = us.Agent("clerk", model=FunctionModel(answer), tools=[look])
     begun(system, agent)
-    with no_threads(WATCHDOG, but=1 + 1, arriving=arriving) as shortage:  # one that drives the run, and one of a call
+    # One that drives the run, and one of a call. On a busy machine an alarm may be set too.
+    with no_threads(WATCHDOG, "understudy-clockwork", but=1 + 1, arriving=arriving) as shortage:
         handle = agent.submit("go", system=system)
         eventually(lambda: len(began) + shortage.refused == 4, "each has a thread or none")
         gate.set()
