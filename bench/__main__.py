@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 
-from . import memory, table
+from . import memory, postgres, table
 from .bursts import CHILDREN, FEW_RUNS, MANY_AGENTS, MANY_CHILDREN, MANY_RUNS, TOOLS
 from .calls import CALLS_AT_ONCE
 from .circles import DEADLOCK
@@ -43,6 +43,7 @@ MEASURES = (
         RESTART,
         STEP,
         STEPS,
+        *postgres.MEASURES,
         BEGINNING,
         TURNS_AT_ONCE,
         *([FORK] if hasattr(os, "fork") else []),

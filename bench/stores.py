@@ -67,7 +67,9 @@ def _elsewhere(sample: Callable[[int], Batch], calls: int) -> Batch:
     return taken[0]
 
 
-def _in_threads(step: Callable[[], object], steps: int) -> None:
+def in_threads(step: Callable[[], object], steps: int) -> None:
+    """Do so many steps in each of several threads at once."""
+
     def work() -> None:
         for _ in range(steps):
             step()
@@ -106,9 +108,9 @@ def _together(sizes: Sizes) -> Generator[Round]:
                 _raw_step(single)
 
         sides = {
-            TOGETHER: partial(timed, lambda: _in_threads(lambda: database.write(_step), sizes.calls)),
+            TOGETHER: partial(timed, lambda: in_threads(lambda: database.write(_step), sizes.calls)),
             AFTER_EACH_OTHER: partial(timed, in_a_row),
-            ONE_LOCK: partial(timed, lambda: _in_threads(locked, sizes.calls)),
+            ONE_LOCK: partial(timed, lambda: in_threads(locked, sizes.calls)),
         }
         yield warmed(sides, sizes.samples)
 

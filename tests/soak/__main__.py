@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.support import wire
@@ -38,6 +39,8 @@ examples:
   python -m tests.soak                      all jobs, in some minutes
   python -m tests.soak endings mixed trees  three of them: no recordings, no node
   python -m tests.soak mixed --runs 1000    a smaller one, in seconds
+  python -m tests.soak sessions --store postgresql://ada@db/soak
+                                            in a new, empty database on a server
 
 jobs:
   endings  Hold runs up in every way that bench/situations.py knows, end half of them by cancel() and half by a
@@ -94,6 +97,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "sessions": _sessions,
         "conversations": _conversations,
     }
+    store: str = options.store
+    if store:
+        jobs["sessions"] = partial(_sessions, stores=((store, 4),))
+        jobs["conversations"] = partial(_talk_in, store)
     for job in options.jobs or list(jobs):
         print(f"{job}:", flush=True)
         try:
@@ -123,6 +130,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     sizes = ", ".join([f"{runs:,} for {job}" for job, runs in RUNS.items()])
     parser.add_argument("--runs", type=_positive, metavar="N", help=f"how many runs (default {sizes})")
+    parser.add_argument(
+        "--store",
+        default="",
+        metavar="URL",
+        help="where sessions and conversations are, as postgresql://USER@HOST/DATABASE",
+    )
     return parser
 
 
@@ -209,9 +222,9 @@ def _forks(forks: int) -> None:
     print(f"  {report.acknowledged:>7,}  rows, and none is lost", flush=True)
 
 
-def _sessions(runs: int) -> None:
+def _sessions(runs: int, stores: Sequence[tuple[str, int]] = ()) -> None:
     with tempfile.TemporaryDirectory(prefix="understudy-soak-") as folder:
-        for url, processes in (("memory:", 1), (f"sqlite:///{folder}/sessions.db", 4)):
+        for url, processes in stores or (("memory:", 1), (f"sqlite:///{folder}/sessions.db", 4)):
             became = update_together(url, processes=processes, threads=16, runs=max(1, runs // processes // 16))
             print(f"  {became.total():>7,}  updates by {EACH} of each run in {url.partition(':')[0]}", flush=True)
             for what, number in sorted(became.items()):
@@ -223,8 +236,12 @@ def _conversations(conversations: int) -> None:
         filled = fill(Path(folder), conversations)
         print(f"  {conversations:>7,}  conversations in {filled.megabytes:.0f} MB, written in {filled.seconds:.1f} s")
         print(f"  {filled.load * 1e6:>7,.0f}  µs to load one", flush=True)
-        turns = talk_together(Path(folder), processes=4, threads=16, runs=min(10, max(1, conversations // 1000)))
-        print(f"  {turns:>7,}  turns of 4 processes in one conversation, and none is lost or out of order", flush=True)
+        _talk_in(f"sqlite:///{folder}/one.db", conversations)
+
+
+def _talk_in(url: str, conversations: int) -> None:
+    turns = talk_together(url, processes=4, threads=16, runs=min(10, max(1, conversations // 1000)))
+    print(f"  {turns:>7,}  turns of 4 processes in one conversation, and none is lost or out of order", flush=True)
 
 
 def _show(endings: Counter[tuple[str, str]]) -> None:

@@ -60,9 +60,8 @@ def fill(folder: Path, conversations: int) -> Filled:
     return Filled(size / 1e6, seconds, sorted(loads)[len(loads) // 2])
 
 
-def talk_together(folder: Path, processes: int, threads: int, runs: int) -> int:
+def talk_together(url: str, processes: int, threads: int, runs: int) -> int:
     """Have processes and threads talk in one conversation; returns how many turns it has. Each run must know all before it."""
-    url = f"sqlite:///{folder}/one.db"
     command = [sys.executable, "-c", TALK, url, str(threads), str(runs)]
     talkers = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
     said = sorted([int(line) for talker in talkers for line in talker.communicate(timeout=3600)[0].split()])

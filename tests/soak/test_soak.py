@@ -15,6 +15,7 @@ from tests.support import wire
 from tests.support.paths import ROOT
 
 from .cast import EXPECTED, SHARES, Kinds
+from .conversations import talk_together
 from .endings import ROUND, end_runs
 from .faults import FAULTS, replayed, try_all
 from .footprint import Footprint
@@ -78,6 +79,10 @@ def test_each_change_of_a_session_is_the_last_or_seen_or_told_once(
 
     assert became.total() == 16 * 5 * EACH
     assert became["told"]
+
+
+def test_processes_that_talk_in_one_conversation_on_a_server_take_turns_and_lose_none(postgres_url: str) -> None:
+    assert talk_together(postgres_url, processes=4, threads=8, runs=1) == 32
 
 
 def test_a_thousand_runs_are_of_the_kinds_they_should_be() -> None:
