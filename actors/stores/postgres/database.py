@@ -126,19 +126,18 @@ class PostgresDatabase:
 
     def _transact(self, work: Callable[[Sql], T], until: float, *, reads_only: bool) -> T:
         connection = self._borrowed(until)
-        begun, is_sent, is_committed = None, False, False
+        begun, is_committed, done = None, False, list[T]()
         try:
             if reads_only:
                 connection.execute(BEGIN_READ, prepare=False)
             else:
                 begun = begin(connection, self._connections.life_of(connection))
-            value = work(_Transaction(connection))
-            is_sent = True
+            done.append(work(_Transaction(connection)))
             connection.commit()
             is_committed = True
-            return value
+            return done[0]
         except Exception as error:
-            if begun is None or not is_sent or not _is_lost(connection):
+            if begun is None or not done or not _is_lost(connection):
                 raise
             lost, failure = begun, error
         finally:
@@ -148,7 +147,7 @@ class PostgresDatabase:
             self._connections.give_back(connection)
             self._counts.has_left(committed=is_committed)
         if self._was_committed(lost, failure):
-            return value
+            return done[0]
         raise failure
 
     def _borrowed(self, until: float) -> psycopg.Connection[Any]:
