@@ -38,6 +38,8 @@ class Grants:
         self._is_prepared = False
         self.begin_anew()
         _all.add(self)
+        atexit.unregister(_leave_all)
+        atexit.register(_leave_all)  # anew: what ends first is registered last, and the database is open still
 
     def begin_anew(self) -> None:
         """Have nothing, in a forked child: the tickets are its parent's."""
@@ -221,5 +223,8 @@ def _begin_anew_in_child() -> None:
     _each(Grants.begin_anew)
 
 
+def _leave_all() -> None:
+    _each(Grants.leave)
+
+
 at_fork(Stage.STORES, _begin_anew_in_child)
-atexit.register(_each, Grants.leave)

@@ -21,7 +21,7 @@ from understudy.actors.stores.postgres.failures import shown_url, statement_of
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 
 from .forking import in_child
-from .processes import WAIT, output
+from .processes import WAIT, output, output_of
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -308,3 +308,23 @@ def test_without_psycopg_a_url_of_postgresql_says_what_to_install() -> None:
     """)
 
     assert said.startswith("a store in PostgreSQL needs psycopg: pip install 'understudy[postgres]'")
+
+
+ONE_RUN = """
+import sys
+import understudy as us
+from understudy.testing import ScriptedModel, says
+
+clerk = us.Agent("clerk", model=ScriptedModel([says("hi")]), memory=us.PersistentMemory())
+with us.ActorSystem("shop", store=sys.argv[1]) as system:
+    clerk.run("hello", system=system, user_id="ada", conversation_id="c-42")
+"""
+
+
+def test_a_process_that_ends_gives_back_its_conversations_while_the_database_is_open(postgres_url: str) -> None:
+    done = output_of("-c", ONE_RUN, postgres_url)
+
+    left = PostgresDatabase(postgres_url).read(
+        lambda sql: sql.execute("SELECT owner FROM understudy_owners").fetchall()
+    )
+    assert (done, left) == ("", [])

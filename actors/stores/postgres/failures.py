@@ -32,7 +32,10 @@ def statement_of(statement: str) -> str:
 def is_passing(error: BaseException) -> bool:
     """Whether a transaction that failed before its commit may succeed when it is done again."""
     from psycopg import InterfaceError, OperationalError
+    from psycopg_pool import PoolClosed
 
+    if isinstance(error, PoolClosed):  # the process ends
+        return False
     state: str | None = getattr(error, "sqlstate", None)
     if state is not None:
         return state in PASSING_STATES or state.startswith("08")
