@@ -123,15 +123,14 @@ def checked_model_timeout(id: str, timeout: float | Unset | None) -> float | Uns
 
 def checked_memory(id: str, memory: MemoryLike | None, *, has_rule: bool) -> MemoryLike | None:
     """Return a memory, what makes one, or None; `has_rule` says whether the agent has a rule for long conversations."""
-    if (
-        memory is None or type(memory).__module__ == "understudy.vocabulary.runs.memory"
-    ):  # our own memories need no check
+    if memory is None or type(memory).__module__ == "understudy.vocabulary.runs.memory":  # ours need no check
         return memory
     if fault := fault_of_memory(memory):
         raise TypeError(f"agent {id!r}: memory must have load(), append() and clear(); {memory!r} {fault}")
-    if not has_rule and isinstance(memory, type) and issubclass(memory, CompactedMemory):
+    made: object = memory  # of its own: else the checks below would narrow the type of `memory`
+    if not has_rule and isinstance(made, type) and issubclass(made, CompactedMemory):
         raise TypeError(
-            f"agent {id!r}: the rule of a {memory.__name__} is not known before it is made: give the rule to the agent too, "
+            f"agent {id!r}: the rule of a {made.__name__} is not known before it is made: give the rule to the agent too, "
             "Agent(compaction=…), or give the memory itself"
         )
     return memory
