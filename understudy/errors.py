@@ -26,7 +26,9 @@
     │   ├── ProtocolViolation           a machine was driven out of order
     │   ├── SpecChanged                 a saved run belongs to another definition
     │   ├── UnknownToken
-    │   └── TokenUsed
+    │   ├── TokenUsed
+    │   ├── TokenLeased
+    │   └── LeaseLost
     ├── ActorError                      the runtime could not deliver or finish a message
     │   ├── MailboxFull
     │   ├── AgentDown

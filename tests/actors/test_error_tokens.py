@@ -228,7 +228,8 @@ def test_an_incomplete_workflow_as_a_sub_agent_goes_on_with_nothing_raised(desk:
 def test_results_of_the_other_calls_stay_when_a_sub_agent_reaches_its_limit(desk: Desk, another: Another) -> None:
     both = calls("note", word="x") + calls("writer", input="x")
     lead = desk.agent("lead", both, says("Done."))
-    lead = lead.replace(tools=[*lead.tools, us.SubAgent(short_of_rounds(desk))], on_tool_error="raise")
+    tools = [*lead.tools, us.SubAgent(short_of_rounds(desk))]
+    lead = lead.replace(tools=tools, on_tool_error="raise", max_parallel_calls=1)  # so the first is done by then
     token = error_of(lead, another()).token
 
     outcome = finished(lead.resume(token, max_iterations=5, system=another()))

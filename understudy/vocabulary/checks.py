@@ -94,12 +94,20 @@ def checked_whole(where: str, given: int, least: int) -> int:
     return given
 
 
+def _is_finite(given: float) -> bool:
+    try:
+        return isfinite(given)
+    except OverflowError:  # a whole number beyond the largest float
+        return False
+
+
 def checked_number(where: str, given: float) -> float:
     """Return a finite number."""
     if not isinstance(given, (int, float)) or isinstance(given, bool):
         raise TypeError(f"{where} must be a number, got {given!r}")
-    if not isfinite(given):
-        raise ValueError(f"{where} must be finite, got {given!r}")
+    if not _is_finite(given):
+        shown = repr(given) if isinstance(given, float) else "a whole number too large for a float"
+        raise ValueError(f"{where} must be finite, got {shown}")
     return given
 
 
