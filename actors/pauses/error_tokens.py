@@ -12,7 +12,7 @@ from understudy.actors.run_view.failsafe import safely
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.diagnostics import emit
-from understudy.errors import StoreError, UnderstudyError, in_words
+from understudy.errors import RunCancelled, RunTimedOut, StoreError, UnderstudyError, in_words
 
 from .stored_pauses import StoredPauses
 from .tokens import Tokens
@@ -40,12 +40,13 @@ class ErrorTokens:
     def give(self, record: RunRecord, error: BaseException) -> str:
         """Give an error the token with which its run goes on; returns the token, or an empty text if there is none.
 
-        A second call for the same ending gives the same token.
+        A second call for the same ending gives the same token. A run that ends with the work around it, as one that a tool
+        has begun, has no token: nobody would be given it.
         """
         if not isinstance(error, UnderstudyError):
             return ""
         token = ""
-        if not record.is_inner and record.goes_on_after(error):
+        if not record.is_inner and not _ended_around(record, error) and record.goes_on_after(error):
             try:
                 token = self._issued(record)
             except BaseException as failure:  # the caller must hear of the error, and not of the store
@@ -132,6 +133,11 @@ class ErrorTokens:
             safely(record, self._tokens.revoke, token)
             if isinstance(self._tokens, StoredPauses):
                 record.revision += 1  # the store keeps the number of the pause that was withdrawn
+
+
+def _ended_around(record: RunRecord, error: UnderstudyError) -> bool:
+    around = record.scope.parent
+    return around is not None and isinstance(error, (RunTimedOut, RunCancelled)) and around.is_over
 
 
 def _tell_lost(record: RunRecord, error: BaseException, failure: BaseException) -> None:

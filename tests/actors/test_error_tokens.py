@@ -75,6 +75,32 @@ def test_an_error_that_does_not_pass_has_no_token(desk: Desk, another: Another, 
     assert error_of(desk.agent("clerk", error), another()).token == ""
 
 
+def test_a_run_that_ends_with_the_work_around_it_has_no_token(another: Another) -> None:
+    gate, errors, told = Gate(), list[us.UnderstudyError](), threading.Event()
+
+    def hold() -> None:
+        gate()
+
+    below = us.Agent("below", model=ScriptedModel([calls("hold"), says("never")]), tools=[hold])
+
+    def ask_below() -> str:
+        try:
+            return below.run("go").text
+        except (us.RunTimedOut, us.RunCancelled) as error:
+            errors.append(error)
+            told.set()
+            raise
+
+    above = us.Agent("above", model=ScriptedModel([calls("ask_below"), says("never")]), tools=[ask_below])
+
+    outer = above.submit("go", timeout=0.2, system=another()).exception(WAIT)
+    gate.open()
+
+    assert told.wait(WAIT)
+    assert isinstance(outer, us.RunTimedOut)
+    assert (bool(outer.token), errors[0].token) == (True, "")
+
+
 def test_a_sequence_goes_on_inside_the_step_that_failed(desk: Desk, another: Another) -> None:
     steps = [desk.agent("one", says("1")), desk.agent("two", calls("note", word="a"), slow(), says("2"))]
     group = us.SequentialAgent("s", [us.SequentialAgent("inner", steps)])

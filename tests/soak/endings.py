@@ -12,6 +12,7 @@ import understudy as us
 from bench.holding import Situation
 from bench.situations import SITUATIONS, BackingOff
 from tests.support.scripts import WAIT, eventually
+from understudy.actors.system.actor_system import runs_of
 
 from .footprint import Footprint, at_rest, back_to
 
@@ -77,6 +78,7 @@ def _cancelled(situation: Situation) -> Counter[str]:
     hanging = TOGETHER * situation.hangs
     eventually(lambda: situation.system.hung == hanging, f"{hanging} hang: {situation.name}")
     _let_go(situation)
+    _forget(situation, errors)
     return Counter([answer.__name__ for answer in answers])
 
 
@@ -89,7 +91,16 @@ def _timed_out(situation: Situation) -> Counter[str]:
     assert set(answers) <= expected, (situation.name, errors)
     situation.held(TOGETHER, within=0.0)  # whoever was held is so no longer
     _let_go(situation)
+    _forget(situation, errors)
     return Counter([answer.__name__ for answer in answers])
+
+
+def _forget(situation: Situation, errors: list[BaseException | None]) -> None:
+    """Forget the runs that the tokens of these errors keep: a system keeps a thousand, so they are no leak."""
+    tokens = runs_of(situation.system)._tokens  # pyright: ignore[reportPrivateUsage]  # no user forgets a token
+    for error in errors:
+        assert isinstance(error, us.RunError | us.RateLimited)
+        tokens.revoke(error.token)
 
 
 def _let_go(situation: Situation) -> None:

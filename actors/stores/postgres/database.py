@@ -114,8 +114,9 @@ class PostgresDatabase:
             try:
                 return self._transact(work, until, reads_only=reads_only)
             except (psycopg.Error, OSError, UnicodeEncodeError) as error:
-                if not is_passing(error) or time.monotonic() + pause >= until:
-                    raise self._told(error) from (None if isinstance(error, UnicodeError) else error)
+                failure = error
+            if not is_passing(failure) or time.monotonic() + pause >= until:
+                raise self._told(failure) from _bare(failure)
             self._counts.repeats()
             lane.enter()
             time.sleep(pause * random.uniform(0.5, 1.5))
@@ -174,6 +175,13 @@ class PostgresDatabase:
         """Leave all connections to the parent, in a forked child."""
         self._connections.leave_to_parent()
         self._begin_anew()
+
+
+def _bare(error: Exception) -> Exception | None:
+    """Return an error without what hangs on it: a driver's error keeps its connection, and that has the password."""
+    if isinstance(error, UnicodeError):
+        return None
+    return type(error)(*error.args).with_traceback(error.__traceback__)
 
 
 class _Lane:

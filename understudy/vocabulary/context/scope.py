@@ -94,6 +94,11 @@ class Scope:
             scope = scope._parent
         return False
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the work is cancelled or has no time left."""
+        return self.cancelled or self.remaining() == 0.0
+
     def cancel(self, aside: Callable[[list[Callable[[], object]]], object] | None = None) -> list[BaseException]:
         """Cancel the work, and run all `on_cancel` functions. A second call does nothing.
 
