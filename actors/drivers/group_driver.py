@@ -28,7 +28,6 @@ from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.group.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
 from understudy.orchestration.group.group_run import GroupDone
 from understudy.orchestration.saving.machines import Machine
-from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.ancestry import circular
 from understudy.vocabulary.context.overlays import SessionOverlay, lasting
@@ -252,7 +251,7 @@ class GroupDriver(Woken):
         error, again = inside.record.promise.error(), None
         if error is None:
             again = self._ended(position, inside, inside.record.promise.get())
-        elif goes_on(error) != "limit" or not self._stopped(position, inside.record, error):
+        elif inside.record.way_on(error) != "limit" or not self._stopped(position, inside.record, error):
             again = self._failed(position, error, child=inside.record)
         self._record.log.note(ChildEnded(inside.fact, inside.record.promise.get() if error is None else error))
         self._tell_retry(position, again)

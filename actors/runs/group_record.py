@@ -17,12 +17,13 @@ from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.waiting.children import ChildWaits, EachChild, FirstChild
 from understudy.actors.waiting.graph import graph
-from understudy.errors import UnderstudyError
+from understudy.errors import SeveralErrors, UnderstudyError
 from understudy.orchestration.agent.pauses import CHILD
 from understudy.orchestration.definitions.groups import ParallelAgent
 from understudy.orchestration.definitions.workflow import Task, Workflow
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
+from understudy.orchestration.saving.resumable import GoesOn
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.origin import Origin, named_after
 from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
@@ -145,6 +146,11 @@ class GroupRunRecord(RunRecord):
 
     def is_at_limit(self) -> bool:
         return self.machine.at_limit()
+
+    def way_on(self, error: BaseException) -> GoesOn:
+        how = super().way_on(error)
+        # Of children that all ended with errors, those at a limit can be raised while the others are done again.
+        return "limit" if how == "again" and isinstance(error, SeveralErrors) and self.is_at_limit() else how
 
     @property
     def needs_answer(self) -> bool:

@@ -9,7 +9,13 @@ from understudy.orchestration.agent.limits import is_too_long, limits_reached
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator
-from understudy.orchestration.saving.raised_limits import Raising, has_limited_children, raised_below, raised_in
+from understudy.orchestration.saving.raised_limits import (
+    Raising,
+    has_kept_children,
+    has_limited_children,
+    raised_below,
+    raised_in,
+)
 from understudy.vocabulary.context.account import Account
 
 if TYPE_CHECKING:
@@ -84,7 +90,7 @@ def extend_group(
     for name in wanted.numbers if not stopped else ():
         raise ValueError(f"run {run_id}: {name} is a limit of agents, and {group.id!r} is none")
     raised = raised_in(group, machine, wanted) if stopped else {}
-    wanted.moved |= not machine.at_limit()  # what else is under way goes on
+    wanted.moved |= not machine.at_limit() or has_kept_children(machine)  # what else is not done goes on
     wanted.check()
     if options.budget is not None and "budget" not in wanted.taken:
         account.extend(options.budget)

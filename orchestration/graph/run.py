@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from understudy.errors import ProtocolViolation
-from understudy.orchestration.agent.feed_checks import check_texts
 from understudy.orchestration.group.children import ChildFailure, ChildOrder, ChildResult, ChildState
 from understudy.orchestration.group.group_run import GroupRun
 from understudy.vocabulary.backoff import backoff_wait
@@ -238,8 +237,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     # --- going on, and starting again
 
     def go_on(self, raised: Mapping[int, str]) -> None:
-        self._check_limited(raised)
-        check_texts("raised", raised)
+        self._check_raised(raised)
         self.retry_failed(raised)
 
     def retry_failed(self, raised: Mapping[int, str] | None = None) -> None:

@@ -226,8 +226,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
         Raises:
             ProtocolViolation: a child is not at a limit.
         """
-        self._check_limited(raised)
-        check_texts("raised", raised)
+        self._check_raised(raised)
         for position, saved in raised.items():
             self._state.children[position].release(saved)
             self._errors.pop(position, None)
@@ -244,9 +243,10 @@ class ChildRuns(ABC, Generic[Spec, State]):
             self._errors.pop(position, None)
         self._make_index()
 
-    def _check_limited(self, raised: Mapping[int, str]) -> None:
+    def _check_raised(self, raised: Mapping[int, str]) -> None:
         if not raised.keys() <= set(self._limited):
             raise ProtocolViolation(f"at a limit stand {self._limited or 'none'}, not {sorted(raised)}")
+        check_texts("raised", raised)
 
     # --- for the driver
 

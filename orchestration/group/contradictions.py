@@ -5,15 +5,18 @@ from __future__ import annotations
 from understudy.orchestration.agent.contradictions import counts_of, in_pauses, in_spending, negative
 
 from .children import ChildState
+from .merge_rule import rule_of
+from .spec import GroupSpec
 from .state import GroupState
 
 
-def contradiction_of_group(state: GroupState) -> str:
+def contradiction_of_group(state: GroupState, spec: GroupSpec) -> str:
     """Return the first contradiction in the state of a sequence's or a parallel group's run, or an empty text."""
     if fault := contradiction_of_children(state):
         return fault
     children, order = state.children, state.order
-    ended = sorted(position for position, child in enumerate(children) if child.phase in ("done", "failed"))
+    over = ("done", "failed", "limit") if rule_of(spec).keeps_errors else ("done", "failed")
+    ended = [position for position, child in enumerate(children) if child.phase in over]
     if sorted(order) != ended:
         return f"children {ended} ended, in the order {order}"
     if any(child.phase == "failed" and child.failure is None for child in children):

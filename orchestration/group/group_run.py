@@ -206,4 +206,4 @@ class PlainRun(GroupRun[GroupSpec, GroupState]):
     def _contradiction(cls, state: GroupState, spec: GroupSpec) -> str:
         from .contradictions import contradiction_of_group
 
-        return contradiction_of_group(state)
+        return contradiction_of_group(state, spec)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from understudy.errors import SeveralErrors
+from understudy.orchestration.agent.state import PausedChild
 from understudy.vocabulary.messages import Part
 from understudy.vocabulary.runs.outcomes import Complete
 
@@ -53,10 +54,21 @@ class ParallelRun(PlainRun):
         self._ends.succeeded.append(position)
 
     def child_at_limit(self, position: int, saved: str, failure: ChildFailure, error: Exception | None = None) -> None:
-        if self._rule.keeps_errors:  # as any other failure
-            self.child_failed(position, failure, error)
-        else:
-            super().child_at_limit(position, saved, failure, error)
+        super().child_at_limit(position, saved, failure, error)
+        if self._rule.keeps_errors:  # it counts as failed; its run is kept for the case that all fail
+            self._state.order.append(position)
+            self._failed.append(position)
+
+    def at_limit(self) -> bool:
+        return bool(self._limited) and self.has_failed if self._rule.keeps_errors else super().at_limit()
+
+    def go_on(self, raised: Mapping[int, str]) -> None:
+        if not self._rule.keeps_errors:
+            return super().go_on(raised)
+        self._check_raised(raised)
+        for position, saved in raised.items():
+            self._state.children[position].paused = PausedChild(saved, ())
+        self.retry_failed()
 
     def _input_of(self, position: int) -> str | tuple[Part, ...]:
         return self._state.input

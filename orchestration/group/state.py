@@ -19,7 +19,10 @@ class GroupState:
     input: str | tuple[Part, ...]
     children: list[ChildState]
     order: list[int] = field(default_factory=list[int])
-    """Positions of the done and failed children, in the order in which they ended."""
+    """Positions of the done and failed children, in the order in which they ended.
+
+    If errors are collected, children at a limit are among them.
+    """
 
     @property
     def size(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from understudy.errors import SeveralErrors, UnfinishedRun
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.agent import Agent
 from understudy.orchestration.definitions.groups import Group
@@ -52,6 +53,11 @@ class Raising:
                 )
             if name not in self.taken:
                 raise ValueError(f"{name} can only be raised: it is {self.higher[name]}, got {value}")
+
+
+def has_kept_children(machine: Machine) -> bool:
+    """Whether the runs of failed children were kept, so that these go on with nothing raised."""
+    return any(child.phase == "failed" and child.paused is not None for child in machine.state.children)
 
 
 def has_limited_children(machine: Machine) -> bool:
@@ -110,15 +116,19 @@ def _stands_at_limit(runner: Runner[object], text: str) -> bool:
 
 
 def _is_due(group: Orchestrator, machine: Machine, position: int, wanted: Raising) -> bool:
-    """Whether a child at a limit goes on inside; if nothing is raised, a workflow begins the task of an agent anew."""
+    """Whether a child at a limit goes on inside; if nothing is raised, a workflow begins the task of an agent anew.
+
+    Nothing needs to be raised for a child that is incomplete or in which all failed: what is not done in it goes on.
+    """
     if not isinstance(machine, GraphRun):
         return True
     if not _has_failed(machine, position):  # another run of the same task is under way
         return False
     if not wanted.is_empty:
         return True
-    child = machine.state.children[position]
-    return child.is_incomplete and not isinstance(runner_at(group, machine, position), Agent)
+    kind = failure.kind if (failure := machine.state.children[position].failure) is not None else ""
+    unraised = (UnfinishedRun.__name__, SeveralErrors.__name__)
+    return kind in unraised and not isinstance(runner_at(group, machine, position), Agent)
 
 
 def _has_failed(machine: GraphRun, position: int) -> bool:
@@ -140,6 +150,7 @@ def _raised(runner: Runner[object], text: str, wanted: Raising) -> str:
         return replace(saved, machine=run.to_json()).to_json()
     assert isinstance(runner, (Group, Workflow))
     inner = loaded(runner, saved.machine, adopt=True)
+    wanted.moved |= has_kept_children(inner)
     raised = raised_in(runner, inner, wanted)
     if raised:
         inner.go_on(raised)

@@ -69,7 +69,8 @@ def goes_on(error: BaseException, *, resumed: bool = False) -> GoesOn:
             return "again" if resumed else "never"
         case "as one inside":
             inside = error.exceptions if isinstance(error, SeveralErrors) else ()
-            return "again" if any(goes_on(each, resumed=resumed) == "again" for each in inside) else "never"
+            ways = {goes_on(each, resumed=resumed) for each in inside}
+            return "again" if "again" in ways else "limit" if "limit" in ways else "never"
         case "again" | "limit" | "never" as how:
             return how
 

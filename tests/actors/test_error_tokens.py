@@ -171,8 +171,8 @@ def lead_of(inner: us.Agent | us.SequentialAgent | us.Workflow, id: str = "lead"
     return us.Agent(id, model=ScriptedModel(turns), tools=[us.SubAgent(inner)], on_tool_error="raise")
 
 
-def short_of_rounds(desk: Desk) -> us.Agent:
-    turns = calls("note", word="a"), calls("note", word="b"), says("text")
+def short_of_rounds(desk: Desk, first: str = "a", second: str = "b") -> us.Agent:
+    turns = calls("note", word=first), calls("note", word=second), says("text")
     return desk.agent("writer", *turns).replace(max_iterations=1)
 
 
@@ -411,6 +411,86 @@ def test_an_incomplete_workflow_inside_goes_on_with_nothing_raised(desk: Desk, a
     outcome = finished(group.resume(stopped.token, system=another()))
 
     assert (outcome.text, outcome.turns, desk.noted) == ("1", 2, ["a"])
+
+
+# --- groups that collect errors, in which all children failed
+
+
+def all_fail(desk: Desk) -> us.ParallelAgent:
+    """Return a group whose three children end with errors at their first try, and have called a tool before."""
+    flow = us.Workflow("flow", [us.Task("a", desk.agent("one", calls("note", word="a"), slow(), says("1")))])
+    busy = desk.agent("two", calls("note", word="b"), slow(), says("2"))
+    return us.ParallelAgent("p", [flow, busy, short_of_rounds(desk, "c", "d")], max_parallel=1, on_error="collect")
+
+
+def in_nothing(group: us.ParallelAgent) -> us.ParallelAgent:
+    return group
+
+
+def in_a_sequence(group: us.ParallelAgent) -> us.SequentialAgent:
+    return us.SequentialAgent("s", [group])
+
+
+def in_a_task(group: us.ParallelAgent) -> us.Workflow:
+    return us.Workflow("w", [us.Task("t", group)])
+
+
+def in_an_agent(group: us.ParallelAgent) -> us.Agent:
+    turns = [calls("p", input="x"), says("Done.")]
+    return us.Agent("lead", model=ScriptedModel(turns), tools=[us.SubAgent(group)], on_tool_error="raise")
+
+
+Around = Callable[[us.ParallelAgent], us.Agent | us.SequentialAgent | us.ParallelAgent | us.Workflow]
+AROUND = pytest.mark.parametrize("around", [in_nothing, in_a_sequence, in_a_task, in_an_agent])
+
+
+def stopped_token(
+    runner: us.Agent | us.SequentialAgent | us.ParallelAgent | us.Workflow, system: us.ActorSystem
+) -> str:
+    if isinstance(runner, us.Workflow):
+        return incomplete(runner.run("go", system=system)).token
+    error = error_of(runner, system)
+    assert isinstance(error, us.SeveralErrors)
+    return error.token
+
+
+@AROUND
+def test_each_child_goes_on_where_errors_are_collected_and_all_failed(
+    desk: Desk, another: Another, around: Around
+) -> None:
+    runner = around(all_fail(desk))
+    token = stopped_token(runner, another())
+
+    finished(runner.resume(token, max_iterations=5, system=another()))
+
+    assert desk.noted == ["a", "b", "c", "d"]
+
+
+@AROUND
+def test_what_can_go_on_with_nothing_raised_does_where_all_failed(desk: Desk, another: Another, around: Around) -> None:
+    runner = around(all_fail(desk))
+    token = stopped_token(runner, another())
+
+    finished(runner.resume(token, system=another()))
+
+    assert desk.noted == ["a", "b", "c"]
+
+
+@AROUND
+def test_an_incomplete_workflow_alone_goes_on_where_all_failed(desk: Desk, another: Another, around: Around) -> None:
+    flow = us.Workflow("flow", [us.Task("a", desk.agent("one", calls("note", word="a"), slow(), says("1")))])
+    runner = around(us.ParallelAgent("p", [flow, desk.agent("bad", us.BadReply("half"))], on_error="collect"))
+    token = stopped_token(runner, another())
+
+    finished(runner.resume(token, system=another()))
+
+    assert desk.noted == ["a"]
+
+
+def test_children_that_all_failed_for_good_leave_no_token(desk: Desk, another: Another) -> None:
+    group = us.ParallelAgent("p", [desk.agent(id, us.BadReply("half")) for id in ("one", "two")], on_error="collect")
+
+    assert error_of(group, another()).token == ""
 
 
 # --- what is told, and stores that fail

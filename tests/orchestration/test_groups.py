@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support.counting import calls_counted
 from tests.support.group_machines import ASKS, broke, done, orders, running
-from understudy.errors import MaxIterationsExceeded, ProtocolViolation, RunError, SpecChanged
+from understudy.errors import MaxIterationsExceeded, ProtocolViolation, RunError, SeveralErrors, SpecChanged
+from understudy.orchestration.agent.state import PausedChild
 from understudy.orchestration.group.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
 from understudy.orchestration.group.group_run import GroupDone, GroupRun
 from understudy.orchestration.group.parallel_run import ParallelRun
@@ -261,6 +262,40 @@ def test_a_limit_holds_a_sequence_and_once_it_is_raised_the_child_goes_on_and_th
     assert order.paused is not None
     assert (order.position, order.paused.saved, order.paused.answers) == (0, "RAISED", {})
     assert not run.at_limit()
+
+
+def test_children_at_a_limit_and_kept_ones_go_on_together_where_errors_are_collected_and_all_failed() -> None:
+    run = group(on_error="collect")
+    run.next_step()
+    run.child_at_limit(2, "LIMIT", AT_LIMIT)
+    run.child_failed(0, broke("for good"))
+    assert not run.at_limit()
+    run.child_failed(1, broke("may pass"))
+    run.child_kept(1, "KEPT")
+    run = ParallelRun.from_json(run.to_json(), run.spec)
+    assert (run.at_limit(), run.limited) == (True, {2: "LIMIT"})
+    with pytest.raises(SeveralErrors) as caught:
+        run.next_step()
+    assert [str(each) for each in caught.value.exceptions] == ["it looked once", "for good", "may pass"]
+
+    run.go_on({2: "RAISED"})
+
+    assert [(order.position, order.paused) for order in orders(run)] == [
+        (1, PausedChild("KEPT", ())),
+        (2, PausedChild("RAISED", ())),
+    ]
+    run.child_done(2, says("two"))
+    run.child_done(1, says("one"))
+    assert done(run).combined_text == '[null, "one", "two"]'
+
+
+def test_a_child_at_a_limit_leaves_its_place_empty_where_another_one_is_done() -> None:
+    run = group(2, on_error="collect")
+    run.next_step()
+    run.child_at_limit(0, "LIMIT", AT_LIMIT)
+    run.child_done(1, says("one"))
+
+    assert (done(run).combined_text, run.at_limit()) == ('[null, "one"]', False)
 
 
 def test_a_group_is_at_a_limit_when_nothing_else_runs_or_waits() -> None:
