@@ -1,0 +1,167 @@
+"""What remains in a store when a commit was done and its caller was told that nobody knows: the table in docs/stores.md."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+import understudy as us
+from tests.support.scripts import eventually, finished, needs_approval
+from tests.support.tools import refund
+from understudy.actors.stores.database import Row, Rows, Sql, SqlValue
+from understudy.actors.stores.sqlite_database import SQLiteDatabase
+from understudy.actors.stores.store import Store
+from understudy.testing import ScriptedModel, calls, says
+
+T = TypeVar("T")
+
+DAY = 86_400.0
+KEY = us.ConversationKey("shop", "ada", "c-42")
+
+
+class Unsure(SQLiteDatabase):
+    """A database that commits a transaction and then says that nobody knows, once for each time it is told to.
+
+    Attributes:
+        doubts: how the statement begins whose transaction is the next one; empty for none.
+    """
+
+    doubts = ""
+
+    def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
+        is_doubted = False
+
+        def watched(sql: Sql) -> T:
+            seen = _Seen(sql, self.doubts)
+            done = work(seen)
+            nonlocal is_doubted
+            is_doubted = seen.has_come
+            return done
+
+        value = super().write(watched, durable=durable)
+        if is_doubted:
+            self.doubts = ""
+            raise us.StoreError("the connection was lost at the commit, and nobody knows whether it was done", store="")
+        return value
+
+    def rows(self, statement: str) -> list[Row]:
+        return self.read(lambda sql: sql.execute(statement).fetchall())
+
+
+class _Seen:
+    def __init__(self, sql: Sql, doubts: str) -> None:
+        self._sql = sql
+        self._doubts = doubts
+        self.has_come = False
+
+    def execute(self, statement: str, values: Mapping[str, SqlValue] = {}, /) -> Rows:
+        self.has_come = self.has_come or bool(self._doubts and statement.strip().startswith(self._doubts))
+        return self._sql.execute(statement, values)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Unsure:
+    return Unsure(str(tmp_path / "shop.db"))
+
+
+@pytest.fixture
+def system(database: Unsure) -> Generator[us.ActorSystem]:
+    with us.ActorSystem("shop", store=Store(database)) as made:
+        yield made
+
+
+def look(order: str) -> str:
+    return f"order {order}"
+
+
+def clerk(*turns: us.ModelTurn, max_iterations: int = 10, memory: us.Memory | None = None) -> us.Agent:
+    model = ScriptedModel(turns)
+    return us.Agent("clerk", model=model, tools=[refund, look], max_iterations=max_iterations, memory=memory)
+
+
+ASKS = calls("refund", order="7", cents=1200)
+
+
+def test_a_pause_stays_in_the_store_and_nobody_has_its_token(database: Unsure, system: us.ActorSystem) -> None:
+    database.doubts = "INSERT INTO understudy_pauses"
+
+    with pytest.raises(us.StoreError, match="nobody knows") as caught:
+        clerk(ASKS).run("Refund", system=system)
+
+    assert caught.value.token == ""
+    assert database.rows("SELECT state, forget_at FROM understudy_pauses") == [("waiting", None)]
+
+
+def test_a_run_at_a_limit_stays_in_the_store_for_30_days(database: Unsure, system: us.ActorSystem) -> None:
+    database.doubts = "INSERT INTO understudy_pauses"
+
+    with pytest.raises(us.MaxIterationsExceeded) as caught:
+        clerk(calls("look", order="7"), max_iterations=0).run("Look", system=system)
+
+    assert (caught.value.token, "nobody knows" in caught.value.__notes__[0]) == ("", True)
+    ((state, forget_at),) = database.rows("SELECT state, forget_at FROM understudy_pauses")
+    assert (state, round((forget_at - time.time()) / DAY)) == ("waiting", 30)
+
+
+def test_a_token_that_was_taken_is_used_and_its_run_is_not_done(database: Unsure, system: us.ActorSystem) -> None:
+    token = needs_approval(clerk(ASKS).run("Refund", system=system)).token
+    database.doubts = "UPDATE understudy_pauses SET state = 'taken'"
+
+    with pytest.raises(us.StoreError, match="nobody knows"):
+        clerk().resume(token, us.Approve(), system=system)
+    with pytest.raises(us.TokenUsed):
+        clerk().resume(token, us.Approve(), system=system)
+
+    ((state, payload, forget_at),) = database.rows("SELECT state, payload, forget_at FROM understudy_pauses")
+    assert (state, bool(payload), round((forget_at - time.time()) / DAY)) == ("taken", True, 30)
+
+
+def test_values_of_a_session_are_there_and_nobody_is_told_what_they_replaced(
+    database: Unsure, system: us.ActorSystem
+) -> None:
+    def keep(ctx: us.ToolContext) -> str:
+        if ctx.deps == "late":  # another run is first, and this one has not seen it
+            agent("early").run("go", system=system, user_id="ada", deps="early")
+            database.doubts = "UPDATE understudy_values"
+        ctx.session["user:n"] = str(ctx.deps)
+        return "kept"
+
+    def agent(id: str) -> us.Agent:
+        return us.Agent(id, model=ScriptedModel([calls("keep"), says("ok")]), tools=[us.tool(keep)])
+
+    agent("first").run("go", system=system, user_id="ada", deps="first")
+    handle = agent("late").submit("go", system=system, user_id="ada", deps="late")
+
+    assert finished(handle.result()).text == "ok"
+    told = [event for event in handle.events() if isinstance(event, us.SessionNotSaved | us.SessionOverwritten)]
+    assert [(type(each), tuple(each.keys)) for each in told] == [(us.SessionNotSaved, ("user:n",))]
+    assert database.rows("SELECT value FROM understudy_values") == [('"late"',)]
+
+
+def test_a_turn_of_a_conversation_is_stored_once_also_when_it_is_stored_again(
+    database: Unsure, system: us.ActorSystem
+) -> None:
+    memory = us.PersistentMemory()
+    database.doubts = "INSERT INTO understudy_turns"
+
+    outcome = clerk(says("hi"), memory=memory).run("hello", system=system, user_id="ada", conversation_id="c-42")
+    by_hand = us.PersistentMemory(Store(database))
+    by_hand.append(KEY, outcome.messages, outcome.run_id)
+
+    assert database.doubts == ""
+    assert [turn.run_id for turn in by_hand.read(KEY)] == [outcome.run_id]
+
+
+def test_a_ticket_is_given_back_by_the_next_beat(database: Unsure, system: us.ActorSystem) -> None:
+    memory = us.PersistentMemory()
+    database.doubts = "INSERT INTO understudy_tickets"
+
+    with pytest.raises(us.StoreError, match="nobody knows"):
+        clerk(memory=memory).run("hello", system=system, user_id="ada", conversation_id="c-42")
+
+    assert database.doubts == ""
+    eventually(lambda: database.rows("SELECT * FROM understudy_tickets") == [], "the ticket is given back")
