@@ -90,7 +90,7 @@ class AgentDriver:
 
     def _lost(self, error: ActorError, cause: BaseException) -> None:
         error.__cause__ = cause
-        if not self._record.host.fail(self._record, error, self._epoch):
+        if not self._record.host.endings.fail(self._record, error, self._epoch):
             tell_late_driver(self._record.link, cause)
 
     @property
@@ -122,11 +122,11 @@ class AgentDriver:
             record = self._record
             if self._moments is not None:
                 if record.turn_hold is None:  # a turn that is committed could not be taken back
-                    record.host.give_token(record, error)  # first: callbacks see the error with its token
+                    record.host.endings.give_token(record, error)  # first: callbacks see the error with its token
                 if self._moments.replaced(error):
-                    record.host.withdraw_token(record, error)
+                    record.host.endings.withdraw_token(record, error)
                     return self._drive_to_end()
-            record.host.fail(record, error, self._epoch)
+            record.host.endings.fail(record, error, self._epoch)
 
     def _drive(self) -> None:
         record, epoch = self._record, self._epoch
@@ -146,7 +146,7 @@ class AgentDriver:
                 return self._fail(own)
             match step:
                 case CallModel() if step.request.turn > record.last_turn:
-                    return record.host.end_turn(record, turn_outcome(record), epoch)
+                    return record.host.endings.end_turn(record, turn_outcome(record), epoch)
                 case CallModel(request=request, compaction=None):
                     self._call_model(request)
                 case CallModel():
@@ -161,7 +161,7 @@ class AgentDriver:
                     told = with_output(record, outcome, self._checked)
                     if self._moments is not None:
                         self._moments.finish(told)
-                    return record.host.complete(record, told, epoch)
+                    return record.host.endings.complete(record, told, epoch)
                 case _:
                     assert_never(step)
 
@@ -172,7 +172,7 @@ class AgentDriver:
         if self._moments is not None:
             self._moments.tell(told)
             told = replace(told, session=lasting(record.session))
-        record.host.park(record, told, self._epoch)
+        record.host.endings.park(record, told, self._epoch)
 
     # --- the model
 

@@ -102,7 +102,7 @@ class CallDriver:
         """End the call: no thread can be started."""
         name = self._record.call.name
         error = AgentDown(f"{name} has no thread to run on: {cause}", actor=self._record.agent.id)
-        self._record.host.fail(self._record, error, self._epoch)
+        self._record.host.endings.fail(self._record, error, self._epoch)
 
     def run_turns(self) -> None:
         """Make the call, in a copy of the context variables of whoever asked for it."""
@@ -112,9 +112,9 @@ class CallDriver:
         except Stale:
             pass
         except UnderstudyError as error:
-            record.host.fail(record, error, epoch)
+            record.host.endings.fail(record, error, epoch)
         except BaseException as failure:  # never a second time: the tool may have run
-            record.host.cannot_go_on(record, failure, epoch)
+            record.host.endings.cannot_go_on(record, failure, epoch)
         finally:
             self.returned = True
 
@@ -122,4 +122,4 @@ class CallDriver:
         record, epoch = self._record, self._epoch
         record.begin_step(epoch, f"running tool {record.call.name}")
         batch = ToolBatch(record.host.executors, record, (record.call,))
-        record.host.complete(record, record.take_call(epoch, batch), epoch)
+        record.host.endings.complete(record, record.take_call(epoch, batch), epoch)

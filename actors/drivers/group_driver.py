@@ -103,7 +103,7 @@ class GroupDriver(Woken):
                 error = circular(*[link.runner.id for link in (*way[1:], way[1])])
                 error.run_id = inside.record.run_id
                 self._record.host.tell_refused(inside.record.runner, error)
-                return self._record.host.refuse(inside.record, error)
+                return self._record.host.endings.refuse(inside.record, error)
 
     def _news(self) -> list[int]:
         news = self._record.news
@@ -137,7 +137,7 @@ class GroupDriver(Woken):
                 case AwaitChildren(pauses=pauses):
                     paused = self._paused(pauses)
                     record.tell_ending(epoch, paused)
-                    return record.host.park(record, paused, epoch)
+                    return record.host.endings.park(record, paused, epoch)
                 case GroupDone(outcome=outcome):
                     return self._complete(outcome)
                 case _:
@@ -159,7 +159,7 @@ class GroupDriver(Woken):
         )
         stamp(told, record.run_id, lasting(record.session), record.artifacts.snapshot())
         record.tell_ending(self._epoch, told)
-        record.host.complete(record, told, self._epoch)
+        record.host.endings.complete(record, told, self._epoch)
 
     def _last_text(self) -> str:
         """Return what the first child that is incomplete said last."""
@@ -171,9 +171,9 @@ class GroupDriver(Woken):
         record = self._record
         with contextlib.suppress(Stale):
             if record.group.callbacks:
-                record.host.give_token(record, error)  # first: callbacks see the error with its token
+                record.host.endings.give_token(record, error)  # first: callbacks see the error with its token
             record.tell_ending(self._epoch, error)
-            record.host.fail(record, error, self._epoch)
+            record.host.endings.fail(record, error, self._epoch)
 
     def _paused(self, pauses: tuple[Pause, ...]) -> NeedsInput | NeedsApproval:
         record, spending = self._record, self._record.account.spending

@@ -71,7 +71,7 @@ def take_step_away(record: AgentRunRecord, order: ToolCallTask, again: bool) -> 
     if failure is None:
         _drive_on(record, epoch)
     else:
-        record.host.cannot_go_on(record, failure, epoch)
+        record.host.endings.cannot_go_on(record, failure, epoch)
     order.abandon()
 
 
@@ -80,7 +80,7 @@ def _drive_on(record: AgentRunRecord, epoch: int) -> None:
     try:
         record.host.drive(record, epoch)
     except BaseException as failure:
-        record.host.cannot_go_on(record, failure, epoch)
+        record.host.endings.cannot_go_on(record, failure, epoch)
 
 
 def _feed_timeout(record: AgentRunRecord, order: ToolCallTask, told: list[Finished]) -> None:

@@ -272,7 +272,7 @@ class GroupRunRecord(RunRecord):
         if isinstance(driver, Woken):
             failure = safely(self, driver.wake)
             if failure is not None:  # it would never hear of the child, and the run would never end
-                self.host.cannot_go_on(self, failure, self.epoch)
+                self.host.endings.cannot_go_on(self, failure, self.epoch)
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other
 
@@ -329,7 +329,7 @@ class GroupRunRecord(RunRecord):
             inside.launched = True
             held = self.is_held_at(epoch)
         if not held:  # the run ended meanwhile, and whoever ended it did not know of this child
-            self.host.cancel(inside.record, self._why_cancelled)
+            self.host.endings.cancel(inside.record, self._why_cancelled)
             raise Stale
 
     def feed(
@@ -405,7 +405,7 @@ class GroupRunRecord(RunRecord):
         for inside in children.values():
             safely(self, self.waits.leave, inside.record.link)
         for record in begun:
-            safely(self, self.host.cancel, record, self._why_cancelled)
+            safely(self, self.host.endings.cancel, record, self._why_cancelled)
 
     @property
     def _why_cancelled(self) -> str:

@@ -22,6 +22,55 @@ if TYPE_CHECKING:
     from understudy.orchestration.saving.saved_run import SavedRun
 
 R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
+
+
+class RunEndings(Protocol[R_contra]):
+    """Ends runs: the part of a host that drivers come to at the end of a run, and everyone who ends one early."""
+
+    # --- called by the driver that holds `epoch`; does nothing for any other
+
+    def complete(self, record: R_contra, outcome: Complete[object] | Incomplete, epoch: int) -> None:
+        """End the run with its outcome."""
+        ...
+
+    def park(self, record: R_contra, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
+        """End the run's stay here with an outcome, to which a token is added unless the run is a part of another one."""
+        ...
+
+    def end_turn(self, record: R_contra, outcome: MoreTurns, epoch: int) -> None:
+        """End the run's stay here after a turn; a token brings it back."""
+        ...
+
+    def fail(self, record: R_contra, error: BaseException, epoch: int) -> bool:
+        """End the run with an error, whatever else fails; an error that may pass has a token with which the run goes on.
+
+        Returns:
+            False if the run was over or in other hands, so that nobody hears of the error.
+        """
+        ...
+
+    def give_token(self, record: R_contra, error: BaseException) -> str:
+        """Give the error with which the run is about to end its token, and return it; empty if there is none."""
+        ...
+
+    def withdraw_token(self, record: R_contra, error: UnderstudyError) -> None:
+        """Take the token of an error back, because the run does not end with it."""
+        ...
+
+    # --- called by anyone
+
+    def cannot_go_on(self, record: R_contra, failure: BaseException, epoch: int) -> None:
+        """End a run that would never get a driver, because of a failure of the runtime's own."""
+        ...
+
+    def cancel(self, record: R_contra, why: str = "", *, kept: bool = False) -> bool:
+        """End a run early, whatever it is doing; whether this call ended it. With `kept` it can be resumed."""
+        ...
+
+    def refuse(self, record: R_contra, circle: UnderstudyError) -> None:
+        """End a run that could end only after another run that waits for it."""
+        ...
 
 
 class RunHost(Protocol[R]):
@@ -33,6 +82,8 @@ class RunHost(Protocol[R]):
     """Work that was given up."""
     executors: Executors
     """The actors of its tools."""
+    endings: RunEndings[R]
+    """Ends the runs."""
     app: str
     """The system's name, which conversations and session values belong to."""
     sessions: Sessions
@@ -68,48 +119,10 @@ class RunHost(Protocol[R]):
         """Tell who subscribes of a run that would have waited for itself."""
         ...
 
-    # --- ending, called by the driver that holds `epoch`; does nothing for any other
-
-    def complete(self, record: R, outcome: Complete[object] | Incomplete, epoch: int) -> None:
-        """End the run with its outcome."""
-        ...
-
-    def park(self, record: R, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
-        """End the run's stay here; a token brings it back."""
-        ...
-
-    def end_turn(self, record: R, outcome: MoreTurns, epoch: int) -> None:
-        """End the run's stay here after a turn; a token brings it back."""
-        ...
-
-    def fail(self, record: R, error: BaseException, epoch: int) -> bool:
-        """End the run with an error; False if it was over or in other hands."""
-        ...
-
-    def give_token(self, record: R, error: BaseException) -> str:
-        """Give the error with which the run is about to end its token, and return it; empty if there is none."""
-        ...
-
-    def withdraw_token(self, record: R, error: UnderstudyError) -> None:
-        """Take the token of an error back, because the run does not end with it."""
-        ...
+    # --- ending
 
     def crashed(self, record: R, cause: BaseException, epoch: int) -> None:
         """Fail the runner's actor, and give the run another driver, or end it."""
-        ...
-
-    def cannot_go_on(self, record: R, failure: BaseException, epoch: int) -> None:
-        """End a run that nobody would ever drive, because of a failure of the runtime's own."""
-        ...
-
-    # --- ending, called by anyone
-
-    def cancel(self, record: R, why: str = "", *, kept: bool = False) -> bool:
-        """End a run early, whatever it is doing; whether this call ended it. With `kept` it can be resumed."""
-        ...
-
-    def refuse(self, record: R, circle: UnderstudyError) -> None:
-        """End a run that could end only after one which waits for it."""
         ...
 
     def ended(self, record: R) -> None:

@@ -469,11 +469,11 @@ class RunRecord(Ownership, ABC):
 
     def outer_cancelled(self) -> None:
         """End the run because the one that it was begun in was cancelled."""
-        self.host.cancel(self, "the run it was begun in was cancelled")
+        self.host.endings.cancel(self, "the run it was begun in was cancelled")
 
     def lost(self, error: BaseException) -> None:
         """End the run because the message that was to start it could not be handled."""
-        self.host.fail(self, error, self.epoch)
+        self.host.endings.fail(self, error, self.epoch)
 
     def must_not_wait(self, error: BaseException) -> None:
         """End the run because it may not wait for its conversation."""

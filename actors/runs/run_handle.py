@@ -75,13 +75,13 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]], Droppable):
 
     def cancel(self) -> bool:
         with cancel_hooks.Settling(cancel_hooks.AT_HAND):
-            return not self.done() and self._record.host.cancel(self._record, kept=True)
+            return not self.done() and self._record.host.endings.cancel(self._record, kept=True)
 
     def drop(self) -> None:
         """Cancel the run because nobody wants what comes of it: it cannot be resumed."""
         with cancel_hooks.Settling(cancel_hooks.AT_HAND):
             if not self.done():
-                self._record.host.cancel(self._record)
+                self._record.host.endings.cancel(self._record)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         checked_plain("a done callback", callback)

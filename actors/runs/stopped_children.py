@@ -88,7 +88,7 @@ def _ended(child: RunRecord) -> BaseException | None:
     Raises:
         RuntimeError: another thread does not come to the end of it.
     """
-    child.host.cancel(child, "the run it was a part of is over")
+    child.host.endings.cancel(child, "the run it was a part of is over")
     if not child.promise.wait(PATIENCE):
         raise RuntimeError(f"run {child.run_id} does not end")
     return child.promise.error()

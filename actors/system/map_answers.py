@@ -275,6 +275,6 @@ def _cancel(records: Iterable[RunRecord], waits: FirstChild | None, then: Callab
     for record in records:
         if waits is not None:
             waits.leave(record.link)
-        record.host.cancel(record, "the map that it was a part of is over")
+        record.host.endings.cancel(record, "the map that it was a part of is over")
     if then is not None:
         then()

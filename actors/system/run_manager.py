@@ -5,23 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from logging import WARNING
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.drivers.call_run import CallRecord
 from understudy.actors.drivers.factory import driver_of, loaded_record, new_record
-from understudy.actors.drivers.overdue_steps import see_to_step
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.memory.memories import Memories
-from understudy.actors.pauses.error_tokens import ErrorTokens
 from understudy.actors.pauses.refusals import leased
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
-from understudy.actors.run_view.errors import cancelled, named, step_timeout, timed_out
+from understudy.actors.run_view.errors import named
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.run_lines import tell_late_driver
 from understudy.actors.runs.abandoned import AbandonedWork
@@ -33,45 +31,26 @@ from understudy.actors.runs.late_saves import LateSaves
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.stores.turn_hold import TurnHold
-from understudy.actors.threads import cancel_hooks
-from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.tools.executors import Executors
 from understudy.diagnostics import emit
 from understudy.errors import (
     AgentCrashed,
-    AgentDown,
     CircularAgentCall,
-    ContextOverflow,
-    LeaseLost,
-    RunCancelled,
-    RunError,
-    StoreError,
     UnderstudyError,
     UnknownToken,
     had_its_retries,
     in_words,
 )
-from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.actors.system_events import RunCrashed
 from understudy.vocabulary.checks import WrongReturn
 from understudy.vocabulary.context.ancestry import Link, next_hops
-from understudy.vocabulary.context.overlays import lasting
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.scope import Scope, current_scope
 from understudy.vocabulary.messages import Part, ToolCall
 from understudy.vocabulary.runs.conversations import NO_USER, Erased
-from understudy.vocabulary.runs.handles import RunPhase
-from understudy.vocabulary.runs.outcomes import (
-    Complete,
-    Incomplete,
-    MoreTurns,
-    NeedsApproval,
-    NeedsInput,
-    Outcome,
-    stamp,
-)
 
 from .directory import Directory
+from .run_endings import SystemRunEndings
 
 if TYPE_CHECKING:
     from understudy.actors.stores.store import Store
@@ -80,8 +59,8 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.saving.saved_run import SavedRun
 
-RETRIES = 50  # Of a run and all inside of it: more than one needs that ends well, and an end to one that will not.
-POISON = 3  # Failures of a run's drivers after which the run itself is held to be what they fail of.
+RETRIES = 50  # Of a run and all runs inside of it: generous for a healthy run, finite for a looping one.
+POISON = 3  # Crashes of a run's drivers after which the run itself is taken for the cause.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,17 +108,19 @@ class RunManager(RunHost[RunRecord]):
         self._prefix = prefix
         self._start = start
         self._numbers = count(1)
-        self._watchdog = Watchdog(self._deadline_passed, self._step_overdue)
         self.memories = Memories(settings.app, events, settings.store)
         self.conversations = Conversations(settings.app, self.memories, settings.store)
         self._admission = Admission(settings.max_runs, self._admitted)
         pauses = settings.store.pauses
         self._tokens = Tokens() if pauses is None else StoredPauses(pauses)
-        self._error_tokens = ErrorTokens(self._tokens)
-        self.app = settings.app
-        self.sessions = settings.store.sessions
         self.late_saves = LateSaves()
         """Session values of runs that were ended from outside."""
+        endings = SystemRunEndings(self._tokens, self.late_saves, hung)
+        self._lose_turn = endings.lose_turn
+        self.endings = endings
+        self._watchdog = Watchdog(endings.deadline_passed, endings.step_overdue)
+        self.app = settings.app
+        self.sessions = settings.store.sessions
         self.stores = pauses is not None
         """Whether paused runs are written down, so that sessions must be JSON."""
         self.executors = Executors(settings.app, events)
@@ -196,17 +177,11 @@ class RunManager(RunHost[RunRecord]):
         record = _of_agent(self.go_on(runner, token, answer, options, hold)).for_one_turn()
         record.turn_hold = hold
         try:
-            hold.begin(partial(self._tokens.renew, hold), lambda error: self._lose(record, error))
+            hold.begin(partial(self._tokens.renew, hold), lambda error: self._lose_turn(record, error))
         except BaseException:  # no thread can be had to renew it
             self._tokens.over(record, again=True)
             raise
         return record
-
-    def _lose(self, record: AgentRunRecord, error: UnderstudyError) -> None:
-        """End a run whose turn cannot be committed any more."""
-        if record.end(error, "failed", commit=record.forget_changes):
-            safely(record, cancel_hooks.cancel, record.scope, self.hung.give_up)
-            safely(record, record.tell_error, error)
 
     def go_on(
         self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions, hold: TurnHold | None = None
@@ -273,28 +248,22 @@ class RunManager(RunHost[RunRecord]):
                 record.detach()
         self._admission.enter(record)
         if self._why_all_cancelled:  # it was prepared before all were cancelled
-            self.cancel(record, self._why_all_cancelled, kept=self.stores)
+            self.endings.cancel(record, self._why_all_cancelled, kept=self.stores)
 
     def _admitted(self, record: RunRecord) -> None:
         # In this order: a run that waits for a place has no conversation, which what is under way may wait for.
-        begin = partial(self._begin, self._start, record, record.epoch)
+        begin = partial(self._begin, record, record.epoch)
         try:
             self.conversations.enter(record, begin)
         except BaseException as failure:
-            self.cannot_go_on(record, failure, record.epoch)
+            self.endings.cannot_go_on(record, failure, record.epoch)
 
-    def _begin(self, start: Callable[[RunRecord, int], object], record: RunRecord, epoch: int) -> None:
+    def _begin(self, record: RunRecord, epoch: int) -> None:
         """Have a run that nobody drives driven from `epoch` on, or end."""
         try:
-            start(record, epoch)
+            self._start(record, epoch)
         except BaseException as failure:
-            self.cannot_go_on(record, failure, epoch)
-
-    def cannot_go_on(self, record: RunRecord, failure: BaseException, epoch: int) -> None:
-        """End a run that nobody would ever drive, because of a failure of the runtime's own."""
-        error = AgentCrashed(f"run {record.run_id} of {named(record.runner)} cannot go on: {in_words(failure)}")
-        error.actor, error.causes, error.__cause__ = record.runner.id, (failure,), failure
-        self.fail(record, error, epoch)
+            self.endings.cannot_go_on(record, failure, epoch)
 
     def drive(self, record: RunRecord, epoch: int, *, last: bool = False) -> None:
         """Start a driver for `record`; none if the run is over or in other hands."""
@@ -302,100 +271,7 @@ class RunManager(RunHost[RunRecord]):
         if record.give_to(driver, epoch):
             driver.begin(last=last)
 
-    # --- ending and pausing, called by drivers
-
-    def complete(self, record: RunRecord, outcome: Complete[object] | Incomplete, epoch: int) -> None:
-        """End the run with its outcome."""
-        stamp(outcome, record.run_id, lasting(record.session), record.artifacts.snapshot())
-        if isinstance(outcome, Incomplete):
-            self.park(record, outcome, epoch)
-        else:
-            self._check_hold(record)
-            commit = record.remember(outcome, epoch)
-            self._save_session(record, epoch)
-            if not record.hold(epoch):
-                return
-            self._tokens.finish(record)
-            safely(record, self._tokens.over, record)
-            safely(record, record.cell.worked)
-            record.end(outcome, "complete", epoch=epoch, commit=commit)
-
-    def park(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
-        """End the run's stay here with an outcome, to which a token is added unless another run goes on with it."""
-        self._check_hold(record)
-        self._save_session(record, epoch)
-        token = "" if record.is_inner else self._keep(record, outcome, epoch)
-        self._leave(record, replace(outcome, token=token), outcome.status, epoch)
-
-    def end_turn(self, record: RunRecord, outcome: MoreTurns, epoch: int) -> None:
-        """End the run's stay here after a turn, with a token."""
-        self._check_hold(record)
-        self._save_session(record, epoch)
-        told = replace(outcome, token=self._keep(record, outcome, epoch))
-        # Only `run_turn` asks for one turn, and it takes what comes for that.
-        self._leave(record, cast("Outcome[object]", told), outcome.status, epoch)
-
-    def _leave(self, record: RunRecord, outcome: Outcome[object], phase: RunPhase, epoch: int) -> None:
-        token: str = getattr(outcome, "token", "")
-        safely(record, record.cell.worked)
-        ended = record.end(outcome, phase, epoch=epoch)
-        if token and not ended and record.turn_hold is None:
-            safely(record, self._error_tokens.drop, record, token)
-
-    def _check_hold(self, record: RunRecord) -> None:
-        """Raise `LeaseLost` if another worker has the run's token: before anything is stored that has no way back."""
-        if record.turn_hold is not None and not self._tokens.renew(record.turn_hold):
-            raise record.turn_hold.lost_error()
-
-    def _revoke(self, record: RunRecord, token: str) -> None:
-        """Forget a token that nobody was given; a turn that was committed stays so, for its old token tells the next."""
-        if record.turn_hold is None:
-            safely(record, self._tokens.revoke, token)
-
-    def _save_session(self, record: RunRecord, epoch: int) -> None:
-        """Store the session values of a run that is about to end, for the driver; its end does so in memory."""
-        if record.waits_to_save:
-            record.begin_step(epoch, "storing its session")
-            record.save_session()
-
-    def _keep(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete | MoreTurns, epoch: int) -> str:
-        record.begin_step(epoch, "keeping what it needs to go on")
-        issue = self._tokens.issue_for_limit if isinstance(outcome, Incomplete) else self._tokens.issue
-        return self._error_tokens.keep(record, issue)
-
-    def fail(self, record: RunRecord, error: BaseException, epoch: int) -> bool:
-        """End the run with an error, whatever else fails; an error that may pass has a token with which the run goes on.
-
-        Returns:
-            False if the run was over or in other hands, so that nobody hears of the error.
-        """
-        if not record.hold(epoch):
-            return False
-        if isinstance(error, LeaseLost):
-            record.forget_changes()
-        if record.waits_to_save:
-            safely(record, record.save_session)
-        token = self.give_token(record, error)
-        if not token and not record.is_inner:
-            again = _is_to_be_done_again(error)
-            safely(record, partial(self._tokens.over, record, again=again))
-        if isinstance(error, (RunError, ContextOverflow)):
-            error.run_id = record.run_id
-        ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
-        if token and not ended and not record.keeps:  # who ended it has no use for the token
-            self._revoke(record, token)
-        if ended:
-            safely(record, record.tell_error, error)
-        return True
-
-    def give_token(self, record: RunRecord, error: BaseException) -> str:
-        """Give the error with which the run is about to end its token, if there is one; `fail` keeps it."""
-        failure = safely(record, self._error_tokens.give, record, error)
-        return error.token if failure is None and isinstance(error, UnderstudyError) else ""
-
-    def withdraw_token(self, record: RunRecord, error: UnderstudyError) -> None:
-        """Take the token of an error back, because the run does not end with it."""
-        safely(record, self._error_tokens.withdraw, record, error)
+    # --- crashes and ends
 
     def crashed(self, record: RunRecord, cause: BaseException, epoch: int) -> None:
         """Fail the agent, and let the run go on from its record once that is dealt with; too many failures end the run.
@@ -417,12 +293,14 @@ class RunManager(RunHost[RunRecord]):
         if successor is not None:
             text = "run %s: its driver failed, and the run goes on"
             emit(WARNING, "run_crashed", values_of_run(record.link), text, record.run_id, exc_info=cause)
-            self._begin(self._start, record, successor)
+            self._begin(record, successor)
             return
         if crashes < POISON and isinstance(cause, UnderstudyError):
-            self.fail(record, cause, epoch)  # it was named, but no retry is left: it ends the run as if it were not
+            self.endings.fail(
+                record, cause, epoch
+            )  # it was named, but no retry is left: it ends the run as if it were not
         else:
-            self.fail(record, _poison(record, cause, crashes), epoch)
+            self.endings.fail(record, _poison(record, cause, crashes), epoch)
 
     def _tell_crashed(self, record: RunRecord, cause: BaseException, crashes: int, poison: bool) -> None:
         if self.events.wants(RunCrashed):
@@ -430,14 +308,6 @@ class RunManager(RunHost[RunRecord]):
             self.events.publish(
                 RunCrashed(address=address, run_id=record.run_id, error=cause, crashes=crashes, poison=poison)
             )
-
-    def cancel(self, record: RunRecord, why: str = "", *, kept: bool = False) -> bool:
-        """End a run early, whatever it is doing; whether this call ended it. With `kept` it can be resumed."""
-        return self._abandon(record, cancelled(record, why), "cancelled", kept=kept)
-
-    def refuse(self, record: RunRecord, circle: UnderstudyError) -> None:
-        """End a run that could end only after one which waits for it."""
-        self._abandon(record, circle, "failed", kept=False)
 
     def cancel_all(self, why: str) -> list[str]:
         """Cancel every run in flight, and return the ids of those that are over because of it.
@@ -451,7 +321,7 @@ class RunManager(RunHost[RunRecord]):
         records.sort(key=lambda record: len(record.link.begun_in))
         for record in records:
             # Without a store a token would be good for as long as the system runs, which stops.
-            safely(record, partial(self.cancel, kept=self.stores), record, why)
+            safely(record, partial(self.endings.cancel, kept=self.stores), record, why)
         return [record.run_id for record in records if record.phase == "cancelled"]
 
     def ended(self, record: RunRecord) -> None:
@@ -479,33 +349,6 @@ class RunManager(RunHost[RunRecord]):
         """Keep no thread beyond the runs in flight, for no other one comes."""
         self._watchdog.end_with_the_last()
 
-    # --- deadlines, called by the watchdog
-
-    def _deadline_passed(self, record: RunRecord) -> None:
-        self._abandon(record, timed_out(record), "failed", kept=True)
-
-    def _step_overdue(self, record: RunRecord) -> None:
-        assert isinstance(record, AgentRunRecord), "nothing but an agent's run has steps with a time of their own"
-        if not see_to_step(record):
-            self._abandon(record, step_timeout(record), "failed", kept=True, overdue=time.monotonic())
-
-    def _abandon(
-        self, record: RunRecord, error: UnderstudyError, phase: RunPhase, *, kept: bool, overdue: float | None = None
-    ) -> bool:
-        """End a run from outside; its driver, if it is at work, is waited for no longer."""
-        keep = partial(self._error_tokens.give, record, error) if kept and not record.is_inner else None
-        if not record.end(error, phase, overdue=overdue, keep=keep):
-            return False
-        if (record.revision or record.turn_hold is not None) and not error.token:
-            # It may be in a store, which nobody who ends a run waits for.
-            again = _is_to_be_done_again(error)
-            safely(record, run_elsewhere, lambda: safely(record, partial(self._tokens.over, record, again=again)))
-        if record.waits_to_save:
-            safely(record, self.late_saves.begin, record)
-        safely(record, cancel_hooks.cancel, record.scope, self.hung.give_up)
-        safely(record, record.tell_error, error)
-        return True
-
 
 def _poison(record: RunRecord, cause: BaseException, crashes: int) -> AgentCrashed:
     """Make the error of a run that its drivers fail of."""
@@ -518,11 +361,6 @@ def _poison(record: RunRecord, cause: BaseException, crashes: int) -> AgentCrash
     error.__cause__ = cause
     error.retries_used_up = True
     return error
-
-
-def _is_to_be_done_again(error: BaseException) -> bool:
-    """Whether a turn that an error without a token ended is to be done again: its token stands."""
-    return goes_on(error) == "again" or isinstance(error, (StoreError, AgentDown))
 
 
 def _of_agent(record: RunRecord) -> AgentRunRecord:

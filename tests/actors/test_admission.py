@@ -68,7 +68,7 @@ def test_a_run_that_ended_before_it_stood_in_line_takes_no_place(agent: us.Agent
         started: list[RunRecord] = []
         admission = Admission(1, started.append)
         over = runs_of(system).prepare(agent, "over", RunOptions())
-        assert over.host.cancel(over)
+        assert over.host.endings.cancel(over)
         admission.enter(over)
         following = runs_of(system).prepare(agent, "following", RunOptions())
         admission.enter(following)

@@ -28,7 +28,8 @@ from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
-from understudy.actors.system import run_manager
+from understudy.actors.system import run_endings, run_manager
+from understudy.actors.system.run_endings import SystemRunEndings
 from understudy.actors.system.run_manager import RunManager
 from understudy.actors.threads.slots import Slots
 from understudy.actors.waiting.graph import graph
@@ -163,9 +164,9 @@ REPLACED: list[tuple[Any, str]] = [
     (SessionState, "apply"),
     (RunLog, "end"),
     (AgentRunRecord, "cut_off"),
-    (RunManager, "complete"),
+    (SystemRunEndings, "complete"),
     (AgentDriver, "_pause"),
-    (RunManager, "park"),
+    (SystemRunEndings, "park"),
     (RunManager, "crashed"),
     (Tokens, "issue"),
     (Tokens, "issue_for_limit"),
@@ -185,8 +186,8 @@ REPLACED: list[tuple[Any, str]] = [
     (GroupDriver, "_complete"),
     (GroupDriver, "_report"),
     (GroupDriver, "wake"),
-    (run_manager, "stamp"),
-    (run_manager, "lasting"),
+    (run_endings, "stamp"),
+    (run_endings, "lasting"),
     (AgentRunRecord, "remember"),
     (agent_pause, "paused_by"),
     (run_manager, "_may_go_on"),

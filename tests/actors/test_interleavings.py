@@ -71,7 +71,7 @@ def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeyp
         make = AgentDriver.__init__
 
         def cancelled_meanwhile(driver: AgentDriver, record: AgentRunRecord, epoch: int) -> None:
-            record.host.cancel(record)
+            record.host.endings.cancel(record)
             make(driver, record, epoch)
 
         monkeypatch.setattr(AgentDriver, "__init__", cancelled_meanwhile)
@@ -142,7 +142,7 @@ def test_a_driver_that_was_taken_over_is_counted_once_when_its_run_is_cancelled(
 
     def cancel_before_the_second(runs: RunManager, record: AgentRunRecord, epoch: int, *, last: bool = False) -> None:
         if epoch > 0:
-            runs.cancel(record)
+            runs.endings.cancel(record)
         drive(runs, record, epoch, last=last)
         taken_over.append(epoch)
 
@@ -164,5 +164,5 @@ def test_a_run_that_is_over_cannot_be_ended_again() -> None:
         runs_of(system).launch(record)
         assert record.promise.wait(WAIT)
 
-        assert record.host.cancel(record) is False  # as a thread may that looked before the end
+        assert record.host.endings.cancel(record) is False  # as a thread may that looked before the end
         assert record.phase == "complete"

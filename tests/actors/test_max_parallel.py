@@ -364,7 +364,7 @@ def test_a_run_that_ends_in_the_moment_of_its_turn_gives_the_slot_back(
 
     def cancelled_meanwhile(record: AgentRunRecord, epoch: int, doing: str, *rest: Any) -> None:
         if doing == "running tool hold":
-            record.host.cancel(record)
+            record.host.endings.cancel(record)
         begin_step(record, epoch, doing, *rest)
 
     with monkeypatch.context() as patched:

@@ -353,9 +353,9 @@ def test_a_driver_whose_run_somebody_else_ended_stores_nothing(kind: type[us.Mem
     with us.ActorSystem("understudy") as system:
         record = runs_of(system).prepare(agent_with(memory), "go", RunOptions(conversation_id="c-42"))
         epoch, answer = record.epoch, us.Complete(text="yes", output="yes", messages=(user_message("go"),))
-        assert record.host.cancel(record)
+        assert record.host.endings.cancel(record)
         with contextlib.suppress(Stale):
-            record.host.complete(record, answer, epoch)
+            record.host.endings.complete(record, answer, epoch)
 
     assert isinstance(record.promise.error(), us.RunCancelled)
     assert texts(memory) == []

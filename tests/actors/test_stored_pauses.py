@@ -445,9 +445,9 @@ def test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store(
             outcome: us.Complete[object] = us.Complete(
                 agent_id="clerk", completion_reason="late", text="late", output="late"
             )
-            record.host.complete(record, outcome, stale)
+            record.host.endings.complete(record, outcome, stale)
         else:
-            record.host.fail(record, us.RunError("late"), stale)
+            record.host.endings.fail(record, us.RunError("late"), stale)
         kept = store.runs[waiting.run_id]
         gate.open()
 

@@ -58,7 +58,7 @@ def test_a_run_that_begins_while_the_watchdog_retires_is_watched(monkeypatch: py
 def test_a_run_that_was_cancelled_before_it_was_launched_is_not_watched() -> None:
     with us.ActorSystem("shop") as system:
         record = runs_of(system).prepare(scripted(says("ok")), "go", RunOptions())
-        record.host.cancel(record)
+        record.host.endings.cancel(record)
 
         runs_of(system).launch(record)
 

@@ -243,7 +243,7 @@ def cancel_against_finish() -> None:
 
     def cancel() -> None:
         asked.wait()
-        ended.append(record.host.cancel(record))
+        ended.append(record.host.endings.cancel(record))
 
     together(cancel, cancel)
     come_to_rest()
