@@ -16,6 +16,7 @@ from understudy.diagnostics import emit
 from understudy.errors import ActorError, in_words
 from understudy.orchestration.definitions.method_checks import fault_of_actor
 from understudy.vocabulary.context.ancestry import next_hops
+from understudy.vocabulary.other_names import OF_ACTORS, explains_attributes
 from understudy.vocabulary.runs.handles import Future
 
 from .endpoint import Endpoint
@@ -34,6 +35,7 @@ else:
 V = TypeVar("V")
 
 
+@explains_attributes(OF_ACTORS)
 class Actor(Generic[M_contra]):
     """An object whose messages are handled one at a time, on a thread that is lent to it.
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pykka
 
+from understudy.vocabulary.other_names import OF_ACTORS
+
 
 class ActorProxy(pykka.ActorProxy[Any]):
     """Pykka's proxy of an actor that outlives its objects: it looks at the present object, and keeps no earlier one alive.
@@ -30,6 +32,8 @@ class ActorProxy(pykka.ActorProxy[Any]):
         """Keep nothing."""
 
     def __getattr__(self, name: str) -> Any:
+        if name in OF_ACTORS and not self._attr_path:
+            self._check_is_there(name)
         found = super().__getattr__(name)
         if (
             type(found) is pykka.ActorProxy
@@ -37,6 +41,12 @@ class ActorProxy(pykka.ActorProxy[Any]):
             path = (*self._attr_path, name)
             found = self._actor_proxies[path] = ActorProxy(self.actor_ref, self._present, path)
         return found
+
+    def _check_is_there(self, name: str) -> None:
+        """Raise for a name that Pykka finds in the class, and that no actor has: asking for it would fail the actor."""
+        actor = self._present()
+        if name not in getattr(actor, "__dict__", {}):
+            getattr(type(actor), name)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ActorProxy):

@@ -69,7 +69,7 @@ from .checks import (
 from .port import RunOptions, runtime
 from .runner import Runner
 from .sub_agent import SubAgent, SubAgentLike, checked_sub_agents
-from .unknown_options import explained
+from .unknown_options import of_agent
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm, TypeVar, Unpack
@@ -223,7 +223,7 @@ class Agent(TurnRunner[T_co]):
     def __init__(
         self: Agent[T], id: str, *, model: ModelLike, output_type: TypeForm[T], **options: Unpack[AgentOptions]
     ) -> None: ...
-    @explained
+    @of_agent
     def __init__(
         self,
         id: str,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, Literal, NoReturn, cast, overload
 
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.messages import JsonValue, Message, Part
+from understudy.vocabulary.other_names import OF_RUNNERS, explains_attributes
 from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure, Outcome
 
@@ -25,6 +26,7 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 
+@explains_attributes(OF_RUNNERS)
 class Runner(ABC, Generic[T_co]):
     """A value that never changes, may be shared by any number of threads, and costs nothing until it runs.
 

@@ -1,59 +1,32 @@
-"""Hints for unknown arguments: the name here of an option that other libraries call differently."""
+"""Arguments of agents in other libraries, and what to write here: `Agent` says it where it gets one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from dataclasses import fields
-from difflib import get_close_matches
-from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 from understudy.vocabulary.messages import Settings
+from understudy.vocabulary.other_names import explained
 
 F = TypeVar("F", bound=Callable[..., None])
 
 _ELSEWHERE = {
-    "instructions": "system_prompt=",
-    "prompt": "system_prompt=",
-    "system": "system_prompt=",
-    "system_message": "system_prompt=",
-    "agents": "sub_agents=",
-    "handoffs": "sub_agents=",
-    "output": "output_type=",
-    "response_format": "output_type=",
-    "result_type": "output_type=",
+    **{field.name: f"use settings=us.Settings({field.name}=…)" for field in fields(Settings)},
+    "name": "its first argument is the id, which names it",
+    "instructions": "use system_prompt=",
+    "prompt": "use system_prompt=",
+    "system": "use system_prompt=",
+    "system_message": "use system_prompt=",
+    "agents": "use sub_agents=",
+    "handoffs": "use sub_agents=",
+    "output": "use output_type=",
+    "response_format": "use output_type=",
+    "result_type": "use output_type=",
 }
-"""Argument of other libraries -> ours."""
+"""Argument of other libraries -> what to do instead."""
 
 
-def explained(init: F) -> F:
-    """Make a constructor name the right argument when it gets one of another library.
-
-    Raises:
-        TypeError: from the constructor, as Python raises it for any function.
-    """
-    code = init.__code__
-    known = frozenset(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
-
-    @wraps(init)
-    def checked(self: object, *arguments: Any, **named: Any) -> None:
-        if not named.keys() <= known:
-            raise TypeError(_explanation(sorted(named.keys() - known), known))
-        init(self, *arguments, **named)
-
-    return cast(F, checked)
-
-
-def _explanation(unknown: Iterable[str], known: Collection[str]) -> str:
-    return "; ".join([f"an agent has no argument {name}=: {_instead(name, known)}" for name in unknown])
-
-
-def _instead(name: str, known: Collection[str]) -> str:
-    if name == "name":
-        return "its first argument is the id, which names it"
-    if name in {field.name for field in fields(Settings)}:
-        return f"use settings=us.Settings({name}=…)"
-    if name in _ELSEWHERE:
-        return f"use {_ELSEWHERE[name]}"
-    near = get_close_matches(name, known, 1)
-    return f"did you mean {near[0]}=?" if near else f"it takes {', '.join(sorted(known))}"
+def of_agent(init: F) -> F:
+    """Make the constructor of an agent name the right argument where it gets an unknown one."""
+    return explained(init, "an agent", _ELSEWHERE)

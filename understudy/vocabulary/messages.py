@@ -15,6 +15,7 @@ from .checks import checked_flag, checked_mapping, checked_number, checked_text,
 from .fast_init import fast_init
 from .json_types import JsonObject as JsonObject  # noqa: PLC0414 (shared: most take it from here)
 from .json_types import JsonValue as JsonValue  # noqa: PLC0414
+from .other_names import explains_arguments
 
 
 @fast_init
@@ -241,6 +242,17 @@ NO_USAGE = Usage()
 ToolChoice: TypeAlias = 'Literal["auto", "none", "required"] | str'
 
 
+@explains_arguments(
+    "Settings",
+    {
+        "max_completion_tokens": "use max_tokens=",
+        "max_output_tokens": "use max_tokens=",
+        "model": "the model is an argument of Agent",
+        "reasoning_effort": "use extra={'reasoning_effort': …}",
+        "stop_sequences": "use stop=",
+        "timeout": "use Agent(model_timeout=…)",
+    },
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How the model should answer. None leaves a setting to the provider.

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any
 
 from understudy.vocabulary.messages import NO_USAGE, Usage
+from understudy.vocabulary.other_names import explains_arguments
 
 from .prices import Price
 
@@ -16,6 +17,22 @@ _LEAST = {"total_tokens": 1, "input_tokens": 1, "output_tokens": 1, "turns": 1, 
 """The limits that are whole numbers, and their minimum: a run needs a turn, but no tool call."""
 
 
+@explains_arguments(
+    "Budget",
+    {
+        "calls": "use tool_calls=, or turns= for calls of the model",
+        "cost": "use cost_usd=",
+        "dollars": "use cost_usd=",
+        "max_tokens": "use total_tokens=, or Settings(max_tokens=…) for one turn",
+        "request_limit": "use turns=",
+        "requests": "use turns=",
+        "timeout": "use seconds=",
+        "tokens": "use total_tokens=, input_tokens= or output_tokens=",
+        "tool_calls_limit": "use tool_calls=",
+        "total_tokens_limit": "use total_tokens=",
+        "usd": "use cost_usd=",
+    },
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """How much a run may spend, runs inside of it included. None is no limit; each limit holds on its own.

@@ -8,6 +8,7 @@ from typing import cast
 from understudy.vocabulary.checks import checked_flag, checked_number, checked_text, checked_whole
 from understudy.vocabulary.messages import Message, TextPart
 from understudy.vocabulary.models import Model, ModelLike, ModelName
+from understudy.vocabulary.other_names import explains_arguments
 
 DEFAULT_THRESHOLD = 0.8  # The rest is for the answer, and for what an estimate misses.
 DEFAULT_KEEP = 0.3  # Enough for some turns with their tool results; compactions stay rare.
@@ -16,6 +17,7 @@ DEFAULT_SUMMARY_TOKENS = 2_000  # About three pages.
 SUMMARY_INTRO = "Summary of the conversation so far, in place of its earlier messages:\n\n"
 
 
+@explains_arguments("Compaction", {"max_tokens": "use context_window="})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
     """When and how a run shortens a conversation that fills the context window of its model.

@@ -7,6 +7,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, overload
 
+from understudy.vocabulary.other_names import OF_FUTURES, OF_HANDLES, explains_attributes
+
 from .events import Event
 from .outcomes import Outcome
 
@@ -53,6 +55,7 @@ class RunStatus:
     """The present activity, in words; empty if the run is not running."""
 
 
+@explains_attributes(OF_FUTURES)
 class Future(_PykkaFuture, ABC, Generic[V_co]):
     """A value to come, with the methods of `concurrent.futures.Future` and of `pykka.Future`. Safe to share between threads.
 
@@ -141,6 +144,7 @@ class Future(_PykkaFuture, ABC, Generic[V_co]):
         raise NotImplementedError(f"{type(self).__name__} cannot be awaited")
 
 
+@explains_attributes(OF_HANDLES)
 class RunHandle(Future[Outcome[T_co]]):
     """A run in flight, and the future of its outcome."""
 

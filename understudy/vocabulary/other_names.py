@@ -1,0 +1,113 @@
+"""Names that other libraries give to what is called differently here: the errors of arguments and attributes name ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, NoReturn, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., None])
+C = TypeVar("C", bound=type)
+
+OF_ACTORS = {
+    "actor_ref": "it is called ref",
+    "actor_urn": "use ref.actor_urn",
+    "start": "use system.spawn(MyActor, name='…')",
+    "stop": "use ref.stop(); an actor that stops itself does not wait for that",
+}
+"""Attribute of an actor in Pykka -> ours."""
+
+OF_RUNNERS = {
+    "ainvoke": "use submit, whose handle can be awaited",
+    "arun": "use submit, whose handle can be awaited",
+    "astream": "use submit(…).events()",
+    "batch": "use map",
+    "invoke": "use run",
+    "iter": "use run_turn, or submit(…).events()",
+    "kickoff": "use run",
+    "run_stream": "use submit(…).events()",
+    "run_sync": "use run",
+    "stream": "use submit(…).events()",
+    "tool": "use @us.tool and Agent(…, tools=[…])",
+    "tool_plain": "use @us.tool and Agent(…, tools=[…])",
+}
+"""Attribute of an agent or a graph in pydantic-ai, LangGraph, agno or CrewAI -> ours."""
+
+OF_FUTURES = {"wait": "use result(timeout=…)"}
+"""Attribute of futures elsewhere -> ours."""
+
+OF_HANDLES = {"output": "use result().output", "text": "use result().text"}
+"""Attribute of an outcome that people look for on the handle -> where it is."""
+
+
+class _OtherName:
+    """An attribute that does not exist: reading it raises an `AttributeError` that names ours, so `hasattr` is false.
+
+    A subclass or an object may have an attribute of this name all the same.
+    """
+
+    __slots__ = ("_name", "_ours")
+
+    def __init__(self, name: str, ours: str) -> None:
+        self._name = name
+        self._ours = ours
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(f"{owner.__name__} has no attribute {self._name!r}: {self._ours}")
+
+
+def explains_attributes(names: Mapping[str, str]) -> Callable[[C], C]:
+    """Make a class name the right attribute where another library's is read; no other access becomes slower."""
+
+    def explaining(owner: C) -> C:
+        for name, ours in names.items():
+            setattr(owner, name, _OtherName(name, ours))
+        return owner
+
+    return explaining
+
+
+def explains_arguments(what: str, elsewhere: Mapping[str, str]) -> Callable[[C], C]:
+    """Make the constructor of a class name the right argument where it gets an unknown one.
+
+    Args:
+        what: the subject of the error, such as "a budget".
+        elsewhere: argument of other libraries -> what to do instead.
+    """
+
+    def explaining(owner: C) -> C:
+        made = cast(Any, owner)
+        made.__init__ = explained(made.__init__, what, elsewhere)
+        return owner
+
+    return explaining
+
+
+def explained(init: F, what: str, elsewhere: Mapping[str, str]) -> F:
+    """Return a constructor that names the right argument where it gets an unknown one, as `explains_arguments` says.
+
+    Raises:
+        TypeError: from the constructor, as Python raises it for any function.
+    """
+    code = init.__code__
+    known = frozenset(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+
+    @wraps(init)
+    def checked(self: object, *arguments: Any, **named: Any) -> None:
+        if not named.keys() <= known:
+            raise TypeError(_explanation(what, sorted(named.keys() - known), known, elsewhere))
+        init(self, *arguments, **named)
+
+    return cast(F, checked)
+
+
+def _explanation(what: str, unknown: Iterable[str], known: Collection[str], elsewhere: Mapping[str, str]) -> str:
+    return "; ".join([f"{what} has no argument {name}=: {_instead(name, known, elsewhere)}" for name in unknown])
+
+
+def _instead(name: str, known: Collection[str], elsewhere: Mapping[str, str]) -> str:
+    if name in elsewhere:
+        return elsewhere[name]
+    near = get_close_matches(name, known, 1)
+    return f"did you mean {near[0]}=?" if near else f"it takes {', '.join(sorted(known))}"
