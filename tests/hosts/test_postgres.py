@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.postgres import Server, running
+from tests.support.scripts import eventually
 from understudy import ActorSystem, PausedRun, StoreError
 from understudy.actors.stores.database import Part as StorePart
 from understudy.actors.stores.database import Sql, prepare
 from understudy.actors.stores.pauses import PauseTable
 from understudy.actors.stores.postgres import database as postgres_database
+from understudy.actors.stores.postgres import doubt
 from understudy.actors.stores.postgres.database import PostgresDatabase
 from understudy.actors.stores.postgres.failures import shown_url, statement_of
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
@@ -91,6 +93,41 @@ def test_no_update_of_several_processes_is_lost(postgres_url: str) -> None:
 
     assert [each.strip() for each in said] == ["[]"] * 3
     assert number_of(PostgresDatabase(postgres_url), "a") == 60
+
+
+def test_a_refused_transaction_waits_for_one_of_another_process_that_was_refused_before(postgres_url: str) -> None:
+    import psycopg
+
+    database = PostgresDatabase(postgres_url)
+    prepare(database, COUNTS)
+    attempts = list[bool]()
+
+    def let_go() -> None:
+        eventually(lambda: locks_waited_for(database) == 1, "the second attempt waits")
+        is_free.append(True)
+        refused_before.commit()
+
+    is_free, letting_go = list[bool](), threading.Thread(target=let_go)
+
+    def work(sql: Sql) -> None:
+        add_one("a", sql)
+        attempts.append(bool(is_free))
+        if len(attempts) == 1:
+            letting_go.start()
+            raise psycopg.errors.SerializationFailure
+
+    with psycopg.connect(postgres_url, autocommit=True) as refused_before:
+        refused_before.execute(doubt.BEGIN_IN_LANE)
+        database.write(work)
+        letting_go.join(WAIT)
+
+    assert attempts == [False, True]
+    assert number_of(database, "a") == 1
+
+
+def locks_waited_for(database: PostgresDatabase) -> int:
+    row = database.read(lambda sql: sql.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone())
+    return 0 if row is None else int(row[0])
 
 
 def test_processes_that_open_a_new_database_at_once_make_its_tables_once(postgres_url: str) -> None:

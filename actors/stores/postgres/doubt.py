@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 PAUSE = 0.05  # Between two questions.
 BEGIN = b"BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT txid_current()"
+# The lock comes before the first query, which decides what the transaction sees: it sees all that had the lock before it.
+BEGIN_IN_LANE = BEGIN.replace(b";", b"; LOCK TABLE understudy_schema IN SHARE UPDATE EXCLUSIVE MODE;")
 STATUS = "SELECT txid_status(%s)"
 IN_THE_FUTURE = "22023"
 
@@ -25,13 +27,30 @@ class Begun(NamedTuple):
     """The life of the server in which it has this number."""
 
 
-def begin(connection: psycopg.Connection[Any], life: str) -> Begun:
-    """Begin a transaction, and learn its number on the same way."""
-    rows = connection.execute(BEGIN, prepare=False)
-    rows.nextset()
+def begin(connection: psycopg.Connection[Any], life: str, *, in_lane: bool = False) -> Begun:
+    """Begin a transaction, and learn its number on the same way.
+
+    Args:
+        connection: without a transaction.
+        life: of its server.
+        in_lane: wait until no other process has a transaction that was begun so.
+    """
+    rows = _begin_in_lane(connection) if in_lane else connection.execute(BEGIN, prepare=False)
+    while rows.nextset():
+        pass
     row = rows.fetchone()
     assert row is not None, "the statement returns one row"
     return Begun(row[0], life)
+
+
+def _begin_in_lane(connection: psycopg.Connection[Any]) -> psycopg.Cursor[Any]:
+    import psycopg
+
+    try:
+        return connection.execute(BEGIN_IN_LANE, prepare=False)
+    except psycopg.ProgrammingError:  # the table is not there yet, or its user may not lock it
+        connection.rollback()
+        return connection.execute(BEGIN, prepare=False)
 
 
 def was_committed(connections: Connections, begun: Begun, until: float) -> bool | None:

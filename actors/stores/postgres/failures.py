@@ -19,6 +19,9 @@ PASSING_STATES = {
     "53300",  # it has too many connections
 }
 
+CONFLICTS = {"40001", "40P01", "55P03", "23505"}
+"""Those of the states above in which others were in the way."""
+
 LONGEST = 2_600  # Bytes of all columns of an index; a bit more if they can be compressed.
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
@@ -44,6 +47,11 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(error, InterfaceError)
 
 
+def is_conflict(error: BaseException) -> bool:
+    """Whether others were in the way of a transaction."""
+    return getattr(error, "sqlstate", None) in CONFLICTS
+
+
 def why(error: BaseException, patience: float) -> str:
     """Say what is wrong with the server, and what was expected.
 
@@ -53,7 +61,7 @@ def why(error: BaseException, patience: float) -> str:
     """
     said = " ".join(str(error).split())
     state: str | None = getattr(error, "sqlstate", None)
-    if state in ("40001", "40P01", "55P03", "23505"):
+    if is_conflict(error):
         return f"others were in the way for {patience:g} s; expected them to be done sooner ({said})"
     if state == "53100":
         return f"the disk of its server is full; nothing was changed ({said})"
