@@ -130,7 +130,7 @@ class ActorSystem:
             TokenUsed: someone was first.
             StoreError: the store failed.
         """
-        return self._runs.runner_of(token)
+        return self._runs.paused.runner_of(token)
 
     def erase(self, user_id: str) -> Erased:
         """Remove all that is kept of a user under this system's name. Blocks for the stores.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from understudy.actors.drivers.call_run import CallRecord
 from understudy.actors.drivers.factory import driver_of, loaded_record, new_record
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.memory.memories import Memories
-from understudy.actors.pauses.refusals import leased
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.errors import named
@@ -25,19 +23,16 @@ from understudy.actors.run_view.run_lines import tell_late_driver
 from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.admission import Admission
 from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.answers import feed_answer
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.late_saves import LateSaves
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
-from understudy.actors.stores.turn_hold import TurnHold
 from understudy.actors.tools.executors import Executors
 from understudy.diagnostics import emit
 from understudy.errors import (
     AgentCrashed,
     CircularAgentCall,
     UnderstudyError,
-    UnknownToken,
     had_its_retries,
     in_words,
 )
@@ -50,16 +45,17 @@ from understudy.vocabulary.messages import Part, ToolCall
 from understudy.vocabulary.runs.conversations import NO_USER, Erased
 
 from .directory import Directory
+from .paused_runs import PausedRuns
 from .run_endings import SystemRunEndings
+from .run_scope import scope_of_run
 
 if TYPE_CHECKING:
     from understudy.actors.stores.store import Store
     from understudy.orchestration import Agent
-    from understudy.orchestration.definitions.port import Answer, ResumeOptions, RunOptions
+    from understudy.orchestration.definitions.port import RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.saving.saved_run import SavedRun
 
-RETRIES = 50  # Of a run and all runs inside of it: generous for a healthy run, finite for a looping one.
 POISON = 3  # Crashes of a run's drivers after which the run itself is taken for the cause.
 
 
@@ -116,9 +112,9 @@ class RunManager(RunHost[RunRecord]):
         self.late_saves = LateSaves()
         """Session values of runs that were ended from outside."""
         endings = SystemRunEndings(self._tokens, self.late_saves, hung)
-        self._lose_turn = endings.lose_turn
         self.endings = endings
         self._watchdog = Watchdog(endings.deadline_passed, endings.step_overdue)
+        self.paused = PausedRuns(self, self._tokens, actors, self._watchdog, endings.lose_turn)
         self.app = settings.app
         self.sessions = settings.store.sessions
         self.stores = pauses is not None
@@ -133,7 +129,7 @@ class RunManager(RunHost[RunRecord]):
         """Make the record of a new run; `launch` starts it."""
         cell = self._actors.cell_of(runner)
         run_id = f"{self._prefix}-{next(self._numbers)}"
-        record = new_record(run_id, runner, input, options, _scope(options.timeout), self, cell)
+        record = new_record(run_id, runner, input, options, scope_of_run(options.timeout), self, cell)
         record.lease = self.conversations.lease(record)
         if self._require_user and record.lease is not None and options.user_id is None:
             raise ValueError(
@@ -157,61 +153,16 @@ class RunManager(RunHost[RunRecord]):
     def prepare_call(self, agent: Agent[object], call: ToolCall, options: RunOptions) -> CallRecord:
         """Make the record of one call of a tool of an agent's; `launch` starts it."""
         run_id = f"{self._prefix}-{next(self._numbers)}"
-        return CallRecord(run_id, agent, call, options, _scope(options.timeout), self, self._actors.cell_of(agent))
+        return CallRecord(
+            run_id, agent, call, options, scope_of_run(options.timeout), self, self._actors.cell_of(agent)
+        )
 
     def prepare_turn(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> AgentRunRecord:
         """Make the record of a new run that ends its stay after one turn."""
-        self._tokens.check_leases()  # before anything is paid: its token would be good for nothing
-        return _of_agent(self.prepare(runner, input, options)).for_one_turn()
-
-    def go_on_turn(
-        self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions, lease: float
-    ) -> AgentRunRecord:
-        """Claim a paused run for one turn, as `go_on` does for all of them; the token stands under a lease.
-
-        Raises:
-            TokenUsed, TokenLeased, UnknownToken, StoreError: the run cannot be claimed.
-        """
-        self._tokens.check_leases()
-        hold = TurnHold(token, lease)
-        record = _of_agent(self.go_on(runner, token, answer, options, hold)).for_one_turn()
-        record.turn_hold = hold
-        try:
-            hold.begin(partial(self._tokens.renew, hold), lambda error: self._lose_turn(record, error))
-        except BaseException:  # no thread can be had to renew it
-            self._tokens.over(record, again=True)
-            raise
-        return record
-
-    def go_on(
-        self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions, hold: TurnHold | None = None
-    ) -> RunRecord:
-        """Feed an answer to a paused run, and make the record with which it goes on; `launch` starts it."""
-        self._actors.refuse_if_closed()
-        self._watchdog.be_awake()  # before the token is used up: a run that cannot be watched does not go on
-
-        def read(saved: SavedRun) -> RunRecord:
-            return self.load(saved, runner, options.deps, _scope(None), adopt=options.adopt)
-
-        with self._tokens.claimed(token, read, hold) as paused:
-            self._refuse_unended(paused.run_id)
-            paused.prepare_to_go_on()
-            scope = _scope(options.timeout)
-            paused.account.enter(scope.account)  # the limits that it is held to are those of whoever resumes it
-            settled = feed_answer(paused, runner, answer, options)
-            record = paused.continued(scope, options.deps, options.session)
-            record.cell = self._actors.cell_of(paused.runner)  # the one it had may have stopped since
-            record.log.note_settled(settled)
-            return record
-
-    def _refuse_unended(self, run_id: str) -> None:
-        """Refuse a token that code of the run's own end brings, such as a callback in `on_error`."""
-        live = self._watchdog.find(run_id)
-        if live is None or live.phase != "running":
-            return
-        if live.turn_hold is None:
-            raise UnknownToken(f"run {run_id} is not over yet; its token works once it is", run_id=run_id)
-        raise leased(time.time())  # the lease of a turn here is over, and it does not know yet
+        self._tokens.check_leases()  # before anything is paid: nobody could go on with its token
+        record = self.prepare(runner, input, options)
+        assert isinstance(record, AgentRunRecord), "only agents have turns"
+        return record.for_one_turn()
 
     def load(
         self, saved: SavedRun, runner: Runner[object], deps: object, scope: Scope, *, adopt: bool = False
@@ -225,10 +176,6 @@ class RunManager(RunHost[RunRecord]):
         record = loaded_record(saved, runner, deps, scope, self, self._actors.cell_of(runner), adopt=adopt)
         record.lease = self.conversations.lease(record, was_saved=True)
         return record
-
-    def runner_of(self, token: str) -> str:
-        """Return the id of the runner whose run waits under a token."""
-        return self._tokens.runner_of(token)
 
     def launch(self, record: RunRecord) -> None:
         """Start a run that was prepared."""
@@ -361,17 +308,6 @@ def _poison(record: RunRecord, cause: BaseException, crashes: int) -> AgentCrash
     error.__cause__ = cause
     error.retries_used_up = True
     return error
-
-
-def _of_agent(record: RunRecord) -> AgentRunRecord:
-    assert isinstance(record, AgentRunRecord), "nothing but an agent has turns"
-    return record
-
-
-def _scope(timeout: float | None) -> Scope:
-    """Make a run's scope: inside of a run, its deadline and cancellation hold too."""
-    deadline = None if timeout is None else time.monotonic() + timeout
-    return Scope(deadline, time.monotonic, current_scope(), RETRIES)
 
 
 def _may_go_on(record: RunRecord, cause: BaseException) -> bool:

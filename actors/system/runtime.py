@@ -93,7 +93,7 @@ class ThreadRuntime:
         _refuse_circle(checked, options.system)
         system = _system(options.system)
         _refuse_forbidden(checked, system)
-        return _carry_out(system, runs_of(system).go_on_turn(checked, token, answer, options, lease))
+        return _carry_out(system, runs_of(system).paused.go_on_turn(checked, token, answer, options, lease))
 
     def map(self, runner: object, inputs: Iterable[object], options: MapOptions) -> Answers:
         """Return the generator of the answers to many inputs."""
@@ -133,7 +133,7 @@ def _prepare_again(
 ) -> tuple[ActorSystem, RunRecord]:
     system = _system(options.system)
     _refuse_forbidden(runner, system)
-    return system, runs_of(system).go_on(runner, token, answer, options)
+    return system, runs_of(system).paused.go_on(runner, token, answer, options)
 
 
 def _launched(system: ActorSystem, record: RunRecord) -> Handle:

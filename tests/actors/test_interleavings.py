@@ -120,7 +120,7 @@ def test_a_run_resumed_as_soon_as_its_last_event_is_told_stays_in_flight(monkeyp
     def end_and_resume(log: RunLog, ending: us.Outcome[object] | BaseException) -> None:
         end(log, ending)
         if isinstance(ending, us.NeedsInput):
-            runs_of(system).launch(runs_of(system).go_on(agent, ending.token, "Ada", ResumeOptions()))
+            runs_of(system).launch(runs_of(system).paused.go_on(agent, ending.token, "Ada", ResumeOptions()))
 
     monkeypatch.setattr(RunLog, "end", end_and_resume)
     assert isinstance(agent.run("go", system=system), us.NeedsInput)

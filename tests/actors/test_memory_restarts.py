@@ -13,7 +13,7 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.memory import attempts, memory_actor
 from understudy.actors.memory.memory_actor import Load
 from understudy.actors.memory.restarts import MemoryRestarts
-from understudy.actors.system import run_manager
+from understudy.actors.system import run_scope
 from understudy.actors.system.health import ActorFigures
 from understudy.orchestration.supervision.restarts import DEFAULT_FAILED_RUNS
 from understudy.testing import FunctionModel, says
@@ -176,7 +176,7 @@ def test_no_step_is_done_again_for_which_the_run_has_no_time(
 def test_each_attempt_after_the_first_takes_one_of_the_runs_retries(
     clerk: us.AgentRef[str], memory: Fragile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_manager, "RETRIES", 1)
+    monkeypatch.setattr(run_scope, "RETRIES", 1)
     memory.failures = 2
     with pytest.raises(us.AgentCrashed, match="failed 2 times"):
         clerk.run("go", conversation_id="c-42")

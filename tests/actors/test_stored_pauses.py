@@ -437,7 +437,7 @@ def test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store(
     waiting = needs_approval(clerk(ASKS).run("Refund", system=system))
     slow = clerk()
     with slow.override(model=FunctionModel(gate.then(says("Done.")))):
-        record = runs_of(system).go_on(slow, waiting.token, us.Approve(), ResumeOptions())
+        record = runs_of(system).paused.go_on(slow, waiting.token, us.Approve(), ResumeOptions())
         runs_of(system).launch(record)
         assert gate.entered.wait(WAIT)
         stale = record.epoch - 1

@@ -306,7 +306,7 @@ def test_an_interrupt_gives_the_token_back_and_the_turn_is_done_from_its_beginni
 
     agent = us.Agent("clerk", model=ScriptedModel([calls("slow")] * 3), tools=[slow])
     first = more(agent.run_turn("Go", system=system))
-    record = runs_of(system).go_on_turn(agent, first.token, None, ResumeOptions(system=system), 60.0)
+    record = runs_of(system).paused.go_on_turn(agent, first.token, None, ResumeOptions(system=system), 60.0)
     record.host.launch(record)
     assert gate.entered.wait(WAIT)
     Handle(record).drop()  # as Ctrl-C does where run_turn waits

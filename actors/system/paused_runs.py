@@ -1,0 +1,119 @@
+"""The paused runs of a system: a token claims one, and the answer is fed to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from understudy.actors.pauses.refusals import leased
+from understudy.actors.pauses.stored_pauses import StoredPauses
+from understudy.actors.pauses.tokens import Tokens
+from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.answers import feed_answer
+from understudy.actors.runs.host import RunHost
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.watchdog import Watchdog
+from understudy.actors.stores.turn_hold import TurnHold
+from understudy.errors import UnderstudyError, UnknownToken
+
+from .directory import Directory
+from .run_scope import scope_of_run
+
+if TYPE_CHECKING:
+    from understudy.orchestration.definitions.port import Answer, ResumeOptions
+    from understudy.orchestration.definitions.runner import Runner
+    from understudy.orchestration.saving.saved_run import SavedRun
+
+
+class PausedRuns:
+    """Makes the records with which the paused runs of one system go on. Safe to use from any thread.
+
+    Args:
+        host: keeps the runs that go on.
+        tokens: where the paused runs are kept.
+        actors: those of the system.
+        watchdog: looks after the runs in flight.
+        lose_turn: ends a run whose turn can no longer be committed.
+    """
+
+    def __init__(
+        self,
+        host: RunHost[RunRecord],
+        tokens: Tokens | StoredPauses,
+        actors: Directory,
+        watchdog: Watchdog,
+        lose_turn: Callable[[AgentRunRecord, UnderstudyError], object],
+    ) -> None:
+        self._host = host
+        self._tokens = tokens
+        self._actors = actors
+        self._watchdog = watchdog
+        self._lose_turn = lose_turn
+
+    def go_on(
+        self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions, hold: TurnHold | None = None
+    ) -> RunRecord:
+        """Feed an answer to a paused run, and make the record with which it goes on; the host launches it.
+
+        Args:
+            runner: whose run it is.
+            token: claims the run.
+            answer: what a person said.
+            options: what the caller said besides.
+            hold: of a worker that claims the run for one turn; the token stands under its lease.
+
+        Raises:
+            TokenUsed, TokenLeased, UnknownToken, StoreError: the run cannot be claimed.
+        """
+        self._actors.refuse_if_closed()
+        self._watchdog.be_awake()  # before the token is used up: a run that cannot be watched does not go on
+
+        def read(saved: SavedRun) -> RunRecord:
+            return self._host.load(saved, runner, options.deps, scope_of_run(None), adopt=options.adopt)
+
+        with self._tokens.claimed(token, read, hold) as paused:
+            self._refuse_unended(paused.run_id)
+            paused.prepare_to_go_on()
+            scope = scope_of_run(options.timeout)
+            paused.account.enter(scope.account)  # the limits that hold for it are those of the caller who resumes it
+            settled = feed_answer(paused, runner, answer, options)
+            record = paused.continued(scope, options.deps, options.session)
+            record.cell = self._actors.cell_of(paused.runner)  # the one it had may have stopped since
+            record.log.note_settled(settled)
+            return record
+
+    def go_on_turn(
+        self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions, lease: float
+    ) -> AgentRunRecord:
+        """Claim a paused run for one turn, as `go_on` does for all of them; the token stands under a lease.
+
+        Raises:
+            TokenUsed, TokenLeased, UnknownToken, StoreError: the run cannot be claimed.
+        """
+        self._tokens.check_leases()
+        hold = TurnHold(token, lease)
+        record = self.go_on(runner, token, answer, options, hold)
+        assert isinstance(record, AgentRunRecord), "only agents have turns"
+        record.for_one_turn()
+        record.turn_hold = hold
+        try:
+            hold.begin(partial(self._tokens.renew, hold), partial(self._lose_turn, record))
+        except BaseException:  # no thread can be had to renew it
+            self._tokens.over(record, again=True)
+            raise
+        return record
+
+    def _refuse_unended(self, run_id: str) -> None:
+        """Refuse the token of a run that has not ended yet: its own code may bring it, such as a callback in `on_error`."""
+        live = self._watchdog.find(run_id)
+        if live is None or live.phase != "running":
+            return
+        if live.turn_hold is None:
+            raise UnknownToken(f"run {run_id} is not over yet; its token works once it is", run_id=run_id)
+        raise leased(time.time())  # the lease of a turn here is over, and it does not know yet
+
+    def runner_of(self, token: str) -> str:
+        """Return the id of the runner whose run waits under a token."""
+        return self._tokens.runner_of(token)
