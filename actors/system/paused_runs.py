@@ -100,7 +100,7 @@ class PausedRuns:
         record.turn_hold = hold
         try:
             hold.begin(partial(self._tokens.renew, hold), partial(self._lose_turn, record))
-        except BaseException:  # no thread can be had to renew it
+        except BaseException:  # no thread can be started to renew it
             self._tokens.over(record, again=True)
             raise
         return record

@@ -28,7 +28,8 @@ from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
-from understudy.actors.system import run_endings, run_manager
+from understudy.actors.system import driver_crashes, run_endings
+from understudy.actors.system.driver_crashes import DriverCrashes
 from understudy.actors.system.run_endings import SystemRunEndings
 from understudy.actors.system.run_manager import RunManager
 from understudy.actors.threads.slots import Slots
@@ -179,7 +180,7 @@ REPLACED: list[tuple[Any, str]] = [
     (EventStream, "publish"),
     (Scope, "cancel"),
     (Scope, "take_retry"),
-    (RunManager, "_tell_crashed"),
+    (DriverCrashes, "_tell"),
     (CallbackDispatcher, "tell"),
     (CallbackDispatcher, "replaced"),
     (GroupRunRecord, "lay_changes"),
@@ -190,7 +191,7 @@ REPLACED: list[tuple[Any, str]] = [
     (run_endings, "lasting"),
     (AgentRunRecord, "remember"),
     (agent_pause, "paused_by"),
-    (run_manager, "_may_go_on"),
+    (driver_crashes, "_may_go_on"),
     (AgentRunRecord, "tell_error"),
 ]
 """What an ending can do without."""
