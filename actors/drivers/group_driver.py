@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from sys import maxsize
 from typing import TypeVar, assert_never
@@ -211,7 +211,7 @@ class GroupDriver(Woken):
             inside.record.promise.when_done(inside.ended)
             record.host.launch(inside.record)
         except Exception as error:
-            self._tell_retry(position, self._failed(position, error))
+            self._tell_retry(position, self._failed(position, error, begun=False))
             return True
         record.log.note(inside.fact)
         record.launched(self._epoch, inside)
@@ -252,7 +252,7 @@ class GroupDriver(Woken):
         if error is None:
             again = self._ended(position, inside, inside.record.promise.get())
         elif inside.record.way_on(error) != "limit" or not self._stopped(position, inside.record, error):
-            again = self._failed(position, error, child=inside.record)
+            again = self._failed(position, error, child=inside.record, begun=inside.record.has_begun)
         self._record.log.note(ChildEnded(inside.fact, inside.record.promise.get() if error is None else error))
         self._tell_retry(position, again)
         return True
@@ -296,23 +296,31 @@ class GroupDriver(Woken):
         return True
 
     def _failed(
-        self, position: int, error: BaseException, *, may_retry: bool = True, child: RunRecord | None = None
+        self,
+        position: int,
+        error: BaseException,
+        *,
+        may_retry: bool = True,
+        child: RunRecord | None = None,
+        begun: bool = True,
     ) -> BaseException | None:
         """Tell the machine that a child failed; returns the error if the child is run again."""
         if child is not None and child.way_on(error) == "again" and child.goes_on_after(error):
             self._record.stopped[position] = child
-        failure = ChildFailure.of(error)
-        machine, given = self._record.machine, error if isinstance(error, Exception) else None
+        failed = _Failure(position, ChildFailure.of(error), error if isinstance(error, Exception) else None)
+        failed.is_refused = not begun and self._record.way_on(error) == "again"
+        machine = self._record.machine
         self._record.endings[position] = error  # counts once the machine holds the child to have failed
         if not isinstance(machine, GraphRun):
-            self._feed(position, lambda machine: machine.child_failed(position, failure, given))
+            self._feed(position, failed.tell)
             return None
         final = not may_retry or not machine.wants_retry(position) or had_its_retries(error)
         final = final or not self._may_pass(position, error)
         again = not final and self._record.scope.take_retry(error)
         if again:
             self._record.stopped.pop(position, None)  # the next attempt is another run
-        self._feed(position, lambda machine: _graph(machine).child_failed(position, failure, given, may_retry=again))
+        failed.may_retry = again
+        self._feed(position, failed.tell)
         return error if again else None
 
     def _tell_retry(self, position: int, error: BaseException | None) -> None:
@@ -333,6 +341,27 @@ class GroupDriver(Woken):
 
     def _feed(self, position: int, do: Callable[[Machine], object], overlay: SessionOverlay | None = None) -> None:
         self._record.feed(self._epoch, position, do, overlay)
+
+
+@dataclass(slots=True)
+class _Failure:
+    """What the machine is told of a child that failed."""
+
+    position: int
+    failure: ChildFailure
+    error: Exception | None
+    is_refused: bool = False
+    """Whether it had not begun, or did not go on, and may do so another time."""
+    may_retry: bool = False
+
+    def tell(self, machine: Machine) -> None:
+        before = machine.state.children[self.position].paused
+        if isinstance(machine, GraphRun):
+            machine.child_failed(self.position, self.failure, self.error, may_retry=self.may_retry)
+        else:
+            machine.child_failed(self.position, self.failure, self.error)
+        if self.is_refused and not self.may_retry:
+            machine.child_refused(self.position, before)
 
 
 def _done(position: int, result: ChildResult, again: bool, machine: Machine) -> None:

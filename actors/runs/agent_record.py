@@ -184,6 +184,10 @@ class AgentRunRecord(RunRecord):
         return self.machine is not None and self.machine.may_go_on
 
     @property
+    def has_begun(self) -> bool:
+        return self.machine is not None
+
+    @property
     def unfed_turn(self) -> ModelTurn | None:
         return self.unfed
 

@@ -88,6 +88,7 @@ def continued(outer: RunRecord, runner: Runner[object], paused: PausedChild, sco
 
 def _part_of(outer: RunRecord, child: RunRecord) -> RunRecord:
     child.is_inner = True
+    child.in_resumed = outer.is_resumed
     child.caller_calls = outer.caller_calls
     child.ancestry = (*outer.ancestry, child.link)
     return child

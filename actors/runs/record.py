@@ -72,6 +72,7 @@ class RunRecord(Ownership, ABC):
         "crashes",
         "detach",
         "host",
+        "in_resumed",
         "input",
         "is_inner",
         "issued",
@@ -128,6 +129,8 @@ class RunRecord(Ownership, ABC):
         """What the thread that waits for the run is to do for it; None if nobody waits, or no tool needs it."""
         self.is_inner = False
         """Whether the run is a part of another one, which alone goes on with it when it pauses."""
+        self.in_resumed = False
+        """Whether a run around it was resumed."""
         self.detach: Callable[[], None] = _nothing
         """Ends the tie to the cancellation of the run that this one was begun in."""
         self.crashes: tuple[BaseException, ...] = ()
@@ -210,14 +213,19 @@ class RunRecord(Ownership, ABC):
         """Whether the run has begun, and can go on from where it is."""
 
     @property
+    def has_begun(self) -> bool:
+        """Whether there is a machine, so that the run goes on from where it is; else it begins anew."""
+        return True
+
+    @property
     def unfed_turn(self) -> ModelTurn | None:
         """A model's turn that is paid for, and that the machine has not taken yet."""
         return None
 
     @property
     def is_resumed(self) -> bool:
-        """Whether a token was used up for the run; that of a single turn is held until the turn is committed."""
-        return self.log.first_seq > 0 and self.turn_hold is None
+        """Whether a token was used up for the run or one around it; that of a single turn is held until the turn is committed."""
+        return (self.log.first_seq > 0 and self.turn_hold is None) or self.in_resumed
 
     def way_on(self, error: BaseException) -> GoesOn:
         """Return how the run goes on after an error, as far as the error says."""

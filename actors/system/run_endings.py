@@ -19,6 +19,7 @@ from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import (
     AgentCrashed,
     AgentDown,
+    CircularAgentCall,
     ContextOverflow,
     LeaseLost,
     RunCancelled,
@@ -143,7 +144,8 @@ class SystemRunEndings(RunEndings[RunRecord]):
 
     def _note_over(self, record: RunRecord, error: BaseException) -> None:
         """Tell where the run is kept that it is over; the token of a turn stands if the turn is to be done again."""
-        again = goes_on(error) == "again" or isinstance(error, (StoreError, AgentDown))
+        refused = isinstance(error, CircularAgentCall) and record.may_go_on
+        again = refused or goes_on(error) == "again" or isinstance(error, (StoreError, AgentDown))
         self._tokens.over(record, again=again)
 
     def _revoke(self, record: RunRecord, token: str) -> None:

@@ -47,6 +47,7 @@ class GraphState(GroupState):
         for position in task.children:
             child = self.children[position]
             child.phase, child.result, child.failure, child.paused = "failed", None, None, None
+            child.refused = False
         task.status, task.children, task.items, task.prompts = "pending", [], None, []
         task.text, task.reason, task.repeats = "", "", 0
 

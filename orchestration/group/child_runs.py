@@ -154,6 +154,21 @@ class ChildRuns(ABC, Generic[Spec, State]):
             )
         child.paused = PausedChild(saved, ())
 
+    def child_refused(self, position: int, before: PausedChild | None) -> None:
+        """Note that a child that is told to have failed could not begin or go on: what it had stays, for the next time.
+
+        Args:
+            position: the child's position.
+            before: what it was to go on with; None if it was to begin.
+
+        Raises:
+            ProtocolViolation: the child has not failed.
+        """
+        child = self._state.children[position]
+        if child.phase != "failed":
+            raise ProtocolViolation(f"child {position} of {self._spec.runner_id!r} is {child.phase}, and was refused")
+        child.paused, child.refused = before, True
+
     def expects(self, position: int) -> bool:
         """Whether a report about the child still counts; it does not once other children have decided the run."""
         return position in self._queue.running or position in self._due()
@@ -234,11 +249,11 @@ class ChildRuns(ABC, Generic[Spec, State]):
             self._queue.join(position)
 
     def _reopen_kept(self) -> None:
-        """Let the failed children go on whose runs were kept."""
+        """Let the failed children go on whose runs were kept, and those begin that were refused."""
         children = self._state.children
-        for position in [each for each in self._failed if children[each].paused is not None]:
+        for position in [each for each in self._failed if children[each].is_kept]:
             child = children[position]
-            child.phase, child.failure = "pending", None
+            child.phase, child.failure, child.refused = "pending", None, False
             self._state.order.remove(position)
             self._errors.pop(position, None)
         self._make_index()

@@ -83,6 +83,13 @@ class ChildState:
     failure: ChildFailure | None = None
     attempts: int = 0
     """How many attempts failed and were retried."""
+    refused: bool = False
+    """Whether it failed before it began or went on, of an error that may pass: then it does so when the run goes on."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it goes on or begins anew after its failure, when the run goes on."""
+        return self.paused is not None or self.refused
 
     @property
     def is_incomplete(self) -> bool:
@@ -90,8 +97,11 @@ class ChildState:
         return self.phase == "limit" and self.failure is not None and self.failure.kind == UnfinishedRun.__name__
 
     def release(self, saved: str) -> None:
-        """Let a child at a limit go on; `saved` is its run with the limit raised."""
-        self.phase, self.failure, self.paused = "pending", None, PausedChild(saved, ())
+        """Let a child go on; `saved` is its run, with the limit raised if it stood at one."""
+        self.phase, self.failure = "pending", None
+        if not self.refused:  # else it has what it was to go on with, answers too
+            self.paused = PausedChild(saved, ())
+        self.refused = False
 
 
 @fast_init

@@ -142,7 +142,7 @@ class GroupRun(ChildRuns[Spec, State]):
     @property
     def may_go_on(self) -> bool:
         """Whether the run can go on from here: it has not failed, or the run of a child that it failed of was kept."""
-        return not self.has_failed or any(self._state.children[at].paused is not None for at in self._failed)
+        return not self.has_failed or any(self._state.children[at].is_kept for at in self._failed)
 
     def retry_failed(self) -> None:
         """Let the children go on that the run failed of, if their runs were kept; does nothing to a run that has not failed."""

@@ -57,7 +57,7 @@ class Raising:
 
 def has_kept_children(machine: Machine) -> bool:
     """Whether the runs of failed children were kept, so that these go on with nothing raised."""
-    return any(child.phase == "failed" and child.paused is not None for child in machine.state.children)
+    return any(child.phase == "failed" and child.is_kept for child in machine.state.children)
 
 
 def has_limited_children(machine: Machine) -> bool:

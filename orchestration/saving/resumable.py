@@ -11,6 +11,7 @@ from understudy.errors import (
     AuthenticationError,
     BadReply,
     BudgetExceeded,
+    CircularAgentCall,
     ContextOverflow,
     InvalidOutput,
     MaxIterationsExceeded,
@@ -46,6 +47,7 @@ RULES: Mapping[type[BaseException], Rule] = MappingProxyType[type[BaseException]
         UnfinishedRun: "limit",
         SeveralErrors: "as one inside",
         ActorError: "if resumed",
+        CircularAgentCall: "if resumed",
         StoreError: "if resumed",
         UnderstudyError: "never",
     }

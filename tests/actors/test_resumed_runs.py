@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 import understudy as us
+from tests.support.gates import Gate
 from tests.support.scripts import WAIT, finished, needs_input, results_of
 from tests.support.stores import DictStore
 from understudy.testing import ScriptedModel, calls, says
@@ -131,3 +132,110 @@ def test_a_resumed_run_whose_next_pause_cannot_be_stored_at_once_keeps_its_token
 
     assert isinstance(error, us.StoreError)
     assert ([result.content for result in results_of(outcome)], desk.noted) == (["noted"], ["a"])
+
+
+# --- refused, because it would wait for itself
+
+
+def refused_in_conversation(go_on: Callable[[], object], keeper: us.Agent, system: us.ActorSystem) -> BaseException:
+    """Have a tool go on with a run of conversation "c", while a run that has the conversation waits for the tool's run."""
+    begin, errors, handles = Gate(), list[us.UnderstudyError](), list[us.RunHandle[str]]()
+
+    def try_it() -> str:
+        begin()
+        try:
+            return str(go_on())
+        except us.UnderstudyError as error:
+            errors.append(error)
+            raise
+
+    def wait() -> str:
+        begin.open()
+        return handles[0].result(WAIT).text
+
+    other = us.Agent("other", model=ScriptedModel([calls("try_it"), says("Done.")]), tools=[try_it])
+    handles.append(other.submit("go", system=system))
+    assert begin.entered.wait(WAIT)
+    keeper = keeper.replace(model=ScriptedModel([calls("wait"), says("Done.")]), tools=[wait])
+    keeper.run("go", conversation_id="c", system=system)
+    return errors[0]
+
+
+@pytest.fixture
+def memory() -> us.InMemoryMemory:
+    return us.InMemoryMemory()
+
+
+@pytest.fixture
+def keeper(memory: us.InMemoryMemory) -> us.Agent:
+    return us.Agent("keeper", model=ScriptedModel([]), memory=memory)
+
+
+def test_a_resumed_run_that_would_wait_for_itself_is_resumed_when_nothing_waits_for_it(
+    desk: Desk, another: Another, memory: us.InMemoryMemory, keeper: us.Agent
+) -> None:
+    clerk = desk.agent().replace(memory=memory)
+    token, system = needs_input(clerk.run("go", conversation_id="c", system=another())).token, another()
+
+    error = refused_in_conversation(lambda: clerk.resume(token, "This", system=system), keeper, system)
+
+    assert isinstance(error, us.CircularAgentCall)
+    assert finished(clerk.resume(error.token, system=another())).text == "Done."
+    assert desk.noted == ["a"]
+
+
+def test_a_turn_that_would_wait_for_itself_keeps_its_token(
+    desk: Desk, memory: us.InMemoryMemory, keeper: us.Agent, system: us.ActorSystem
+) -> None:
+    clerk = desk.agent().replace(memory=memory)
+    token = needs_input(clerk.run("go", conversation_id="c", system=system)).token
+
+    def go_on() -> us.TurnOutcome[str]:
+        return clerk.run_turn(token=token, answer="This", system=system)
+
+    error = refused_in_conversation(go_on, keeper, system)
+    last = go_on()
+
+    assert isinstance(error, us.CircularAgentCall)
+    assert isinstance(last, us.Complete)
+    assert (last.text, desk.noted) == ("Done.", ["a"])
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["a child that waits", "a child that is next"])
+def test_a_resumed_group_whose_child_would_wait_for_itself_is_resumed_when_nothing_waits_for_it(
+    desk: Desk, another: Another, first: bool
+) -> None:
+    errors = list[us.CircularAgentCall]()
+
+    def go_on() -> str:
+        try:
+            return group.resume(token, "This", system=system).text
+        except us.CircularAgentCall as error:
+            errors.append(error)
+            raise
+
+    turns = [calls("go_on"), says("Done."), says("2")]
+    caller = us.Agent("caller", model=ScriptedModel([ASKS, *turns] if first else turns), tools=[go_on])
+    group = us.SequentialAgent("s", [caller] if first else [desk.agent(), caller])
+    token, system = needs_input(group.run("go", system=another())).token, another()
+
+    caller.run("go", system=system)
+    outcome = finished(group.resume(errors[0].token, system=another()))
+
+    assert (outcome.text, desk.noted) == ("2", [] if first else ["a"])
+
+
+def test_a_resumed_group_whose_next_agent_has_stopped_begins_it_when_it_is_there_again(
+    desk: Desk, another: Another
+) -> None:
+    last = us.Agent("last", model=ScriptedModel([says("2")]))
+    group = us.SequentialAgent("s", [desk.agent(), last])
+    token, system = needs_input(group.run("go", system=another())).token, another()
+    system.spawn(last).stop()
+    down = resumed(group, token, "This", system)
+    system.spawn(last)
+
+    outcome = finished(group.resume(down.token, system=system))
+
+    assert isinstance(down, us.AgentDown)
+    assert (outcome.text, desk.noted) == ("2", ["a"])

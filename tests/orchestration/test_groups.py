@@ -244,6 +244,43 @@ def test_of_two_children_that_change_one_key_the_later_one_holds_and_the_conflic
     assert conflicts == {"shared", "kept"}
 
 
+# --- children that are refused
+
+
+def test_a_child_that_was_refused_begins_when_the_run_goes_on() -> None:
+    run = sequence(2)
+    run.child_done(0, says("one"))
+    run.child_failed(1, broke())
+    run.child_refused(1, None)
+    run = SequenceRun.from_json(run.to_json(), run.spec)
+    assert (run.has_failed, run.may_go_on) == (True, True)
+
+    run.retry_failed()
+
+    assert orders(run) == [ChildOrder(1, "Go")]
+    run.child_failed(1, broke())
+    assert not run.may_go_on
+
+
+def test_a_paused_child_that_was_refused_goes_on_with_the_answer_that_it_had() -> None:
+    run = sequence(1)
+    run.child_paused(0, "SAVED", [WAITS])
+    run.respond({run.pauses[0].id: Approve()})
+    before = orders(run)
+    run.child_failed(0, broke())
+    run.child_refused(0, before[0].paused)
+    run = SequenceRun.from_json(run.to_json(), run.spec)
+
+    run.retry_failed()
+
+    assert orders(run) == before
+
+
+def test_only_a_child_that_failed_can_have_been_refused() -> None:
+    with pytest.raises(ProtocolViolation, match="is pending, and was refused"):
+        sequence(1).child_refused(0, None)
+
+
 # --- limits
 
 

@@ -57,7 +57,7 @@ def test_the_class_of_an_error_says_how_a_run_goes_on_after_it(error: Exception,
     assert goes_on(error) == how
 
 
-@pytest.mark.parametrize("kind", [us.AgentDown, us.AgentCrashed, us.MailboxFull, us.StoreError])
+@pytest.mark.parametrize("kind", [us.AgentDown, us.AgentCrashed, us.MailboxFull, us.StoreError, us.CircularAgentCall])
 def test_an_error_of_the_runtime_passes_for_runs_that_were_resumed(kind: type[us.UnderstudyError]) -> None:
     error = us.SeveralErrors("all failed", [kind("broken")])
 
