@@ -36,6 +36,7 @@ def here(database: Database) -> Iterator[Grants]:
     grants = Grants(database, LEASE)
     yield grants
     grants.leave()
+    die(grants)
 
 
 @pytest.fixture
@@ -44,6 +45,7 @@ def there(database: Database) -> Iterator[Grants]:
     grants = Grants(database, LEASE)
     yield grants
     grants.leave()
+    die(grants)
 
 
 def rows(database: Database, table: str) -> int:
@@ -54,6 +56,8 @@ def rows(database: Database, table: str) -> int:
 
 def die(grants: Grants) -> None:
     """Have a process end without a word: its tickets stay, and nothing beats for them."""
+    if (alarm := grants._alarm) is not None:  # pyright: ignore[reportPrivateUsage]  # a process that is gone has none
+        alarm.call_off()
     grants.begin_anew()
 
 

@@ -253,10 +253,12 @@ def test_a_fork_waits_until_a_file_without_a_store_is_closed(tmp_path: Path, mon
     database = SQLiteDatabase(str(tmp_path / "shop.db"))
     closing_it, go = threading.Event(), threading.Event()
     close = sqlite_file.SQLiteFile.close
+    slow = id(database._writer.file)  # pyright: ignore[reportPrivateUsage]  # a fork closes files of other tests too
 
     def slowly(file: sqlite_file.SQLiteFile) -> None:
-        closing_it.set()
-        go.wait(WAIT)
+        if id(file) == slow:
+            closing_it.set()
+            go.wait(WAIT)
         close(file)
 
     monkeypatch.setattr(sqlite_file.SQLiteFile, "close", slowly)
