@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from understudy.testing import FunctionModel, calls, says
 KEYS = ("n", "list", "user:n", "app:n", "app:m")
 EACH = 4  # Keys that a run changes.
 CONVERSATION = "c-1"
+PATIENCE = 60.0  # Seconds for the first runs of all threads to meet.
 
 
 class Update(NamedTuple):
@@ -81,14 +83,20 @@ def _checked(found: Sequence[Found], left: dict[str, str]) -> Counter[str]:
     return became
 
 
-def _agent(updates: list[Update], seed: int) -> us.Agent:
+def _agent(updates: list[Update], seed: int, meeting: threading.Barrier) -> us.Agent:
+    """Return the agent of one thread; its first run saves nothing before the first runs of all threads have read."""
     chance = random.Random(seed)
+    is_first = True
 
     def update(ctx: us.ToolContext) -> str:
+        nonlocal is_first
         for key in chance.sample(KEYS, EACH):
             before = cast("dict[str, str] | None", ctx.session.get(key))
             ctx.session[key] = {"by": ctx.run_id}
             updates.append(Update(ctx.run_id, key, "" if before is None else before["by"]))
+        if is_first:
+            is_first = False
+            meeting.wait(PATIENCE)
         return "done"
 
     model = FunctionModel(lambda request: says("ok") if len(request.messages) > 1 else calls("update"))
@@ -97,9 +105,10 @@ def _agent(updates: list[Update], seed: int) -> us.Agent:
 
 def _updated(system: us.ActorSystem, threads: int, runs: int) -> Found:
     found = Found([], [])
+    meeting = threading.Barrier(threads)
 
     def work(seed: int) -> None:
-        agent = _agent(found.updates, seed)
+        agent = _agent(found.updates, seed, meeting)
         for _ in range(runs):
             handle = agent.submit("go", conversation_id=CONVERSATION, user_id="ada", system=system)
             for event in handle.events():
