@@ -2,24 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import understudy as us
-from tests.support.scripts import eventually
+from understudy.actors.stores import grants as module
 from understudy.actors.stores.conversation_table import ConversationTable
 from understudy.actors.stores.database import Database
 from understudy.actors.stores.grants import Grants, grants_of
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.owners import BEATS, MISSED, Watch
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
+from understudy.actors.threads.alarms import Alarm
 from understudy.vocabulary.messages import user_message
 from understudy.vocabulary.runs.conversations import Window
 
 KEY = us.ConversationKey("shop", "ada", "c-42")
-LEASE = 0.5
+LEASE = 10.0
+BEAT = LEASE / BEATS
+
+
+class Clock:
+    """A clock that moves when the test says so, and rings the alarms that are due, one after another."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._due: list[tuple[float, Alarm]] = []
+
+    def monotonic(self) -> float:
+        return self._now
+
+    time = monotonic
+
+    def ring_at(self, moment: float, ring: Callable[[], object]) -> Alarm:
+        alarm = Alarm(ring)
+        self._due.append((moment, alarm))
+        return alarm
+
+    def passes(self, seconds: float) -> None:
+        until = self._now + seconds
+        while self._due and (first := min(self._due, key=lambda due: due[0]))[0] <= until:
+            self._due.remove(first)
+            self._now, alarm = first
+            alarm.run_turns()
+        self._now = until
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "ring_at", clock.ring_at)
+    return clock
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -32,20 +68,14 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
 
 
 @pytest.fixture
-def here(database: Database) -> Iterator[Grants]:
-    grants = Grants(database, LEASE)
-    yield grants
-    grants.leave()
-    die(grants)
+def here(database: Database, clock: Clock) -> Grants:
+    return Grants(database, LEASE)
 
 
 @pytest.fixture
-def there(database: Database) -> Iterator[Grants]:
+def there(database: Database, clock: Clock) -> Grants:
     """Another process, as far as the store can tell."""
-    grants = Grants(database, LEASE)
-    yield grants
-    grants.leave()
-    die(grants)
+    return Grants(database, LEASE)
 
 
 def rows(database: Database, table: str) -> int:
@@ -56,8 +86,6 @@ def rows(database: Database, table: str) -> int:
 
 def die(grants: Grants) -> None:
     """Have a process end without a word: its tickets stay, and nothing beats for them."""
-    if (alarm := grants._alarm) is not None:  # pyright: ignore[reportPrivateUsage]  # a process that is gone has none
-        alarm.call_off()
     grants.begin_anew()
 
 
@@ -94,11 +122,12 @@ def test_who_waits_and_gives_up_leaves_the_line(here: Grants, there: Grants) -> 
     assert here.has_come(KEY, third, third_ticket)
 
 
-def test_nothing_is_left_in_the_store_when_all_was_given_back(database: Database, here: Grants) -> None:
+def test_nothing_is_left_in_the_store_when_all_was_given_back(database: Database, clock: Clock, here: Grants) -> None:
     claim, _, _ = here.take(KEY, "run-1")
     here.give_back(claim)
+    clock.passes(BEAT)
 
-    eventually(lambda: (rows(database, "tickets"), rows(database, "owners")) == (0, 0), "nothing is left")
+    assert (rows(database, "tickets"), rows(database, "owners")) == (0, 0)
 
 
 def test_a_process_that_ends_gives_back_what_it_has(database: Database, here: Grants) -> None:
@@ -108,36 +137,39 @@ def test_a_process_that_ends_gives_back_what_it_has(database: Database, here: Gr
     assert (rows(database, "tickets"), rows(database, "owners")) == (0, 0)
 
 
-def test_a_dead_process_is_replaced(database: Database, here: Grants, there: Grants) -> None:
+def test_a_dead_process_is_replaced_within_the_lease(
+    database: Database, clock: Clock, here: Grants, there: Grants
+) -> None:
     there.take(KEY, "run-1")
     claim, ticket, _ = here.take(KEY, "run-2")
     die(there)
 
-    eventually(lambda: here.has_come(KEY, claim, ticket) is True, "the dead process is replaced")
+    clock.passes(MISSED * BEAT)
+    assert here.has_come(KEY, claim, ticket) is False
+    clock.passes(LEASE - MISSED * BEAT)
+    assert here.has_come(KEY, claim, ticket) is True
     assert rows(database, "owners") == 1
 
 
-def test_a_process_that_beats_is_waited_for(database: Database, here: Grants, there: Grants) -> None:
+def test_a_process_that_beats_is_waited_for(clock: Clock, here: Grants, there: Grants) -> None:
     there.take(KEY, "run-1")
     claim, ticket, _ = here.take(KEY, "run-2")
 
-    def beats() -> int:
-        row = database.read(lambda sql: sql.execute("SELECT min(beats) FROM understudy_owners").fetchone())
-        return 0 if row is None else int(row[0])
+    clock.passes(3 * LEASE)
 
-    eventually(lambda: beats() > 2 * BEATS, "both beat")
     assert here.has_come(KEY, claim, ticket) is False
 
 
 def test_who_was_taken_for_dead_learns_it_at_the_append_and_nothing_is_stored(
-    database: Database, here: Grants, there: Grants
+    database: Database, clock: Clock, here: Grants, there: Grants
 ) -> None:
     conversations = ConversationTable(database)
     _, lost, _ = there.take(KEY, "run-1")
     fence = there.fence(KEY, lost, "run-1")
     claim, ticket, _ = here.take(KEY, "run-2")
     die(there)
-    eventually(lambda: here.has_come(KEY, claim, ticket) is True, "the dead process is replaced")
+    clock.passes(LEASE)
+    assert here.has_come(KEY, claim, ticket) is True
 
     with pytest.raises(us.RunError, match="run run-1 has lost conversation 'c-42'.*its turn is not stored") as caught:
         conversations.append(KEY, [user_message("late")], "run-1", fence=fence)
@@ -156,7 +188,7 @@ def test_who_was_taken_for_dead_while_it_waited_learns_that_its_ticket_is_lost(h
 
 
 def test_a_ticket_that_could_not_be_given_back_is_removed_by_a_later_beat(
-    database: Database, here: Grants, there: Grants, monkeypatch: pytest.MonkeyPatch
+    database: Database, clock: Clock, here: Grants, there: Grants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim, _, _ = here.take(KEY, "run-1")
     waiting, ticket, _ = there.take(KEY, "run-2")
@@ -168,7 +200,9 @@ def test_a_ticket_that_could_not_be_given_back_is_removed_by_a_later_beat(
         patch.setattr(type(database), "write", fail)
         here.give_back(claim)
 
-    eventually(lambda: there.has_come(KEY, waiting, ticket) is True, "the ticket is removed")
+    assert there.has_come(KEY, waiting, ticket) is False
+    clock.passes(BEAT)
+    assert there.has_come(KEY, waiting, ticket) is True
 
 
 def test_one_file_has_one_owner_for_each_process(tmp_path: Path) -> None:

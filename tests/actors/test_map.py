@@ -43,7 +43,7 @@ class Desk:
             self.most = max(self.most, self._now)
         try:
             if request.text.startswith("hold"):
-                self.gate.wait(WAIT)
+                self.gate.wait(3 * WAIT)  # longer than any claim waits
             if request.text.startswith("bad"):
                 raise us.ProviderError(request.text)
             return says(request.text.upper())
@@ -179,13 +179,16 @@ def test_tools_for_the_callers_thread_are_refused_as_they_are_by_submit() -> Non
 def test_a_loop_that_is_left_cancels_what_runs(
     desk: Desk, system: us.ActorSystem, error: ZeroDivisionError | None
 ) -> None:
+    had: list[str] = []
     with suppress(ZeroDivisionError):
-        for _ in desk.agent.map(["a", "hold", "hold"], system=system):
+        for answer in desk.agent.map(["a", "hold", "hold"], system=system):
+            had.append(told(answer))
             if error is not None:
                 raise error
             break
 
     nothing_runs(system)
+    assert had == ["A"]
 
 
 def test_closing_cancels_what_runs_at_once(desk: Desk, system: us.ActorSystem) -> None:
@@ -216,6 +219,7 @@ def test_a_map_in_a_circle_of_objects_is_ended_by_the_garbage_collection(desk: D
     circle: list[object] = [desk.agent.map(["a", "hold"], system=system)]
     circle.append(circle)
     next(iter(circle[0]))  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownArgumentType]
+    eventually(lambda: system.in_flight == 1, "one is held")
 
     circle.clear()
     gc.collect()

@@ -146,10 +146,15 @@ def test_what_is_no_progress_fails_the_call_that_tells_it(given: tuple[Any, ...]
     assert result.content == f"read failed: {words}"
 
 
-def test_a_context_that_a_test_makes_takes_reports_and_tells_nobody() -> None:
+def test_a_context_that_a_test_makes_takes_reports_and_tells_nobody(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level("DEBUG")
     scope = us.Scope(None, time.monotonic)
     context = us.ToolContext(
         deps=None, session={}, run_id="r", agent_id="a", tool_name="t", call_id="c", arguments={}, scope=scope
     )
 
     context.progress("nobody hears")
+
+    assert (caplog.records, *capsys.readouterr()) == ([], "", "")

@@ -293,6 +293,7 @@ def test_a_callback_of_a_message_that_was_given_up_may_stop_the_actor(system: us
     hung.add_done_callback(lambda _: stopped.append(ref.stop(timeout=WAIT)))
 
     eventually(lambda: stopped == [True], "the callback has stopped it")
+    assert not ref.is_alive()
     gate.set()
 
 

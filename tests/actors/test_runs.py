@@ -313,16 +313,24 @@ def test_an_agent_goes_on_after_a_run_of_it_was_poison() -> None:
 
 
 def test_a_run_that_is_over_needs_no_garbage_collector_to_go() -> None:
-    agent = scripted(calls("on_shelf", sku="x"), says("ok"), tools=[on_shelf])
+    seen: list[int] = []
 
     def records() -> int:
         return sum(isinstance(thing, AgentRunRecord) for thing in gc.get_objects())
+
+    @us.tool
+    def look() -> str:
+        seen.append(records())
+        return "ok"
+
+    agent = scripted(calls("look"), says("ok"), tools=[look])
 
     gc.collect()
     gc.disable()
     try:
         before = records()
         agent.run("go")
+        assert seen[0] > before
         eventually(lambda: records() <= before, "the run's record went away")
     finally:
         gc.enable()

@@ -26,7 +26,12 @@ def test_a_runner_among_its_callers_is_refused_with_the_path_from_itself_to_itse
 
 
 def test_equal_definitions_are_not_the_same_one() -> None:
-    check_call((Link(Definition("a"), "1"),), Definition("a"))
+    one, other = Definition("a"), Definition("a")
+    assert one == other
+
+    check_call((Link(one, "1"),), other)
+    with pytest.raises(CircularAgentCall, match="a -> a"):
+        check_call((Link(one, "1"),), one)
 
 
 def test_a_chain_has_an_end_and_the_error_names_both() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from understudy.vocabulary.media import check_media, described, text_of
-from understudy.vocabulary.messages import FilePart, ImagePart
+from understudy.vocabulary.messages import FilePart, ImagePart, user_message
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 HEADS = {
@@ -63,9 +63,13 @@ def test_a_part_that_nobody_could_be_sent_is_refused(part: ImagePart | FilePart,
         check_media(part)
 
 
-def test_parts_that_can_be_sent_are_taken() -> None:
-    for part in (ImagePart("QQ=="), ImagePart(url="https://x.test/a.png"), FilePart("QQ==", "application/pdf")):
-        check_media(part)
+@pytest.mark.parametrize(
+    "part", [ImagePart("QQ=="), ImagePart(url="https://x.test/a.png"), FilePart("QQ==", "application/pdf")]
+)
+def test_a_part_that_can_be_sent_is_taken_into_a_message(part: ImagePart | FilePart) -> None:
+    check_media(part)
+
+    assert user_message([part]).parts == (part,)
 
 
 def test_a_part_in_words_has_its_name_type_and_size() -> None:
