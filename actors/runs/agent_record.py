@@ -32,6 +32,7 @@ from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer
 
 from .context_changes import note_changes
 from .error_callbacks import tell_callbacks
+from .given_session import options_to_go_on
 from .host import RunHost
 from .ownership import Stale
 from .record import RunRecord
@@ -499,7 +500,7 @@ class AgentRunRecord(RunRecord):
             self.run_id,
             self.agent,
             self.input,
-            self._options_to_go_on(self.options.deps, None),
+            options_to_go_on(self, self.options.deps, None),
             Scope(None, time.monotonic),
             self.host,
             self.cell,
@@ -512,7 +513,7 @@ class AgentRunRecord(RunRecord):
         return copy
 
     def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> AgentRunRecord:
-        options = self._options_to_go_on(deps, session)
+        options = options_to_go_on(self, deps, session)
         record = AgentRunRecord(self.run_id, self.agent, self.input, options, scope, self.host, self.cell, self.machine)
         record.follow(self)
         record.unfed = self.unfed

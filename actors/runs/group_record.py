@@ -36,6 +36,7 @@ from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer
 from .child_outcomes import ChildOutcomes
 from .child_runs import changes_of, saved_inner
 from .error_callbacks import tell_callbacks
+from .given_session import options_to_go_on
 from .host import RunHost
 from .inner_run import Inside
 from .ownership import RunDriver, Stale
@@ -224,7 +225,7 @@ class GroupRunRecord(RunRecord):
         )
 
     def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> GroupRunRecord:
-        options = self._options_to_go_on(deps, session)
+        options = options_to_go_on(self, deps, session)
         record = GroupRunRecord(self.run_id, self.group, options, scope, self.host, self.cell, self.machine)
         record.follow(self)
         record.endings = self.endings

@@ -1,4 +1,4 @@
-"""A run in flight, of any runner: what it has, and what it leaves at its end."""
+"""A run in flight, of any runner: its state, and its end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextvars
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Self
 
@@ -22,13 +21,12 @@ from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestr
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.scope import Scope, enter_scope
-from understudy.vocabulary.context.session import SessionState
-from understudy.vocabulary.context.session_values import SessionValues, copy_of
 from understudy.vocabulary.messages import JsonValue, ModelTurn, Part, join_text
 from understudy.vocabulary.runs.handles import RunPhase, RunStatus
 from understudy.vocabulary.runs.outcomes import Complete, Outcome, Pause, PauseAnswer
 
 from .error_facts import describe
+from .given_session import follow_session, hand_back, is_updated, values_of
 from .host import RunHost
 from .ownership import Ownership, RunDriver
 from .stored_session import StoredSession, has_to_save, load, save
@@ -45,7 +43,7 @@ _NO_CONTEXT = contextvars.Context()
 
 
 def _nothing() -> None:
-    """What a run without a parent has to undo."""
+    """Do nothing: a run without a parent has no tie to undo."""
 
 
 class RunRecord(Ownership, ABC):
@@ -54,12 +52,12 @@ class RunRecord(Ownership, ABC):
     Args:
         run_id: unique in its system.
         runner: whose run it is.
-        input: what the user said.
-        options: what the caller said besides; a `SessionState` or `dict` gets the changed keys at the end.
+        input: the user's message.
+        options: the caller's other arguments; a `SessionState` or `dict` gets the changed keys at the end.
         scope: the run's deadline and cancellation; gets the run's account.
-        host: what the run needs of its system; told once of its end, on the thread that ends it, before the promise completes.
+        host: keeps the run; told once of its end, on the thread that ends it, before the promise completes.
         cell: the runner's actor.
-        account: what the run draws from.
+        account: counts what the run spends.
     """
 
     __slots__ = (
@@ -118,41 +116,41 @@ class RunRecord(Ownership, ABC):
         self.cell = cell
         self.link = Link(runner, run_id, options.conversation_id)
         self.ancestry: Ancestry = (self.link,)
-        """Who waits for what this run does: the run itself, after those who wait for the run."""
+        """The runs and actors that wait for the work of this run, outermost first; the run itself is the last."""
         self.root = host.root_of(self.link)
         """Id of the outermost run it was begun in, or its own."""
         self.lease: Lease | None = None
         """Its claim to the conversation that its agent's memory knows."""
         self.started_in: contextvars.Context = _NO_CONTEXT
-        """The context variables of whoever began the run, and the run's own; each driver gets a copy."""
+        """The context variables of the code that began the run, and the run's own; each driver gets a copy."""
         self.caller_calls: CallerThreadCalls | None = None
-        """What the thread that waits for the run is to do for it; None if nobody waits, or no tool needs it."""
+        """Tool calls for the thread that waits for the run; None if no thread waits, or no tool needs it."""
         self.is_inner = False
-        """Whether the run is a part of another one, which alone goes on with it when it pauses."""
+        """Whether the run is a part of another run, which alone goes on with it after a pause."""
         self.in_resumed = False
         """Whether a run around it was resumed."""
         self.detach: Callable[[], None] = _nothing
         """Ends the tie to the cancellation of the run that this one was begun in."""
         self.crashes: tuple[BaseException, ...] = ()
-        """What its drivers failed of, one after another."""
+        """The exceptions at which its drivers failed, one after another."""
         self.issued = ""
         """The token of the error with which the run ends or is about to end; empty if there is none."""
         self.writing: Promise[str] | None = None
         """That token, while it is written into a store."""
         self.by_error = False
-        """Whether it is kept because of an error, so that nobody was told what it waits for."""
+        """Whether it is kept because of an error: its caller has heard of no pause."""
         self.keeps = False
-        """Whether who ended the run wanted a token."""
+        """Whether the call that ended the run wanted a token."""
         self.revision = 0
-        """Which pause it went on from, if a store has it; 0 for none."""
+        """The number of the pause that it went on from, if a store has it; 0 for none."""
         self.turn_hold: TurnHold | None = None
         """Its hold on the token that it was claimed with, if it was claimed for one turn."""
         given = options.session
-        self.session = SessionOverlay({} if given is None else _copied(given))
+        self.session = SessionOverlay({} if given is None else values_of(given))
         self.stored: StoredSession | None = None
-        """What it knows of the session values in the store; None until it is loaded, and if there are none then."""
+        """What it knows of the session values in the store; None before they are loaded, and if there were none."""
         self.artifacts = Artifacts()
-        """What tools returned that was too long for the model."""
+        """Results of tools that were too long for the model."""
         self.promise: Promise[Outcome[object]] = Promise()
         self.log = RunLog(run_id, runner.id, self.parent_run_id)
 
@@ -180,7 +178,7 @@ class RunRecord(Ownership, ABC):
     @property
     @abstractmethod
     def pauses(self) -> Sequence[Pause]:
-        """What the run waits for a person for."""
+        """The decisions and answers of a person that the run waits for."""
 
     @abstractmethod
     def takes_no_answer(self) -> str:
@@ -210,11 +208,11 @@ class RunRecord(Ownership, ABC):
     @property
     @abstractmethod
     def may_go_on(self) -> bool:
-        """Whether the run has begun, and can go on from where it is."""
+        """Whether the run has begun, and can go on from its present state."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is a machine, so that the run goes on from where it is; else it begins anew."""
+        """Whether there is a machine, so that the run goes on from its present state; else it begins anew."""
         return True
 
     @property
@@ -228,7 +226,7 @@ class RunRecord(Ownership, ABC):
         return (self.log.first_seq > 0 and self.turn_hold is None) or self.in_resumed
 
     def way_on(self, error: BaseException) -> GoesOn:
-        """Return how the run goes on after an error, as far as the error says."""
+        """Return how the run goes on after an error, as far as the error tells."""
         return goes_on(error, resumed=self.is_resumed)
 
     def goes_on_after(self, error: BaseException) -> bool:
@@ -238,14 +236,14 @@ class RunRecord(Ownership, ABC):
 
     @abstractmethod
     def prepare_to_go_on(self) -> None:
-        """Take into the machine what was under way when an error ended the run: the run is about to be saved, or goes on.
+        """Take the work into the machine that was under way when an error ended the run: the run is about to be saved, or goes on.
 
         Raises:
             TypeError: JSON cannot carry the session of a run inside.
         """
 
     def retry_failed(self) -> None:
-        """Let what failed inside go on; the run is resumed as a part of another one."""
+        """Let the runs inside that failed go on; this run is resumed as a part of another one."""
 
     @property
     def is_between_turns(self) -> bool:
@@ -266,28 +264,14 @@ class RunRecord(Ownership, ABC):
     def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> Self:
         """Return the record with which this run, paused here, goes on; `session` has values that it sees from now on."""
 
-    def _options_to_go_on(self, deps: object, session: Mapping[str, JsonValue] | None) -> RunOptions:
-        given = self.options.session if session is None else session
-        if session is None and not _is_updated(given):
-            given = SessionValues(self.session)
-        return replace(self.options, session=given, deps=deps)
-
     def follow(self, before: RunRecord) -> None:
-        """Take what a run keeps over a pause from its record before that."""
+        """Take over from the run's record before a pause all that outlives the pause."""
         self.revision = before.revision
         self.artifacts = before.artifacts
         self.log.first_seq = next_seq(before.log, is_inner=before.is_inner)
         self.lease = None if before.lease is None else before.lease.renewed()
         self.stored = StoredSession({}) if before.stored is None else before.stored
-        given = self.options.session
-        if (
-            given is before.options.session
-        ):  # the caller's own, which has what the run changed, and may be changed since
-            self.session.lay_under({key: before.session[key] for key in self.stored.versions if key in before.session})
-            self.session.take_temporary(before.session)
-        else:
-            self.session.lay_under(dict(before.session))
-            self.session.take_temporary(before.session, hidden=given or ())
+        follow_session(self, before)
 
     @property
     @abstractmethod
@@ -339,7 +323,7 @@ class RunRecord(Ownership, ABC):
         """Store what the runner's memory keeps of a run that is done, for the driver that holds `epoch`.
 
         Returns:
-            What is still to be done in the moment in which the run ends; None if there is nothing.
+            A function to call at the moment in which the run ends; None if there is nothing left to do.
         """
         return None
 
@@ -355,7 +339,7 @@ class RunRecord(Ownership, ABC):
         """Tell callbacks, on a lent thread, of the error of a run that was ended from outside."""
 
     def _let_go(self, given_up: bool) -> None:
-        """Let go of what the run was at when it ended; `given_up` says whether its driver is still at it."""
+        """Let go of the step in hand when the run ends; `given_up` says whether its driver is still at it."""
 
     # --- for code that is part of the run
 
@@ -372,7 +356,7 @@ class RunRecord(Ownership, ABC):
     # --- for anyone
 
     def give_to(self, driver: RunDriver, epoch: int) -> bool:
-        """Note who drives the run from now on; False if it has ended, or was taken over since `epoch`."""
+        """Note the driver of the run from now on; False if the run has ended, or was taken over since `epoch`."""
         with self.lock:
             if not self.is_held_at(epoch):
                 return False
@@ -397,7 +381,7 @@ class RunRecord(Ownership, ABC):
         Args:
             ending: the outcome, or the error.
             phase: what the run is from now on.
-            epoch: end it only if this is still the driver's epoch.
+            epoch: end it only if this is still the epoch.
             overdue: end it only if the step in hand was due by then.
             commit: called if it is ended, under the lock and before anybody can hear of it.
             keep: called if it is ended, when nothing changes the machine any more and before anybody can hear of the end.
@@ -417,7 +401,7 @@ class RunRecord(Ownership, ABC):
             self.keeps = keep is not None
             doing, self.doing = self.doing, ""
             self.step_deadline = inf
-            self.link.over = True  # first of all, for whoever hears of the end is no longer inside of the run
+            self.link.over = True  # first of all: code that hears of the end is no longer inside of the run
             # It refers to us: a run that is over should go at once, not at a garbage collection.
             driver, self.driver = self.driver, None
         # From here on nothing may keep the promise from completing: nobody else would ever complete it.
@@ -437,41 +421,32 @@ class RunRecord(Ownership, ABC):
         driver: RunDriver | None,
         keep: Callable[[], object] | None,
     ) -> None:
-        """Let go of all that the run has, whatever fails of it; `driver` is who may be at it still."""
+        """Let go of all that the run holds, even if a part of that fails; `driver` may still be at work."""
         safely(self, self.account.stop)
         given_up = driver is not None and not driver.returned
         if given_up and driver is not None:
             safely(self, self.host.hung.abandon, driver, self, doing, self.step_since)
         safely(self, self._let_go, given_up)
         given = self.options.session
-        if given is not None and _is_updated(given):
-            safely(self, self._hand_back, given)
+        if given is not None and is_updated(given):
+            safely(self, hand_back, self.session, given)
         if self.session.is_changed and self.host.sessions.is_quick:
             safely(self, self.save_session)
         if isinstance(ending, BaseException):
             safely(self, describe, self, ending)
         if keep is not None:
             safely(self, keep)
-        # First: whoever reads the token in the last event may go on with the run, under the same id.
+        # Before the log: a reader may take the token from the last event and go on with the run, under the same id.
         safely(self, self.host.ended, self)
         safely(self, self.log.end, ending)
 
     def forget_changes(self) -> None:
-        """Drop what the run changed in its session: its turn is another worker's now."""
+        """Drop the changes of the session: another worker has the turn of this run now."""
         self.session.changes.clear()
         self.session.removed = frozenset()
 
-    def _hand_back(self, given: Mapping[str, JsonValue]) -> None:
-        changes, removed = self.session.lasting_changes()
-        if isinstance(given, SessionState):
-            given.apply(changes, removed)
-        elif isinstance(given, dict):
-            given.update(changes)
-            for key in removed:
-                given.pop(key, None)
-
     def fail_agent(self, cause: BaseException) -> None:
-        """Have the runner's actor fail; all that fails in one run, runs inside of it included, counts as one failure there."""
+        """Have the runner's actor fail; there, all failures in one outermost run count as one."""
         self.cell.count_failure()
         self.cell.fail(cause, self.root)
 
@@ -499,15 +474,3 @@ class RunRecord(Ownership, ABC):
             iterations=self.iterations,
             doing=self.doing,
         )
-
-
-def _copied(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    if type(given) is SessionOverlay:  # of the run around it: nobody changes what is in there
-        return dict(given)
-    values = given.snapshot() if isinstance(given, SessionState) else dict(given)
-    return {key: copy_of(value) for key, value in values.items()}
-
-
-def _is_updated(given: Mapping[str, JsonValue] | None) -> bool:
-    """Whether the caller's object gets what the run changed; a class made from `dict` may do anything when it is written to."""
-    return isinstance(given, SessionState) or type(given) is dict

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from understudy.actors.pauses.stored_pauses import StoredPauses
     from understudy.actors.pauses.tokens import Tokens
     from understudy.actors.runs.abandoned import AbandonedWork
-    from understudy.actors.runs.late_saves import LateSaves
+
+    from .late_saves import LateSaves
 
 
 class SystemRunEndings(RunEndings[RunRecord]):

@@ -22,7 +22,6 @@ from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.admission import Admission
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.host import RunHost
-from understudy.actors.runs.late_saves import LateSaves
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.tools.executors import Executors
@@ -34,6 +33,7 @@ from understudy.vocabulary.runs.conversations import NO_USER, Erased
 
 from .directory import Directory
 from .driver_crashes import DriverCrashes
+from .late_saves import LateSaves
 from .paused_runs import PausedRuns
 from .run_endings import SystemRunEndings
 from .run_scope import scope_of_run

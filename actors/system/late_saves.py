@@ -7,9 +7,8 @@ import time
 from functools import partial
 
 from understudy.actors.run_view.failsafe import safely
+from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads.run_elsewhere import run_elsewhere
-
-from .record import RunRecord
 
 
 class LateSaves:
