@@ -1,10 +1,9 @@
-"""An agent's run in flight: its machine, and what drivers found out about the step in hand."""
+"""An agent's run in flight: its machine, and the findings of its drivers about the step in hand."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -13,7 +12,6 @@ from understudy.actors.run_view.errors import note_missing_deps
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLogEntry
 from understudy.actors.run_view.run_lines import RunLines, lines_of
-from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.tools.failed_calls import fails_agent
 from understudy.actors.tools.tool_call import Executed, Paused
 from understudy.errors import ProviderError, UnderstudyError
@@ -22,7 +20,6 @@ from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.accounts import account_of
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.artifacts import Artifacts
-from understudy.vocabulary.context.origin import Origin, named_after
 from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import RunContext
@@ -31,14 +28,13 @@ from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer
 
 from .context_changes import note_changes
-from .error_callbacks import tell_callbacks
 from .given_session import options_to_go_on
 from .host import RunHost
 from .ownership import Stale
 from .record import RunRecord
 from .resumption import extend_agent, why_agent_takes_none
-from .stopped_children import is_stopped, take_delegated
-from .sub_agents import delegate, executed
+from .run_callbacks import context_of, tell_error_elsewhere
+from .sub_agents import DelegatedRuns, delegate
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
@@ -54,10 +50,10 @@ T = TypeVar("T")
 
 
 class FinishedCalls(Protocol):
-    """Tool calls under way, as far as a record sees them."""
+    """A batch of tool calls, as a record sees it."""
 
     def finished(self) -> tuple[list[Executed], list[str]]:
-        """Begin no further call; return what came of those that are done, and the ids of those that are under way."""
+        """Begin no further call; return the results of the calls that are done, and the ids of the calls under way."""
         ...
 
 
@@ -67,10 +63,10 @@ class AgentRunRecord(RunRecord):
     Args:
         run_id: unique in its system.
         agent: whose run it is.
-        input: what the user said.
-        options: what the caller said besides; a `SessionState` or `dict` gets the changed keys at the end.
+        input: the user's message.
+        options: the caller's other arguments; a `SessionState` or `dict` gets the changed keys at the end.
         scope: the run's deadline and cancellation; gets the run's account, which draws from the one it had.
-        host: what the run needs of its system; told once of its end, on the thread that ends it, before the promise completes.
+        host: keeps the run; told once of its end, on the thread that ends it, before the promise completes.
         cell: the agent's actor.
         machine: the machine of a run that goes on; a new run's is made by its first driver.
     """
@@ -111,27 +107,26 @@ class AgentRunRecord(RunRecord):
         self.step_order: ToolCallTask | None = None
         """The tool call that the driver runs on its own thread."""
         self.step_check: Hashable = None
-        """The question of `answered` that the driver looks into, if the time of that is limited."""
+        """The question, as in `answered`, that the driver asks user code now, if the answer has a time limit."""
         self.batch: FinishedCalls | None = None
         """The tool calls that the driver runs at the same time."""
-        self.delegated: dict[str, RunRecord] = {}
-        """Id of a call of a sub-agent -> the run that the call is, until the machine has its result."""
+        self.delegated = DelegatedRuns()
         self.counted_unfed = False
         """Whether the account has the turn in `unfed`, because the run ended first."""
         self.unfed: ModelTurn | None = None
         """A turn that was paid for and not fed yet; the next driver does not ask for it again."""
         self.answered: dict[Hashable, object] = {}
-        """Question -> what code of the user's said to it, until that was fed; the next driver does not ask again."""
+        """Question -> the answer of user code, until the machine is fed with it; the next driver does not ask again."""
         self.checked: dict[int, tuple[JsonObject, dict[str, object]]] = {}
-        """Identity of a call's arguments -> those of the last turn, as the model gave them and as the tool takes them."""
+        """Identity of a call's arguments -> the arguments as the model gave them, and as the tool takes them; of the last turn."""
         self.told_error = False
-        """Whether callbacks were told the error with which the run ends."""
+        """Whether callbacks were told of the error with which the run ends."""
         self.attempts: dict[str, int] = {}
         """Call id -> how many attempts timed out."""
         self.before: dict[str, tuple[float, int]] = {}
         """Id of a call that is tried again -> when its first attempt began, and how many there were."""
         self.raised: dict[str, BaseException] = {}
-        """Call id -> what the tool raised, of tools whose errors end the run."""
+        """Call id -> the exception of the tool, for tools whose errors end the run."""
         self.last_turn: float = inf
         """The number of the turn with which the run's stay here ends."""
 
@@ -173,8 +168,7 @@ class AgentRunRecord(RunRecord):
     def is_at_limit(self) -> bool:
         if self.machine is None:
             return False
-        inside = any(is_stopped(child) for child in list(self.delegated.values()))
-        return inside or self.machine.has_stopped or self.machine.at_limit()
+        return self.delegated.has_stopped() or self.machine.has_stopped or self.machine.at_limit()
 
     @property
     def needs_answer(self) -> bool:
@@ -194,20 +188,8 @@ class AgentRunRecord(RunRecord):
 
     def prepare_to_go_on(self) -> None:
         self._count_unfed()
-        for call_id, child in list(self.delegated.items()):
-            self._take_delegated(call_id, child)
-            self.delegated.pop(call_id, None)
-
-    def _take_delegated(self, call_id: str, child: RunRecord) -> None:
-        """Tell the machine how the run stands that a call of a sub-agent had begun."""
-        round_ = None if self.machine is None else self.machine.state.round
-        call = None if round_ is None else next((call for call in round_.pending() if call.id == call_id), None)
-        if self.machine is None or call is None:
-            return
-        outcome = take_delegated(self.machine, call, child)
-        if outcome is not None:
-            tool = self.agent.tools_by_name[call.name]
-            self._take([executed(self, call, tool, child, outcome)])
+        if self.machine is not None:
+            self.delegated.settle(self, self.machine, self._take)
 
     @property
     def is_between_turns(self) -> bool:
@@ -224,7 +206,7 @@ class AgentRunRecord(RunRecord):
         error.session = lasting(self.session)
 
     def ask(self, epoch: int, question: Callable[[RunContext], T]) -> T:
-        """Ask code of the user's that decides about the run; what it writes to the session is kept when it returns."""
+        """Ask user code that decides about the run; its changes of the session are kept if it returns."""
         session = CallSession(self.session)
         try:
             answer = question(self.context_with(session))
@@ -239,26 +221,16 @@ class AgentRunRecord(RunRecord):
 
     def context_with(self, session: SessionOverlay) -> RunContext:
         """Return the context with a view of its own of the session."""
-        state = None if self.machine is None else self.machine.state
         typed = self.agent.run_spec.output
-        return RunContext(
-            run_id=self.run_id,
-            parent_run_id=self.parent_run_id,
-            agent_id=self.agent.id,
-            input=self.input_text,
-            session=session,
-            deps=self.options.deps,
-            scope=self.scope,
-            user_id=self.options.user_id,
-            conversation_id=self.options.conversation_id,
-            turns=0 if state is None else state.turns,
-            iterations=0 if state is None else state.iterations,
-            continues=0 if state is None else state.continues,
+        return context_of(
+            self,
+            session,
+            continues=0 if self.machine is None else self.machine.state.continues,
             answer_tool="" if typed is None else typed.tool,
         )
 
     def delegate(self, order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
-        """Carry out a call of a sub-agent on this thread, which waits for the run that the call is."""
+        """Carry out a call of a sub-agent on this thread, which waits for the sub-agent's run."""
         with self.lock:
             paused = None if self.machine is None else self.machine.child(order.call.id)
         return delegate(self, order, sub_agent, task, paused, self.delegated)
@@ -300,7 +272,7 @@ class AgentRunRecord(RunRecord):
         order: ToolCallTask | None = None,
         check: Hashable = None,
     ) -> None:
-        """Say what the driver is about to do, and until when."""
+        """Note the step that the driver is about to do, and its deadline."""
         with self.lock:
             self._check(epoch)
             self.doing = doing
@@ -318,7 +290,7 @@ class AgentRunRecord(RunRecord):
     def note_answer(
         self, epoch: int, question: Hashable, answer: object, session: SessionOverlay | None = None
     ) -> None:
-        """Keep what code of the user's said to a question until it is fed, and commit what it wrote to the session."""
+        """Keep the answer of user code to a question until it is fed, and commit the changes of its session."""
         with self.lock:
             self._check(epoch)
             if session is not None:
@@ -326,7 +298,7 @@ class AgentRunRecord(RunRecord):
             self.answered[question] = answer
 
     def feed(self, epoch: int, do: Callable[[AgentRun], T]) -> T:
-        """Have `do` feed the machine what the answers to the questions so far come to; they are forgotten then."""
+        """Have `do` feed the machine with the answers to the questions so far; they are forgotten then."""
         with self.lock:
             self._check(epoch)
             self.step_deadline = inf
@@ -346,7 +318,7 @@ class AgentRunRecord(RunRecord):
         return turn
 
     def keep_summary(self, epoch: int, turn: ModelTurn) -> ModelTurn:
-        """Keep the answer to a request for a summary until it is fed; that of a driver without the run is only counted."""
+        """Keep the answer to a request for a summary until it is fed; the answer to a stale driver is only counted."""
         with self.lock:
             if self.is_held_at(epoch):
                 self.unfed = turn
@@ -356,7 +328,7 @@ class AgentRunRecord(RunRecord):
         raise Stale
 
     def cut_off(self, scope: Scope, error: BaseException) -> None:
-        """Count a model call that failed, if a part of its turn came or it had to end before; `scope` is the call's."""
+        """Count a model call that failed, if a part of its turn came or the call was cut short; `scope` is the call's."""
         if self.machine is None:
             return
         partial = error.partial if isinstance(error, ProviderError) else None
@@ -374,7 +346,7 @@ class AgentRunRecord(RunRecord):
             assert machine is not None
             if about or self.agent.callbacks:
                 machine.model_response(turn, **about)
-            else:  # its driver has checked the turn, and no callback or rule that could change it was asked since
+            else:  # its driver has checked the turn, and has asked no callback or rule that could change it since
                 machine.checked_response(turn)
             self.unfed = None
             self.answered.clear()
@@ -387,17 +359,17 @@ class AgentRunRecord(RunRecord):
             self.log.write_lines(facts)
 
     def take_results(self, epoch: int, results: Sequence[Executed]) -> UnderstudyError | None:
-        """Commit what the calls changed in the session, in call order, and feed their results and pauses.
+        """Commit the calls' changes of the session, in call order, and feed their results and pauses.
 
         Returns:
-            The error that ends the run because a sub-agent ended with it, if that one can go on: its call has no result.
+            The error of a sub-agent that ends this run and can go on itself: its call has no result. None if there is none.
         """
         with self.lock:
             self._check(epoch)
             self.step_deadline = inf
             self.step_order = None
             self.batch = None
-            stop = self._stopped_by(results) if self.delegated else None
+            stop = self.delegated.stopped_by(results, self.raised) if self.delegated else None
             self._take(results if stop is None else [each for each in results if each[0].call_id != stop[0]])
             return None if stop is None else stop[1]
 
@@ -407,24 +379,12 @@ class AgentRunRecord(RunRecord):
         for _, overlay in results:
             if overlay is not None:
                 overlay.commit()
-        for came, _ in results:  # first: a result may be the last there is to come, or end the run
+        for came, _ in results:  # before the results: a result may be the last one of the round, or end the run
             if isinstance(came, Paused):
                 self.machine.child_paused(came.call_id, came.saved, came.pauses)
         given = [came for came, _ in results if isinstance(came, ToolResult)]
         if given:
             self.machine.tool_results(given)
-
-    def _stopped_by(self, results: Sequence[Executed]) -> tuple[str, UnderstudyError] | None:
-        """Return the first call of a sub-agent whose error ends the run, and which can go on; forget the runs of the others."""
-        stop: tuple[str, UnderstudyError] | None = None
-        for came, _ in results:
-            child, error = self.delegated.get(came.call_id), self.raised.get(came.call_id)
-            if stop is None and child is not None and isinstance(error, UnderstudyError) and is_stopped(child):
-                stop = (came.call_id, error)
-                self.raised.pop(came.call_id)
-            else:
-                self.delegated.pop(came.call_id, None)
-        return stop
 
     # --- for anyone
 
@@ -448,10 +408,7 @@ class AgentRunRecord(RunRecord):
     def tell_error(self, error: BaseException) -> None:
         if self.agent.callbacks and not self.told_error:
             self.told_error = True
-            tell = partial(
-                tell_callbacks, self.agent.callbacks, "on_error", self._context_of_its_own, self.run_id, error
-            )
-            run_elsewhere(named_after(Origin(self.ancestry, None), tell))
+            tell_error_elsewhere(self, self.agent.callbacks, self._context_of_its_own, error)
 
     def _context_of_its_own(self) -> RunContext:
         return self.context_with(CallSession(self.session))
@@ -469,7 +426,7 @@ class AgentRunRecord(RunRecord):
             order.leave()  # its scope is inside of the run's, which is cancelled next
 
     def _count_unfed(self) -> None:
-        """Count a turn that was not taken; whoever goes on with the run takes it without asking the model again."""
+        """Count a turn that was not fed; the next driver of the run feeds it, and does not ask the model again."""
         if self.unfed is not None and self.machine is not None and not self.counted_unfed:
             self.counted_unfed = True
             self.machine.prepay(self.unfed)
@@ -478,7 +435,7 @@ class AgentRunRecord(RunRecord):
         self._keep_finished(*batch.finished())
 
     def _keep_finished(self, results: Sequence[Executed], cut_off: Sequence[str]) -> None:
-        """Take the results that were there when the run ended; what was under way then does not run again."""
+        """Feed the results that had come when the run ended; a call that was under way then does not run again."""
         with self.lock:
             machine = self.machine
             if machine is None or machine.state.round is None:
@@ -521,7 +478,7 @@ class AgentRunRecord(RunRecord):
 
 
 def _told_of(machine: AgentRun, turn: ModelTurn) -> list[RunLogEntry]:
-    """Return what is told of a turn that was fed: the turn, and the calls that have their result already."""
+    """Return the log entries of a turn that was fed: the turn, and the calls that have their result already."""
     told: list[RunLogEntry] = [(machine.state.turns, turn)]
     round_ = machine.state.round
     if round_ is not None and round_.results:

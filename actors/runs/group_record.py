@@ -14,7 +14,6 @@ from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import ChildBegan, Finished
 from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.threads.alarms import Alarm, ring_at
-from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.waiting.children import ChildWaits, EachChild, FirstChild
 from understudy.actors.waiting.graph import graph
 from understudy.errors import SeveralErrors, UnderstudyError
@@ -25,7 +24,6 @@ from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
 from understudy.orchestration.saving.resumable import GoesOn
 from understudy.vocabulary.context.account import Account
-from understudy.vocabulary.context.origin import Origin, named_after
 from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import RunContext
@@ -35,13 +33,13 @@ from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer
 
 from .child_outcomes import ChildOutcomes
 from .child_runs import changes_of, saved_inner
-from .error_callbacks import tell_callbacks
 from .given_session import options_to_go_on
 from .host import RunHost
 from .inner_run import Inside
 from .ownership import RunDriver, Stale
 from .record import RunRecord
 from .resumption import extend_group, retry_group, why_group_takes_none
+from .run_callbacks import context_of, tell_callbacks, tell_error_elsewhere
 from .stopped_children import take_child
 
 if TYPE_CHECKING:
@@ -197,32 +195,17 @@ class GroupRunRecord(RunRecord):
         if self.group.callbacks:
             self.begin_step(epoch, "telling callbacks of the end")
             self.told_error = isinstance(ending, Exception)
-            self._tell(ending)
+            moment: Literal["on_error", "on_finish"] = "on_error" if self.told_error else "on_finish"
+            tell_callbacks(self.group.callbacks, moment, self._context_of_its_own, self.run_id, ending)
 
     def tell_error(self, error: BaseException) -> None:
         if self.group.callbacks and not self.told_error:
             self.told_error = True
-            run_elsewhere(named_after(Origin(self.ancestry, None), partial(self._tell, error)))
-
-    def _tell(self, ending: Outcome[object] | BaseException) -> None:
-        moment: Literal["on_error", "on_finish"] = "on_error" if isinstance(ending, BaseException) else "on_finish"
-        tell_callbacks(self.group.callbacks, moment, self._context_of_its_own, self.run_id, ending)
+            tell_error_elsewhere(self, self.group.callbacks, self._context_of_its_own, error)
 
     def _context_of_its_own(self) -> RunContext:
         """Return what a callback gets to see; what it writes to the session is dropped."""
-        return RunContext(
-            run_id=self.run_id,
-            parent_run_id=self.parent_run_id,
-            agent_id=self.group.id,
-            input=self.input_text,
-            session=CallSession(self.session),
-            deps=self.options.deps,
-            scope=self.scope,
-            user_id=self.options.user_id,
-            conversation_id=self.options.conversation_id,
-            turns=self.turns,
-            iterations=self.iterations,
-        )
+        return context_of(self, CallSession(self.session))
 
     def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> GroupRunRecord:
         options = options_to_go_on(self, deps, session)
