@@ -18,8 +18,8 @@ from understudy.actors.cells.cell import Cell
 from understudy.actors.run_view.errors import timed_out
 from understudy.actors.run_view.log import ChildEnded, Conflict, Retried
 from understudy.actors.runs.child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
+from understudy.actors.runs.group_children import Inside
 from understudy.actors.runs.group_record import GroupRunRecord, Woken
-from understudy.actors.runs.inner_run import Inside
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.runs.record import RunRecord
 from understudy.errors import UnderstudyError, had_its_retries
@@ -91,7 +91,7 @@ class GroupDriver(Woken):
             record.load_session(self._epoch)
         ended = self._all_children() if all_of_them else self._news()
         told = [position for position in ended if self._report(position)]
-        if told or all_of_them or record.ready:
+        if told or all_of_them or record.retries.due:
             self._go_on(all_of_them=all_of_them)
         self._refuse_stuck()
 
@@ -196,7 +196,7 @@ class GroupDriver(Woken):
     def _begin(self, order: ChildOrder) -> bool:
         """Begin a child, or have it begun later; whether the machine was told something instead."""
         record, position = self._record, order.position
-        if order.delay and position not in record.ready:
+        if order.delay and position not in record.retries.due:
             record.wake_at(time.monotonic() + order.delay, position)
             return False
         try:

@@ -13,7 +13,7 @@ from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
 from understudy.vocabulary.runs.outcomes import Complete, Outcome
 
-from .inner_run import Inside
+from .group_children import Inside
 
 Ending = Outcome[object] | BaseException
 

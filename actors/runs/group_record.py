@@ -1,4 +1,4 @@
-"""The run of a sequence, a parallel group or a workflow in flight: its machine, and the runs inside of it."""
+"""The run of a sequence, a parallel group or a workflow in flight: its machine, and its children."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import ChildBegan, Finished
 from understudy.actors.run_view.run_lines import RunLines, lines_of
-from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.actors.waiting.children import ChildWaits, EachChild, FirstChild
 from understudy.actors.waiting.graph import graph
 from understudy.errors import SeveralErrors, UnderstudyError
@@ -34,8 +32,8 @@ from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer
 from .child_outcomes import ChildOutcomes
 from .child_runs import changes_of, saved_inner
 from .given_session import options_to_go_on
+from .group_children import Inside, RetryAlarms
 from .host import RunHost
-from .inner_run import Inside
 from .ownership import RunDriver, Stale
 from .record import RunRecord
 from .resumption import extend_group, retry_group, why_group_takes_none
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.group.children import ChildOrder
     from understudy.orchestration.group.group_run import GroupStep
 
-TOLD = 3  # Children whose ids the status has; of a thousand nobody reads more.
+TOLD = 3  # Children whose ids the status has: there may be a thousand.
 
 
 class GroupRunRecord(RunRecord):
@@ -58,21 +56,20 @@ class GroupRunRecord(RunRecord):
     Args:
         run_id: unique in its system.
         group: whose run it is.
-        options: what the caller said besides the input; a `SessionState` or `dict` gets the changed keys at the end.
+        options: the caller's arguments besides the input; a `SessionState` or `dict` gets the changed keys at the end.
         scope: the run's deadline and cancellation; gets the run's account, which draws from the one it had.
-        host: what the run needs of its system.
+        host: keeps the run.
         cell: the orchestrator's actor.
-        machine: what decides; it has the input.
+        machine: decides the steps of the run; it has the input.
     """
 
     __slots__ = (
-        "alarms",
         "children",
         "endings",
         "group",
         "machine",
         "news",
-        "ready",
+        "retries",
         "stopped",
         "told_error",
         "under_way",
@@ -99,10 +96,8 @@ class GroupRunRecord(RunRecord):
         """Position -> how the last run there ended or paused."""
         self.news: deque[int] = deque()
         """Positions of children that ended; appended by their threads, taken by the driver."""
-        self.alarms: dict[int, Alarm] = {}
-        """Position -> what wakes the driver when a retry is due."""
-        self.ready: set[int] = set()
-        """Positions whose alarm has rung."""
+        self.retries = RetryAlarms()
+        """Wake the driver when retries are due."""
         self.told_error = False
         """Whether the callbacks have been told of the error that ends the run."""
         self.stopped: dict[int, RunRecord] = {}
@@ -157,7 +152,7 @@ class GroupRunRecord(RunRecord):
 
     @property
     def may_go_on(self) -> bool:
-        # Asked by those that end the run, also while another thread takes `stopped` into the machine, one child after another.
+        # A thread that ends the run asks this, maybe while another thread moves `stopped` into the machine, child by child.
         return bool(self.stopped) or self.machine.may_go_on
 
     def prepare_to_go_on(self) -> None:
@@ -180,7 +175,7 @@ class GroupRunRecord(RunRecord):
         return repr(self.group.id)
 
     def tell_progress(self, error: UnderstudyError, *, from_inside: bool) -> None:
-        # A copy has the children of the group that the error came from; the error gets those of this one.
+        # A copy keeps the children of the group inside that the error came from; the error gets those of this group.
         inner = copy(error) if from_inside and error.children else error
         error.children = [inner if child is error else child for child in self.outcomes.so_far()]
         if not from_inside:  # a group says nothing itself
@@ -204,7 +199,7 @@ class GroupRunRecord(RunRecord):
             tell_error_elsewhere(self, self.group.callbacks, self._context_of_its_own, error)
 
     def _context_of_its_own(self) -> RunContext:
-        """Return what a callback gets to see; what it writes to the session is dropped."""
+        """Return the context of a callback, whose changes of the session are dropped."""
         return context_of(self, CallSession(self.session))
 
     def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> GroupRunRecord:
@@ -222,11 +217,11 @@ class GroupRunRecord(RunRecord):
         return ChildOutcomes(self.group, self.machine, self.endings, self.children)
 
     def runner_at(self, position: int) -> Runner[object]:
-        """Return who the child at a position is."""
+        """Return the runner of the child at a position."""
         return runner_at(self.group, self.machine, position)
 
     def task_at(self, position: int) -> Task | None:
-        """Return the task that a child is for; None outside of workflows."""
+        """Return the task of a child; None outside of workflows."""
         if not isinstance(self.group, Workflow) or not isinstance(self.machine, GraphRun):
             return None
         return self.group.tasks[self.machine.task_at(position)]
@@ -237,17 +232,8 @@ class GroupRunRecord(RunRecord):
         self._wake()
 
     def wake_at(self, moment: float, position: int) -> None:
-        """Have the driver told when the time for a retry has come, unless that is seen to already."""
-        if position not in self.alarms:
-            self.alarms[position] = ring_at(moment, partial(self._due, position))
-
-    def _due(self, position: int) -> None:
-        self.ready.add(position)
-        self._wake()
-
-    def _forget_alarm(self, position: int) -> None:
-        self.ready.discard(position)
-        self.alarms.pop(position, None)
+        """Wake the driver when the time for a retry has come, unless an alarm is set already."""
+        self.retries.set(moment, position, self._wake)
 
     def _wake(self) -> None:
         driver = self.driver
@@ -255,7 +241,7 @@ class GroupRunRecord(RunRecord):
             return
         if isinstance(driver, Woken):
             failure = safely(self, driver.wake)
-            if failure is not None:  # it would never hear of the child, and the run would never end
+            if failure is not None:  # the driver would never hear of the child, and the run would never end
                 self.host.endings.cannot_go_on(self, failure, self.epoch)
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other
@@ -267,18 +253,18 @@ class GroupRunRecord(RunRecord):
             self.waits.look()
 
     def next_step(self, epoch: int, *, only_new: bool = False) -> GroupStep:
-        """Return what is to be done, or only what is new of it; raises what the run fails of."""
+        """Return the next step, or only the new children of it; raises the error with which the run fails."""
         with self.lock:
             self._check(epoch)
             return self.machine.next_step(only_new=only_new)
 
     def due_again(self, epoch: int) -> list[ChildOrder]:
         """Return the retries whose time has come."""
-        if not self.ready:
+        if not self.retries.due:
             return []
         with self.lock:
             self._check(epoch)
-            expected = [position for position in sorted(self.ready) if self.machine.expects(position)]
+            expected = [position for position in sorted(self.retries.due) if self.machine.expects(position)]
             return [self.machine.order_of(position) for position in expected]
 
     def join(self, epoch: int, position: int, child: RunRecord) -> Inside:
@@ -291,7 +277,7 @@ class GroupRunRecord(RunRecord):
             held = self.is_held_at(epoch)
             if held:
                 self.children[position] = inside
-                self._forget_alarm(position)
+                self.retries.forget(position)
                 self._say()
         if not held:
             self.waits.leave(child.link)
@@ -312,14 +298,14 @@ class GroupRunRecord(RunRecord):
         with self.lock:
             inside.launched = True
             held = self.is_held_at(epoch)
-        if not held:  # the run ended meanwhile, and whoever ended it did not know of this child
+        if not held:  # the run ended meanwhile, and its end did not cancel this child
             self.host.endings.cancel(inside.record, self._why_cancelled)
             raise Stale
 
     def feed(
         self, epoch: int, position: int, do: Callable[[Machine], object], overlay: SessionOverlay | None = None
     ) -> None:
-        """Have `do` tell the machine what came of a child, and keep what that one changed in the session."""
+        """Have `do` tell the machine how a child ended, and keep the child's changes of the session."""
         with self.lock:
             self._check(epoch)
             if self.machine.expects(position):  # else the others have decided meanwhile
@@ -328,13 +314,13 @@ class GroupRunRecord(RunRecord):
                 if overlay is not None and self.shares_session:
                     overlay.commit()
             inside = self.children.pop(position, None)
-            self._forget_alarm(position)
+            self.retries.forget(position)
             self._say()
         if inside is not None:
             self.waits.leave(inside.record.link)
 
     def _take_artifacts(self, position: int) -> None:
-        """Keep what a child that is done found too long for its model; what is paused or goes on has it itself."""
+        """Keep the long tool results of a child that is done; a child that pauses or goes on keeps them itself."""
         inside, child = self.children.get(position), self.machine.state.children[position]
         if inside is not None and child.phase == "done":
             artifacts = inside.record.artifacts.snapshot()
@@ -342,7 +328,7 @@ class GroupRunRecord(RunRecord):
                 self.artifacts.take(f"{CHILD}/{position}/", artifacts)
 
     def lay_changes(self, epoch: int) -> tuple[str, ...]:
-        """Lay what children that worked on copies of the session changed over it; returns the keys in conflict."""
+        """Lay the changes of children that had copies of the session over it; returns the keys in conflict."""
         if self.shares_session:
             return ()
         with self.lock:
@@ -377,15 +363,13 @@ class GroupRunRecord(RunRecord):
         return ended
 
     def _dismiss(self, ending: Outcome[object] | BaseException) -> None:
-        """Cancel the children that still run; nobody waits for what they do about it."""
+        """Cancel the children that still run, without waiting for them."""
         with self.lock:
             children, self.children = self.children, {}
-            alarms, self.alarms = self.alarms, {}
             begun = [inside.record for inside in children.values() if inside.launched]
             if isinstance(ending, BaseException):
                 self.under_way = {at: inside.record for at, inside in children.items() if inside.launched}
-        for alarm in alarms.values():
-            safely(self, alarm.call_off)
+        self.retries.call_off(self)
         for inside in children.values():
             safely(self, self.waits.leave, inside.record.link)
         for record in begun:
