@@ -1,17 +1,15 @@
-"""`ActorSystem`: the actors of one application part, and which one the code of a context runs inside of."""
+"""`ActorSystem`: the actors of one part of an application, and the system that the code of a context runs inside of."""
 
 from __future__ import annotations
 
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast, overload
-
-import pykka
 
 from understudy.actors.actor.actor import Actor
 from understudy.actors.actor.actor_cell import ActorCell
@@ -23,15 +21,14 @@ from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.store import Store
-from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner
-from understudy.orchestration.supervision.restarts import OneForOne, Strategy
+from understudy.orchestration.supervision.restarts import OneForOne
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
 from understudy.vocabulary.actors.messages import DEFAULT_CAPACITY, Mailbox
 from understudy.vocabulary.actors.system_events import DeadLetter, SystemEvent
-from understudy.vocabulary.checks import checked_flag, checked_plain, checked_text, checked_wait, checked_whole
+from understudy.vocabulary.checks import checked_flag, checked_text, checked_wait, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.memory import begin_anew_in_child
@@ -39,10 +36,20 @@ from understudy.vocabulary.runs.pause_store import PauseStore
 
 from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef
+from .argument_checks import (
+    check_actor,
+    check_kinds,
+    check_subscriber,
+    check_supervisor,
+    checked_max_runs,
+    checked_name,
+    refuse_arguments,
+)
 from .directory import Directory
 from .health import ActorFigures, Health, figures, health_of, tree_of
 from .pykka_registry import RegistryEntries
 from .run_manager import RunManager, RunSettings
+from .shutdown import shut_down
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -84,16 +91,11 @@ class ActorSystem:
         require_user: bool = False,
         registry: bool = False,
     ) -> None:
-        if not isinstance(name, str) or not name.strip():
-            raise ValueError(f"a system's name must be a string that is not empty, got {name!r}")
-        whole = isinstance(max_runs, int) and not isinstance(max_runs, bool)
-        if max_runs is not None and not (whole and max_runs >= 1):
-            raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
-        self.name = name
+        self.name = checked_name(name)
         self._settings = RunSettings(
             app=name,
+            max_runs=checked_max_runs(max_runs),
             max_hops=checked_whole("max_hops", max_hops, 1),
-            max_runs=max_runs,
             require_user=checked_flag("require_user", require_user),
             store=open_store(store),
         )
@@ -199,18 +201,11 @@ class ActorSystem:
             TypeError: `actor` makes no actor, or an option has a wrong type, or is not one of these.
             AgentDown: the system has stopped.
         """
-        _refuse_arguments(actor, arguments, options)
+        refuse_arguments(actor, arguments, options)
         if isinstance(actor, Supervisor):
-            for each in actor.everyone():
-                _check_no_pykka_class(each.actor)
-            if (name, mailbox, strategy, turn_timeout) != (None, None, None, None):
-                raise TypeError("a supervisor has its name and strategy itself, and its children their mailboxes")
+            check_supervisor(actor, name, mailbox, strategy, turn_timeout)
             return SupervisorRef(self._directory.add_group(actor))
-        _check_no_pykka_class(actor)
-        if strategy is not None and not isinstance(strategy, Strategy):
-            raise TypeError(f"spawn: strategy must be OneForOne(…) or another, or None; got {strategy!r}")
-        if name is not None and not checked_text("spawn: name", name):
-            raise ValueError("spawn: name must not be empty; without one, it is made from the class's name")
+        check_actor(actor, name, strategy)
         box = mailbox if mailbox is not None else Mailbox()
         child = Child(actor, name or "", mailbox=box, turn_timeout=turn_timeout)
         cell = self._directory.add(child, strategy)
@@ -308,18 +303,12 @@ class ActorSystem:
         Raises:
             AgentDown: the system has stopped.
         """
-        for kind in kinds:
-            if not (isinstance(kind, type) and issubclass(kind, SystemEvent)):
-                raise TypeError(f"subscribe takes classes of system events, such as us.ActorRestarted; got {kind!r}")
+        check_kinds(kinds)
         self._directory.refuse_if_closed()
         if isinstance(subscriber, ActorRef):
             ref = cast("ActorRef[object]", subscriber)
             return ref.hear(self._events, kinds or (SystemEvent,))
-        if not callable(subscriber):
-            raise TypeError(f"subscribe takes a function or an actor's reference, got {subscriber!r}")
-        checked_plain("a subscriber", subscriber)
-        if buffer < 1:
-            raise ValueError(f"a buffer holds at least 1 event, got {buffer!r}")
+        check_subscriber(subscriber, buffer)
         return self._events.subscribe(self._events.inbox_for(subscriber, buffer), kinds or (SystemEvent,))
 
     def dead_letters(self) -> tuple[DeadLetter, ...]:
@@ -355,25 +344,7 @@ class ActorSystem:
             raise
 
     def _end(self, deadline: float) -> tuple[str, ...]:
-        for record in self._runs.in_flight():
-            record.promise.wait(max(0.0, deadline - time.monotonic()))
-        with cancel_hooks.Settling(max(cancel_hooks.AT_HAND, deadline - time.monotonic())):
-            cancelled = self._runs.cancel_all(f"system {self.name!r} stopped")
-        self._runs.rest()
-        self._runs.executors.stop()
-        self._runs.memories.stop()
-        if self._registry is not None:
-            self._registry.clear()
-        agents, own = self._directory.stop_all()
-        for cell in agents:
-            cell.stopped.wait(max(0.0, deadline - time.monotonic()))
-        hanging = [cell for cell in own if not cell.stopped.wait(max(0.0, deadline - time.monotonic()))]
-        for cell in hanging:
-            cell.stop()  # it may be one whose turn to stop has not come, behind another that hangs
-            cell.lose_waiting()
-        self._runs.late_saves.wait(max(deadline, time.monotonic() + cancel_hooks.AT_HAND))
-        self._events.finish(deadline)
-        return (*cancelled, *[cell.address for cell in hanging])
+        return shut_down(self.name, self._runs, self._directory, self._registry, self._events, deadline)
 
     @property
     def in_flight(self) -> int:
@@ -395,26 +366,6 @@ class ActorSystem:
 
     def __repr__(self) -> str:
         return f"ActorSystem({self.name!r})"
-
-
-def _refuse_arguments(actor: object, arguments: Sequence[object], options: Collection[str]) -> None:
-    """Say how an object gets its arguments: in Pykka, they go to what starts the actor."""
-    if not arguments and not options:
-        return
-    unknown = (
-        f"no option {', '.join(f'{name}=' for name in options)}" if options else "one argument, and options by name"
-    )
-    made = actor.__name__ if isinstance(actor, type) else "MyActor"
-    hint = f"; an object with arguments is made by a function: spawn(lambda: {made}(…), name='…')"
-    raise TypeError(f"spawn takes {unknown}{hint if callable(actor) else ''}")
-
-
-def _check_no_pykka_class(actor: object) -> None:
-    if isinstance(actor, type) and issubclass(actor, pykka.Actor) and not issubclass(actor, Actor):
-        raise TypeError(
-            f"spawn takes a class derived from us.Actor, and {actor.__name__} is an actor of bare Pykka: start it with "
-            f"{actor.__name__}.start(), and both can hold each other's references"
-        )
 
 
 def runs_of(system: ActorSystem) -> RunManager:

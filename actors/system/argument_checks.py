@@ -1,0 +1,82 @@
+"""Mistakes in the arguments of a system's methods: each is found before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import cast
+
+import pykka
+
+from understudy.actors.actor.actor import Actor
+from understudy.orchestration.supervision.restarts import Strategy
+from understudy.orchestration.supervision.supervisor import Supervisor
+from understudy.vocabulary.actors.system_events import SystemEvent
+from understudy.vocabulary.checks import checked_plain, checked_text
+
+
+def checked_name(name: str) -> str:
+    """Return a system's name."""
+    if not isinstance(name, str) or not name.strip():
+        raise ValueError(f"a system's name must be a string that is not empty, got {name!r}")
+    return name
+
+
+def checked_max_runs(max_runs: int | None) -> int | None:
+    """Return how many runs may be under way at once."""
+    whole = isinstance(max_runs, int) and not isinstance(max_runs, bool)
+    if max_runs is not None and not (whole and max_runs >= 1):
+        raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
+    return max_runs
+
+
+def refuse_arguments(actor: object, arguments: Sequence[object], options: Collection[str]) -> None:
+    """Say how an object gets its arguments: in Pykka, they go to the method that starts the actor."""
+    if not arguments and not options:
+        return
+    unknown = (
+        f"no option {', '.join(f'{name}=' for name in options)}" if options else "one argument, and options by name"
+    )
+    made = actor.__name__ if isinstance(actor, type) else "MyActor"
+    hint = f"; an object with arguments is made by a function: spawn(lambda: {made}(…), name='…')"
+    raise TypeError(f"spawn takes {unknown}{hint if callable(actor) else ''}")
+
+
+def check_supervisor(supervisor: Supervisor, *options: object) -> None:
+    """Refuse a supervisor that has an actor of bare Pykka, and options that belong to the supervisor itself."""
+    for each in supervisor.everyone():
+        _refuse_pykka_class(each.actor)
+    if any(option is not None for option in options):
+        raise TypeError("a supervisor has its name and strategy itself, and its children their mailboxes")
+
+
+def check_actor(actor: object, name: str | None, strategy: object) -> None:
+    """Refuse an actor of bare Pykka, and a strategy or a name that is none."""
+    _refuse_pykka_class(actor)
+    if strategy is not None and not isinstance(strategy, Strategy):
+        raise TypeError(f"spawn: strategy must be OneForOne(…) or another, or None; got {strategy!r}")
+    if name is not None and not checked_text("spawn: name", name):
+        raise ValueError("spawn: name must not be empty; without one, it is made from the class's name")
+
+
+def _refuse_pykka_class(actor: object) -> None:
+    if isinstance(actor, type) and issubclass(actor, pykka.Actor) and not issubclass(actor, Actor):
+        raise TypeError(
+            f"spawn takes a class derived from us.Actor, and {actor.__name__} is an actor of bare Pykka: start it with "
+            f"{actor.__name__}.start(), and both can hold each other's references"
+        )
+
+
+def check_kinds(kinds: Sequence[object]) -> None:
+    """Refuse kinds of events that are no classes of system events."""
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(cast("type[object]", kind), SystemEvent)):
+            raise TypeError(f"subscribe takes classes of system events, such as us.ActorRestarted; got {kind!r}")
+
+
+def check_subscriber(subscriber: object, buffer: int) -> None:
+    """Refuse a subscriber that cannot be called, and a buffer without room."""
+    if not callable(subscriber):
+        raise TypeError(f"subscribe takes a function or an actor's reference, got {subscriber!r}")
+    checked_plain("a subscriber", subscriber)
+    if buffer < 1:
+        raise ValueError(f"a buffer holds at least 1 event, got {buffer!r}")
