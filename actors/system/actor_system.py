@@ -114,7 +114,7 @@ class ActorSystem:
         return RunManager(prefix, self._start_run, self._directory, self._events, hung, self._settings)
 
     def _leave_to_parent(self) -> None:
-        """Make anew, in a forked child, what holds a lock, a thread or a run; what was spawned before is the parent's."""
+        """Make new parts, in a forked child, for those with a lock, a thread or a run; actors spawned before are the parent's."""
         self._events.begin_anew()
         if self._registry is not None:
             self._registry.leave_to_parent()
@@ -156,7 +156,7 @@ class ActorSystem:
             raise ValueError("user_id must not be empty; runs without one are those of 'default'")
         return self._runs.erase(user_id)
 
-    # --- what is spawned
+    # --- actors
 
     @overload
     def spawn(self, actor: Runner[T], *, strategy: OneForOne | None = None) -> AgentRef[T]: ...
@@ -188,7 +188,7 @@ class ActorSystem:
         before is not spawned again: the reference is to the one that is there.
 
         Args:
-            actor: the class, or a function that makes the object, called again for each restart; or an agent; or a
+            actor: a class, or a function that makes the object and is called again for each restart; or an agent; or a
                 supervisor.
             name: unique in the system; made from the class's name if not given. An agent's is its id.
             mailbox: how many messages may wait, and what happens to one more.
@@ -249,10 +249,10 @@ class ActorSystem:
         return figures(cell, self._runs.executors.of_all(tools, cell), [each for each in memories if each is not None])
 
     def tree(self) -> str:
-        """Return who runs, as lines of text."""
+        """Return the actors and runs of the system, as lines of text."""
         return tree_of(self.name, self.health())
 
-    # --- what happens
+    # --- events
 
     @overload
     def subscribe(
@@ -287,10 +287,11 @@ class ActorSystem:
         *kinds: type[SystemEvent],
         buffer: int = DEFAULT_CAPACITY,
     ) -> Subscription:
-        """Tell `subscriber` what happens in this system, from now on; the events of one actor come in order.
+        """Tell `subscriber` of the events in this system, from now on; the events of one actor come in order.
 
-        It slows nobody down: a function is called with one event after another on a thread of its own, and an actor gets
-        them as messages, until it stops. What a function raises is logged. In a forked child, functions stay subscribed.
+        The system does not wait for it: a function is called with one event after another on a thread of its own, and an
+        actor gets them as messages, until it stops. Exceptions of a function are logged. In a forked child, functions stay
+        subscribed.
 
         Args:
             subscriber: a function of an event; or an actor, which is told nothing about itself.
@@ -312,10 +313,10 @@ class ActorSystem:
         return self._events.subscribe(self._events.inbox_for(subscriber, buffer), kinds or (SystemEvent,))
 
     def dead_letters(self) -> tuple[DeadLetter, ...]:
-        """Return the last 100 messages to actors that nobody handled, the oldest first; `health()` has their number."""
+        """Return the last 100 messages that no actor handled, the oldest first; `health()` has their number."""
         return self._events.letters.last()
 
-    # --- what runs need
+    # --- runs, and the end
 
     def _start_run(self, record: RunRecord, epoch: int) -> None:
         record.started_in.run(entered.set, self)
@@ -324,12 +325,12 @@ class ActorSystem:
     def stop(self, timeout: float = 10.0) -> tuple[str, ...]:
         """Refuse new work, let runs end and actors stop for up to `timeout` seconds in all, and give up on the rest.
 
-        Runs come first, then the actors, the last one spawned first, then those who subscribe and have not heard all of it.
-        A second call does nothing. A Ctrl-C gives up on all at once and is raised again.
+        Runs come first, then the actors, the last one spawned first, then subscribers that have events to hear. A second
+        call does nothing. A Ctrl-C gives up on all at once and is raised again.
 
         Returns:
-            What had to be abandoned: the ids of runs that were cancelled, and the addresses of actors that did not stop
-            in time, each of which still holds a thread.
+            The ids of runs that were cancelled, and the addresses of actors that did not stop in time; each of these
+            actors still holds a thread.
         """
         if timeout is None:
             raise TypeError("stop: timeout must be a number of seconds, got None")
@@ -339,7 +340,7 @@ class ActorSystem:
             return ()
         try:
             return self._end(deadline)
-        except BaseException:  # a Ctrl-C: nobody waits any more, and no second call would do what is left
+        except BaseException:  # a Ctrl-C: the caller waits no longer, and a second call would do nothing
             self._end(time.monotonic())
             raise
 
@@ -369,7 +370,7 @@ class ActorSystem:
 
 
 def runs_of(system: ActorSystem) -> RunManager:
-    """Return what prepares, launches and ends the runs of a system; for the runtime, not for users."""
+    """Return the manager of a system's runs; for the runtime, not for users."""
     return system._runs  # pyright: ignore[reportPrivateUsage]  # a public name would be one of the users' too
 
 

@@ -60,8 +60,8 @@ class PausedRuns:
         Args:
             runner: whose run it is.
             token: claims the run.
-            answer: what a person said.
-            options: what the caller said besides.
+            answer: of a person; None if the run needs none.
+            options: the caller's other arguments.
             hold: of a worker that claims the run for one turn; the token stands under its lease.
 
         Raises:

@@ -1,4 +1,4 @@
-"""How the runs of a system end or pause: what must be kept of a run is stored first, and then everyone hears of the end."""
+"""How the runs of a system end or pause: a run is stored first, as far as it must be kept, and then its end is told."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
         self._check_hold(record)
         self._save_session(record, epoch)
         told = replace(outcome, token=self._keep(record, outcome, epoch))
-        # Only `run_turn` asks for one turn, and it takes what comes for that.
+        # Only `run_turn` asks for one turn, and it takes an outcome of this type.
         self._leave(record, cast("Outcome[object]", told), outcome.status, epoch)
 
     def _leave(self, record: RunRecord, outcome: Outcome[object], phase: RunPhase, epoch: int) -> None:
@@ -150,7 +150,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
         self._tokens.over(record, again=again)
 
     def _revoke(self, record: RunRecord, token: str) -> None:
-        """Forget a token that nobody was given; the token of a turn stands, for the one before it leads to it."""
+        """Forget a token that no caller got; that of a committed turn stands, for a caller with the token before it is told it."""
         if record.turn_hold is None:
             safely(record, self._tokens.revoke, token)
 
