@@ -9,6 +9,6 @@ Statements are written once. A `Database` runs them in transactions: `SQLiteData
 the process share. Every part has a version, and `prepare` brings older tables to the version at hand when the part is
 opened.
 
-Whoever calls a part blocks until the database has answered, so nobody does under a lock. What fails is a `StoreError`
-that says what happened, to which store, and what was expected.
+A call of a part blocks until the database has answered, so never make one under a lock. A failure is a `StoreError`, which
+says what happened, to which store, and what was expected.
 """

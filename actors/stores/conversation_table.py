@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from understudy.vocabulary.messages import Message
@@ -130,17 +131,15 @@ class ConversationTable:
 
     def erase(self, user: str, app: str | None) -> Erased:
         erased = Erased()
-        for conversation in self._database.read(
-            lambda sql: conversations_of(sql, user, app)
-        ):  # one at a time: others write too
-
-            def write(sql: Sql, conversation: int = conversation) -> Erased:
-                found = count_rows(sql, conversation)
-                dropped = drop_conversation(sql, conversation)
-                return found if dropped else Erased()
-
-            erased += self._database.write(write, durable=True)
+        found = self._database.read(lambda sql: conversations_of(sql, user, app))
+        for conversation in found:  # each in a transaction of its own, because other runs write meanwhile
+            erased += self._database.write(partial(_drop, conversation), durable=True)
         return erased
+
+
+def _drop(conversation: int, sql: Sql) -> Erased:
+    found = count_rows(sql, conversation)
+    return found if drop_conversation(sql, conversation) else Erased()
 
 
 def _turn(row: Row, store: str) -> ConversationTurn:

@@ -12,7 +12,7 @@ from understudy.vocabulary.runs.memory import ConversationKey
 from .database import Sql
 
 Fence: TypeAlias = Callable[[Sql], None]
-"""Raises in the transaction of an append if the run does not have the conversation any more."""
+"""A check in the transaction of an append: raises if the run does not have the conversation any more."""
 
 
 class Known(NamedTuple):

@@ -18,7 +18,7 @@ from understudy.vocabulary.runs.token_estimates import messages_tokens
 
 from .conversations import Fence, Known
 
-LOOKS = 100  # How often old turns are looked for in the time for which they are kept.
+LOOKS = 100  # Searches for old turns in the time for which turns are kept.
 
 
 @dataclass(slots=True)

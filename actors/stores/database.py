@@ -72,7 +72,7 @@ class Database(Protocol):
         ...
 
     def drop_remains(self) -> None:
-        """Remove what rows have left that were deleted before, as far as the database can be told to.
+        """Remove the traces of deleted rows, as far as the database can do that.
 
         Raises:
             StoreError: others use the database, and something may be left; the rows are deleted.

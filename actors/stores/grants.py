@@ -39,10 +39,10 @@ class Grants:
         self.begin_anew()
         _all.add(self)
         atexit.unregister(_leave_all)
-        atexit.register(_leave_all)  # anew: what ends first is registered last, and the database is open still
+        atexit.register(_leave_all)  # again: the last one registered is called first, while the database is still open
 
     def begin_anew(self) -> None:
-        """Have nothing, in a forked child: the tickets are its parent's."""
+        """Begin without tickets, in a forked child: they belong to its parent."""
         self._lock = threading.Lock()
         """Guards the claims and the alarm. No statement runs under it."""
         self._owner = secrets.token_hex(8)
@@ -105,7 +105,7 @@ class Grants:
             emit(WARNING, "ticket_not_returned", {}, "a conversation could not be given back at once: %s", error)
 
     def fence(self, key: ConversationKey, ticket: int, run_id: str) -> Fence:
-        """Return what raises, in the transaction of an append, if a ticket is lost."""
+        """Return a check for the transaction of an append, which raises if a ticket is lost."""
 
         def check(sql: Sql) -> None:
             if not tickets.exists(sql, ticket):
@@ -163,7 +163,7 @@ class Grants:
                     self._set_alarm()
 
     def _beat_once(self) -> bool:
-        """Beat; returns whether there was nothing to beat for, and what was left is removed."""
+        """Beat once; returns True if this process has no tickets any more, after it has removed rows that are left."""
         with self._lock:
             owner, below = self._owner, self._next_claim
             waits, known = bool(self._waiting), self._waiting | self._granted
@@ -187,7 +187,7 @@ class Grants:
             if self._alarm is None:
                 return
             owner, below = self._owner, self._next_claim
-        with suppress(Exception):  # others take it for dead
+        with suppress(Exception):  # the process ends in any case, and others find that it does not beat
             self._database.write(lambda sql: tickets.give_back_unknown(sql, owner, (), below))
 
 
@@ -204,7 +204,7 @@ _lock = threading.Lock()
 
 
 def grants_of(database: Database) -> Grants:
-    """Return the grants of this process in a database, whichever object stands for it."""
+    """Return the grants of this process in a database; one object for all connections to it."""
     with _lock:
         found = _of_databases.get(repr(database))
         if found is None:

@@ -35,7 +35,7 @@ class _Entry(NamedTuple):
 
 
 class MemorySessions:
-    """`Sessions` in memory: it keeps values of any type, and forgets the owner first that was not used for longest.
+    """`Sessions` in memory: it keeps values of any type, and forgets the least recently used owners.
 
     Args:
         max_owners: how many apps, users and conversations it knows.

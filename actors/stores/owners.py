@@ -1,4 +1,4 @@
-"""Owners: the processes that have something in a store. Each beats while it does, and one that does not beat is dead.
+"""Owners: the processes that have something in a store. Each beats while it has, and is dead when it stops to beat.
 
 An owner beats by one statement for all that it has. Others watch the number of its beats by their own clocks, so clocks of
 two hosts are never compared. An owner that was taken for dead and comes back has lost what it had, and each of its
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .database import Part, Sql
 
 BEATS = 10  # In the time of a lease.
-MISSED = 8  # Beats without which an owner is dead: with the one before and the look after them it is a lease.
+MISSED = 8  # Missed beats after which an owner is dead; with the beat before and the look after, that is one lease.
 
 OWNERS = Part(
     "owners",

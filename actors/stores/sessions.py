@@ -165,7 +165,7 @@ class SessionTable:
 
         def write(sql: Sql) -> list[SessionCommit]:
             done = [_committed(sql, change, row, yields=yields) for change, row in rows]
-            if removes:  # not in each commit: some databases would see it in the way of those of other owners
+            if removes:  # not in each commit: in some databases it conflicts with commits for other owners
                 sql.execute(_FORGET, {"old": now - KEPT})
             return done
 
@@ -176,7 +176,7 @@ class SessionTable:
             "scope": change.owner.scope,
             "owner": _named(change.owner),
             "key": json.dumps(change.key)[1:-1],
-            # No version of a row that was there before, and is forgotten.
+            # A time, so that it differs from the version of an earlier row, which is forgotten.
             "version": int(now * 1000),
             "value": None if change.is_removed else json.dumps(change.value),
             "run_id": run_id,

@@ -65,7 +65,7 @@ def why(error: BaseException, path: Path, patience: float) -> str:
 
 
 def _changed(error: BaseException) -> str:
-    """Say what became of the transaction: what was written and could not be brought to the disk may come back after a crash."""
+    """Say whether the transaction changed anything: pages that were not synced may come back after a crash."""
     unknown = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
     if getattr(error, "sqlite_errorcode", 0) in unknown:
         return "and whether something was changed is not known"

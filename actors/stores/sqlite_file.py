@@ -88,7 +88,7 @@ class SQLiteFile:
         """Roll back the transaction that the error ended, and close a connection that it may have broken."""
         if self._connection is not database or self._pid != os.getpid():
             return  # the parent's: even a rollback would change its index
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error):  # after a failed rollback the connection is closed
             database.execute("ROLLBACK")
         if database.in_transaction or is_broken(error):
             self.close()
@@ -100,7 +100,7 @@ class SQLiteFile:
         if database is None:
             return
         if self._is_in_place():
-            with suppress(sqlite3.Error):
+            with suppress(sqlite3.Error):  # nobody uses it any more
                 database.close()
         else:
             _keep_for_ever(database)
@@ -231,5 +231,5 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def _make_file(path: Path) -> None:
     # Only a new file is opened: to close one that is there drops the locks that this process has on it (POSIX).
-    with suppress(FileExistsError):
+    with suppress(FileExistsError):  # another thread or process has made it
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

@@ -58,7 +58,7 @@ class Job:
         self.turn.acquire()
 
     def end(self, failure: BaseException | None) -> None:
-        """Wake whoever waits for the job; only the first call counts."""
+        """Wake the thread that waits for the job; only the first call counts."""
         if not self.done:
             self._failure = failure
             self.done = True

@@ -1,8 +1,8 @@
 """The transactions of this process in one SQLite file.
 
-Threads that come at the same time share a transaction: a thread that finds nobody at work leads, which means that it
-commits its own job; then it appoints the first of those that came meanwhile, who commits for all of them. While another
-process has the file locked for writing, the leader tries again, and reads for those who only read.
+Threads that come at the same time share a transaction. A thread that finds no leader leads: it commits its own job, and
+then appoints the first thread that has come meanwhile. The new leader commits the jobs of all waiting threads. While another
+process has the file locked for writing, the leader tries again, and does the jobs that only read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SQLiteWriter:
         """When the leader began."""
         self._high_water = 0
         self._transactions = 0
-        self._calls = 0  # of this and the next two, one may be lost if two calls end at once; nothing depends on them
+        self._calls = 0  # this and the next two are not exact when two calls end at once; nothing depends on them
         self._failed = 0
         self._last_error = ""
         self._pid = os.getpid()
@@ -190,7 +190,7 @@ class SQLiteWriter:
         failure, by_a_job = self._transact(jobs)
         if failure is not None and is_locked(failure):
             return self._put_off(jobs, failure)
-        if by_a_job and len(jobs) > 1:  # it cost the others their transaction: each has one of its own
+        if by_a_job and len(jobs) > 1:  # one job undid the transaction of all: now each has its own
             return [job for one in jobs for job in self._attempt([one])]
         if failure is None:
             self._transactions += 1
@@ -207,7 +207,7 @@ class SQLiteWriter:
         job.end(told)
 
     def _put_off(self, jobs: list[Job], failure: BaseException) -> list[Job]:
-        """Read for those who only read, end those who waited long enough, and return the others."""
+        """Do the jobs that only read, end the jobs whose time is over, and return the others."""
         writers = [job for job in jobs if job.writes]
         readers = [job for job in jobs if not job.writes]
         left = writers + self._attempt(readers) if writers and readers else jobs
@@ -241,7 +241,7 @@ class SQLiteWriter:
         return None, False
 
     def _do_one(self, connection: sqlite3.Connection, job: Job, *, alone: bool) -> None:
-        """Do a job; what it raises undoes what it did, and is its own affair unless the whole transaction is lost by it."""
+        """Do a job; its error undoes its own work alone, unless the whole transaction is lost."""
         job.raised = None
         if not alone:
             connection.execute("SAVEPOINT job")
@@ -263,7 +263,7 @@ class SQLiteWriter:
             connection.execute("RELEASE job")
 
     def _told(self, error: BaseException) -> BaseException:
-        """Return the error for who called: what the file did as a `StoreError`, and what `work` raised as it is."""
+        """Return the error for the caller: a failure of the file as a `StoreError`, an error of `work` as it is."""
         if not isinstance(error, sqlite3.Error | OSError | UnicodeError):
             return error
         told = StoreError(f"store {self!r}: {why(error, self._path, PATIENCE)}", store=repr(self))
@@ -278,6 +278,6 @@ class SQLiteWriter:
             self.after_fork_in_child()
 
     def after_fork_in_child(self) -> None:
-        """Forget the jobs of threads that are not here."""
+        """Forget the jobs of threads that the child does not have."""
         self.file.after_fork_in_child()
         self._begin_anew()

@@ -77,14 +77,14 @@ class Connections:
             )
             return connection
         except PoolTimeout:
-            self._connect().close()  # raises why none could be had, if it is not that all are in use
+            self._connect().close()  # raises the reason, unless all connections of the pool are in use
             raise
 
     def give_back(self, connection: psycopg.Connection[Any]) -> None:
         """Take a connection back, whatever has become of it."""
         pool = self._pool
         if pool is not None:
-            with suppress(Exception):
+            with suppress(Exception):  # in a forked child it belongs to another pool; the call has its result
                 pool.putconn(connection)
 
     def life_of(self, connection: psycopg.Connection[Any]) -> str:
@@ -133,7 +133,7 @@ class Connections:
     def leave_to_parent(self) -> None:
         """Leave all to the parent, in a forked child: nothing is sent on its connections, and they are not closed here."""
         for connection in list(self._lives):
-            with suppress(Exception):
+            with suppress(Exception):  # it is closed: it has no descriptor
                 _detach(connection.fileno())
         if self._pool is not None:
             _left.append(self._pool)  # never collected: its end would wait for threads that are not here
@@ -155,7 +155,7 @@ _left: list[object] = []
 
 
 def _detach(descriptor: int) -> None:
-    """Have a descriptor of this process lead nowhere, so that whoever closes it later tells the server nothing."""
+    """Point a descriptor of this process at the null device, so that a later close sends nothing to the server."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     try:
         os.dup2(nowhere, descriptor, inheritable=False)
@@ -165,5 +165,5 @@ def _detach(descriptor: int) -> None:
 
 def _close(pool: ConnectionPool[Any], pid: int) -> None:
     if pid == os.getpid():
-        with suppress(Exception):
+        with suppress(Exception):  # called by the garbage collector or at exit: nobody could handle it
             pool.close(timeout=0)

@@ -144,7 +144,7 @@ class PostgresDatabase:
             lost, failure = begun, error
         finally:
             if not is_committed:
-                with suppress(Exception):
+                with suppress(Exception):  # the first error is told; the pool resets or closes the connection
                     connection.rollback()
             self._connections.give_back(connection)
             self._counts.has_left(committed=is_committed)

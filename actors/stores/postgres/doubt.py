@@ -1,4 +1,4 @@
-"""What became of a transaction whose connection was lost at its commit: PostgreSQL is asked, by the transaction's number."""
+"""Ask PostgreSQL whether a transaction was committed, by its number, after its connection was lost at the commit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Begun(NamedTuple):
 
 
 def begin(connection: psycopg.Connection[Any], life: str, *, in_lane: bool = False) -> Begun:
-    """Begin a transaction, and learn its number on the same way.
+    """Begin a transaction, and learn its number in the same round trip.
 
     Args:
         connection: without a transaction.

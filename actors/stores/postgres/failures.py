@@ -1,4 +1,4 @@
-"""What PostgreSQL understands and says: statements with its parameters, and its errors in words."""
+"""The language of PostgreSQL: statements with its parameters, and its errors in words."""
 
 from __future__ import annotations
 
