@@ -1,4 +1,4 @@
-"""Tokens of runs that an error ends: given before the error is told, and never in the way of it."""
+"""Tokens of runs that end with an error. The caller gets the error in any case, also when the store fails."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class ErrorTokens:
         self._lock = threading.Lock()
         """Guards the set of late writes."""
         self._late: set[Promise[str]] = set()
-        """Writes that took longer than `PATIENCE` and have not returned; until they do, no other one is begun."""
+        """Writes that took longer than `PATIENCE` and have not returned; until they return, no other write begins."""
 
     def give(self, record: RunRecord, error: BaseException) -> str:
-        """Give an error the token with which its run goes on; returns the token, or an empty text if there is none.
+        """Set the token of an error that ends a run, and return it; empty if the run cannot go on.
 
-        A second call for the same ending gives the same token. A run that ends with the work around it, as one that a tool
-        has begun, has no token: nobody would be given it.
+        A second call for the same end gives the same token. A run that a tool began, and that ends because the tool's own
+        run ends, has no token: no caller would see it.
         """
         if not isinstance(error, UnderstudyError):
             return ""
@@ -56,9 +56,9 @@ class ErrorTokens:
         return token
 
     def keep(self, record: RunRecord, issue: Callable[[RunRecord], str]) -> str:
-        """Have `issue` keep a run that pauses or is incomplete, for its driver; returns the token.
+        """Keep a run that pauses or is incomplete, by `issue`, and return its token. Called by the run's driver.
 
-        Whoever ends the run meanwhile waits for this token and gives it to the error: the run is kept once.
+        If another thread ends the run meanwhile, it waits for this token and gives it to its error: the run is kept once.
         """
         writing: Promise[str] = Promise()
         with record.lock:
@@ -76,12 +76,12 @@ class ErrorTokens:
         return token
 
     def drop(self, record: RunRecord, token: str) -> None:
-        """Forget a run that `keep` kept, because it ended with an error, unless that error has the token."""
+        """Revoke a token of `keep`, because the run ended with an error; not if that error has the token."""
         if record.writing is None or not record.keeps or record.writing.error() is not None:
             self._tokens.revoke(token)
 
     def _issued(self, record: RunRecord) -> str:
-        """Return the token of a run, which another thread may be about to keep; else keep it."""
+        """Return the token of a run: wait if another thread is keeping the run, else keep it."""
         with record.lock:
             given, writing = record.issued, record.writing
             begins = writing is None
@@ -104,7 +104,7 @@ class ErrorTokens:
         if begins and self._late:
             writing.fail(StoreError("the store has not answered for some time"))
         if not writing.wait(PATIENCE):
-            with self._lock:  # around both: the write looks for itself among the late ones after it has failed
+            with self._lock:  # around both: a write that came too late then removes itself from the set
                 if writing.fail(StoreError(f"the store did not answer within {PATIENCE:g} s")):
                     self._late.add(writing)
         record.issued = writing.get()
@@ -116,7 +116,7 @@ class ErrorTokens:
         except BaseException as failure:
             writing.fail(failure)
         else:
-            if not writing.set(token):  # nobody was given it
+            if not writing.set(token):  # too late: the error was told without it
                 safely(record, self._tokens.revoke, token)
         self._forget_late(writing)
 

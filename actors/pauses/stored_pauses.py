@@ -1,4 +1,4 @@
-"""Paused runs in a store: what a token stands for in every process that has the store."""
+"""Paused runs in a store, by tokens that every process with the store can use."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-KEPT_LIMITS = (
-    30 * 86_400.0
-)  # Seconds for a run at a limit. Most callers only see the error, and never come back for it.
+KEPT_LIMITS = 30 * 86_400.0  # Seconds for a run that ended with an error; most callers never resume it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +56,11 @@ class Token:
         return same and self.revision == kept.revision
 
     def is_before(self, kept: PausedRun) -> bool:
-        """Whether this is the token of an earlier pause of the run, or looks like it: its secret is forgotten."""
+        """Whether this looks like the token of an earlier pause; its secret is forgotten, so it is not checked."""
         return self.revision < kept.revision
 
     def next(self, kept: PausedRun) -> str | None:
-        """Return the token that the run waits under now, if it came there by turns alone; None if nobody may be told."""
+        """Return the present token of a waiting run, for the owner of an earlier one with the same secret; else None."""
         same = secrets.compare_digest(self.nonce.encode(), kept.nonce.encode())
         return str(Token(kept.run_id, kept.revision, kept.nonce)) if same and kept.state == "waiting" else None
 
@@ -109,7 +107,7 @@ class StoredPauses:
 
     def _put(self, record: RunRecord, keep: float | None) -> str:
         hold = record.turn_hold
-        # One secret for all pauses that turns are committed with: who brings the token of an earlier one is told the last.
+        # Turns of one run share a secret, so that a worker with an earlier token can be told the present one.
         secret = secrets.token_urlsafe(12) if hold is None else _parsed(hold).nonce
         token = Token(record.run_id, record.revision + 1, secret)
         what = f"run {record.run_id} pauses, and cannot be kept in"
@@ -133,10 +131,10 @@ class StoredPauses:
         Args:
             token: what the caller brought.
             load: makes the record of a saved run.
-            hold: of a worker that claims the run for one turn: then the token stands, under its lease.
+            hold: of a worker that claims the run for one turn: the token then stays valid, under the worker's lease.
 
         Raises:
-            TokenUsed: someone was first.
+            TokenUsed: another caller was first.
             TokenLeased: a worker does the turn of this token.
             UnknownToken: the store has no run for this token.
             StoreError: the store failed, or what it has is no saved run.
@@ -193,7 +191,7 @@ class StoredPauses:
         return self._ask(f"the lease on run {token.run_id} cannot be renewed in", lambda: self._lease(token, hold))
 
     def finish(self, record: RunRecord) -> None:
-        """Close the entry of a run that is complete and was claimed for a turn, before anybody hears of it.
+        """Close the entry of a complete run that was claimed for a turn, before the caller has the outcome.
 
         Raises:
             LeaseLost: another worker has its token now.
@@ -220,7 +218,7 @@ class StoredPauses:
     # --- the others
 
     def runner_of(self, token: str) -> str:
-        """Return the id of the runner whose run waits under a token, which stands."""
+        """Return the id of the runner whose run waits under a token; the token stays valid."""
         return self._read(*self._find(token)).runner_id
 
     def _find(self, text: str) -> tuple[Token, PausedRun]:
@@ -247,7 +245,7 @@ class StoredPauses:
             raise StoreError(f"what {store} has of run {token.run_id} cannot be read: {error}", store=store) from error
 
     def revoke(self, token: str) -> None:
-        """Close the entry of a token that nobody was given; a store that fails keeps what nobody can use."""
+        """Close the entry of a token that no caller has; if the store fails, an entry stays that nobody can use."""
         given = Token.parse(token)
         if given is not None:
             self._close(given.run_id, given.revision)
@@ -257,9 +255,9 @@ class StoredPauses:
         return 0
 
     def over(self, record: RunRecord, *, again: bool = False) -> None:
-        """Close the entry of a run that went on from a token and is over. That the store fails is logged: the run is over.
+        """Close the entry of a run that went on from a token and is over; a failure of the store is only logged.
 
-        With `again`, a turn that it was claimed for is to be done again: the token stands.
+        With `again`, the turn for which it was claimed will be done again: the token stays valid.
         """
         if record.turn_hold is not None:
             self._let_go(record.turn_hold, again)
@@ -283,19 +281,19 @@ class StoredPauses:
             raise self._failed(what, in_words(error)) from error
 
     def _failed(self, what: str, why: str) -> StoreError:
-        store = named_safely(self._store)  # not before something failed: it is the user's code, and takes its time
+        store = named_safely(self._store)  # only after a failure: this is the user's code, and may be slow
         return StoreError(f"{what} {store}: {why}", store=store)
 
 
 def _parsed(hold: TurnHold) -> Token:
-    """Return the token of a hold, which has been found."""
+    """Return the token of a hold; the store has found it, so it can be read."""
     token = Token.parse(hold.token)
     assert token is not None
     return token
 
 
 def _yes_or_no(method: str, answer: object) -> bool:
-    """Return the answer of a store; anything but True and False says nothing of the entry. Raises `TypeError`."""
+    """Return the answer of a store, which must be True or False. Raises `TypeError`."""
     if answer is not True and answer is not False:
         raise TypeError(f"{method}() must return True or False, got {found_instead(answer)}")
     return answer

@@ -1,4 +1,4 @@
-"""Resume tokens of this process: each stands for one paused run and works once."""
+"""Tokens of this process: each belongs to one paused run and works once."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from understudy.actors.stores.turn_hold import TurnHold
     from understudy.orchestration.saving.saved_run import SavedRun
 
-REMEMBERED = 10_000  # Used tokens that are told apart from unknown ones; the oldest are forgotten first.
-KEPT_LIMITS = 1_000  # Runs that an error ended. Most callers only see the error, and never come back for them.
+REMEMBERED = 10_000  # Used tokens that can be told from unknown ones; the oldest are forgotten first.
+KEPT_LIMITS = 1_000  # Runs that ended with an error; most callers never resume them.
 
 
 class _Waiting:
-    """What a token stands for."""
+    """A run that waits under a token."""
 
     __slots__ = ("hold", "is_limit", "record", "until")
 
@@ -33,9 +33,9 @@ class _Waiting:
         self.record = record
         self.is_limit = is_limit
         self.hold: TurnHold | None = None
-        """Of the last worker that claimed it for a turn, and did not give it back."""
+        """The hold of the last worker that claimed it for a turn; None if that worker gave it back."""
         self.until = 0.0
-        """When that one's lease ends, on the monotonic clock."""
+        """When that worker's lease ends, on the monotonic clock."""
 
     @property
     def seconds_left(self) -> float:
@@ -48,14 +48,14 @@ class Tokens:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        """Guards the tables: of two who bring one token, one gets the run."""
+        """Guards the tables, so that one caller gets the run of a token."""
         self._paused: dict[str, _Waiting] = {}
         self._used: OrderedDict[str, str | None] = OrderedDict()
-        """Used token -> the one that its turn was committed with, if there is one."""
+        """Used token -> the token with which its turn was committed, if there is one."""
         self._limits: OrderedDict[str, None] = OrderedDict()
 
     def issue(self, record: RunRecord) -> str:
-        """Return a new token for `record`; whoever has it can go on with the run.
+        """Return a new token for `record`, with which a caller resumes the run.
 
         Raises:
             LeaseLost: the run was claimed for a turn, and another worker has its token now.
@@ -63,7 +63,7 @@ class Tokens:
         return self._issue(record, is_limit=False)
 
     def issue_for_limit(self, record: RunRecord) -> str:
-        """Return a token for a run that an error ended; of these, the oldest are forgotten when there are too many."""
+        """Return a token for a run that ended with an error; the oldest of these tokens are forgotten first."""
         return self._issue(record, is_limit=True)
 
     def _issue(self, record: RunRecord, *, is_limit: bool) -> str:
@@ -99,11 +99,11 @@ class Tokens:
 
         Args:
             token: what the caller brought.
-            load: not needed: the run is as it was, and no text.
-            hold: of a worker that claims the run for one turn. It gets a copy, and the token stands under its lease.
+            load: not used: the record itself is here, and not its text.
+            hold: of a worker that claims the run for one turn. The worker gets a copy and a lease on the token.
 
         Raises:
-            TokenUsed: someone was first.
+            TokenUsed: another caller was first.
             TokenLeased: a worker does the turn of this token.
             UnknownToken: no run waits in this process under this token.
         """
@@ -169,7 +169,7 @@ class Tokens:
             return waiting is not None
 
     def finish(self, record: RunRecord) -> None:
-        """Use up the token of a run that is complete, before anybody hears of it.
+        """Use up the token of a complete run, before the caller has the outcome.
 
         Raises:
             LeaseLost: the run was claimed for a turn, and another worker has its token now.
@@ -179,7 +179,7 @@ class Tokens:
                 self._commit(record.turn_hold, None)
 
     def over(self, record: RunRecord, *, again: bool = False) -> None:
-        """Take note that a run is over; with `again`, its turn is to be done again: the token stands."""
+        """Note that a run is over; with `again`, its turn will be done again, and the token stays valid."""
         hold = record.turn_hold
         if hold is None:
             return
@@ -194,7 +194,7 @@ class Tokens:
     # --- the others
 
     def runner_of(self, token: str) -> str:
-        """Return the id of the runner whose run waits under a token, which stands."""
+        """Return the id of the runner whose run waits under a token; the token stays valid."""
         waiting = self._paused.get(token)
         if waiting is None:
             raise self._refusal(token)
@@ -213,7 +213,7 @@ class Tokens:
         )
 
     def revoke(self, token: str) -> None:
-        """Forget a token that nobody was given."""
+        """Forget a token that no caller has."""
         with self._lock:
             self._paused.pop(token, None)
             self._limits.pop(token, None)
