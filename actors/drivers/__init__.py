@@ -1,4 +1,4 @@
-"""Drivers: who carries out a run, from one epoch of its record to the next.
+"""Drivers: each carries out a run, from one epoch of its record to the next.
 
 The host asks `factory` for the record of a new or saved run, and for a driver whenever nobody drives the record.
 

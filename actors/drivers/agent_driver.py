@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 class AgentDriver:
     """Drives `record` for as long as it holds `epoch`.
 
-    An actor of one message, which is to begin: nobody knows its address, so it has neither mailbox nor cell.
+    It gets one message, to begin, and no code has its address. So it has neither mailbox nor cell.
 
     Attributes:
         returned: whether its thread came back, which a driver that was taken over may never do.
@@ -85,7 +85,7 @@ class AgentDriver:
         """Drive the run, in a copy of the context variables it was begun with: another driver may follow."""
         try:
             self._record.started_in.copy().run(AgentDriver._drive_to_end, self)
-        except BaseException as cause:  # what was to be done about a failure failed
+        except BaseException as cause:  # the handling of a failure failed
             self._lost(AgentCrashed(f"{self._address} failed: {in_words(cause)}", actor=self._address), cause)
 
     def _lost(self, error: ActorError, cause: BaseException) -> None:
@@ -103,13 +103,13 @@ class AgentDriver:
             record.open(epoch)
             self._drive()
         except Stale:
-            pass  # the run has ended, or another driver has it: what this one had to say no longer counts
+            pass  # the run has ended, or another driver has it: this one has nothing more to do
         except UnderstudyError as error:
             if fails_agent(record.agent, error):
                 record.host.crashed(record, error, epoch)
             else:
                 self._fail(error)
-        except MemoryFailed as failed:  # the memory's own supervision has done what it can, and the agent goes on
+        except MemoryFailed as failed:  # the memory has its own supervision, and the agent has not failed
             self._fail(failed.error)
         except BaseException as cause:
             record.host.crashed(record, cause, epoch)
@@ -118,7 +118,7 @@ class AgentDriver:
 
     def _fail(self, error: UnderstudyError) -> None:
         """Fail the run, unless a callback has a text for it to end with."""
-        with contextlib.suppress(Stale):
+        with contextlib.suppress(Stale):  # the run has ended, or another driver has it
             record = self._record
             if self._moments is not None:
                 if record.turn_hold is None:  # a turn that is committed could not be taken back
@@ -132,14 +132,14 @@ class AgentDriver:
         record, epoch = self._record, self._epoch
         deadline = record.scope.deadline
         while True:
-            # Nothing is begun that nobody has time for, whoever notices first.
+            # The watchdog may look later: no step begins after the deadline.
             if deadline is not None and time.monotonic() >= deadline:
                 raise timed_out(record)
             if self._moments is not None:
                 self._moments.settle_calls()
             try:
                 step = record.next_step(epoch)
-            except ToolError as error:  # the agent heard of it when the tool raised, and does not fail once more
+            except ToolError as error:  # the agent was told when the tool raised, and must not fail twice
                 raised = error.__cause__ = record.raised.pop(error.call_id, None)
                 whole = isinstance(record.agent.tools_by_name.get(error.tool), SubAgent)
                 own = raised if whole and isinstance(raised, UnderstudyError) else error  # as its run ended with it
@@ -153,7 +153,7 @@ class AgentDriver:
                     self._sum_up(step)
                 case CallTools(calls=calls):
                     stop = self._run_tools(calls)
-                    if stop is not None:  # the agent heard of it from its sub-agent's call
+                    if stop is not None:  # the agent was told at its sub-agent's call
                         return self._fail(stop)
                 case AwaitApproval() | AwaitInput():
                     return self._pause()
@@ -166,7 +166,7 @@ class AgentDriver:
                     assert_never(step)
 
     def _pause(self) -> None:
-        """End the run's stay here: a person is needed, and a token brings it back."""
+        """Pause the run: it needs a person, who resumes it with a token."""
         record = self._record
         told = paused_outcome(record)
         if self._moments is not None:

@@ -1,4 +1,4 @@
-"""What an agent's run ends its stay with: it waits for a person, or for its next turn."""
+"""Outcomes of an agent's run that is not over: it waits for a person, or for its next turn."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from understudy.vocabulary.runs.outcomes import MoreTurns, NeedsApproval, NeedsI
 
 
 def paused_outcome(record: AgentRunRecord) -> NeedsInput | NeedsApproval:
-    """Return what a run that its machine has paused ends its stay with; it has no token yet."""
+    """Return the outcome of a run that its machine has paused; it has no token yet."""
     machine = record.machine
     assert machine is not None
     return replace(paused_by(machine.pauses), **_so_far(record))
 
 
 def turn_outcome(record: AgentRunRecord) -> MoreTurns:
-    """Return what a run ends its stay with when a turn is over and the next one is due; it has no token yet."""
+    """Return the outcome of a turn after which another one is due; it has no token yet."""
     return MoreTurns(completion_reason="its next turn is due", **_so_far(record))
 
 
 class _SoFar(TypedDict):
-    """What a run has until now."""
+    """The values of all outcomes of a run that is not over."""
 
     run_id: str
     agent_id: str

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class CallRecord(AgentRunRecord):
     """The record of one call; its outcome has the result as its output.
 
-    The system's store has no part in it: whoever drives the run by hand keeps the session.
+    Nothing of it is stored: the caller drives the run by hand, and keeps the session.
 
     Args:
         call: of a tool that the agent has.
@@ -105,12 +105,12 @@ class CallDriver:
         self._record.host.endings.fail(self._record, error, self._epoch)
 
     def run_turns(self) -> None:
-        """Make the call, in a copy of the context variables of whoever asked for it."""
+        """Make the call, in a copy of the caller's context variables."""
         record, epoch = self._record, self._epoch
         try:
             record.started_in.copy().run(self._make)
         except Stale:
-            pass
+            pass  # the call was cancelled or its time is over, and the caller has the error
         except UnderstudyError as error:
             record.host.endings.fail(record, error, epoch)
         except BaseException as failure:  # never a second time: the tool may have run

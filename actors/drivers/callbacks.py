@@ -1,7 +1,7 @@
-"""The moments at which callbacks are asked, and how what they decide is fed to the machine.
+"""The moments at which callbacks are asked, and how their decisions are fed to the machine.
 
-Callbacks run on the driver's thread, outside the record's lock. What one said is kept in the record until it is fed, so
-that a driver which follows one that failed does not ask again.
+Callbacks run on the driver's thread, outside the record's lock. The record keeps each answer until it is fed, so that the
+next driver does not ask again if this one fails.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class CallbackDispatcher:
         machine.guard(rulings, approvals=approvals)
         for call in calls:
             result = round_.results.get(call.id)
-            if result is not None:  # blocked or skipped: nobody else tells of it
+            if result is not None:  # blocked or skipped: no executor notes it
                 self._record.log.note(call)
                 self._record.log.note(Finished(call, result))
 
@@ -140,7 +140,7 @@ class CallbackDispatcher:
     def replaced(self, error: UnderstudyError) -> bool:
         """Ask about an error with which the run is to end; whether a text was given instead.
 
-        A callback that fails of it fails the agent, but the run ends with the error that it has.
+        A callback that fails here fails the agent, but the run still ends with `error`.
         """
         record = self._record
         record.told_error = True
@@ -153,7 +153,7 @@ class CallbackDispatcher:
             emit(ERROR, "callback_failed", values_of_run(record.link), text, record.run_id, exc_info=failure)
             safely(record, record.fail_agent, failure)
             return False
-        # There is no run to give a text to before it began, and none to give another to if there is no time left.
+        # A run that has not begun cannot take a text, and one that is done cannot take another.
         if ruling is None or record.machine is None or record.machine.state.phase == "done":
             return False
         record.feed(self._epoch, lambda machine: machine.end_by(ruling))

@@ -1,4 +1,4 @@
-"""What depends on the kind of a runner: the record of its run, new or saved, and who drives it."""
+"""The record and the driver of a run, new or saved, by the kind of its runner."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def new_record(
     host: RunHost[RunRecord],
     cell: ActorCell,
 ) -> RunRecord:
-    """Return the record of a run that begins; what is wrong with the definition is raised here, and not by a driver."""
+    """Return the record of a new run; a mistake in the definition is raised here, and not by a driver."""
     if isinstance(runner, Agent):
         if options.parameters is not None:
             raise ValueError(f"{runner.id!r} takes no parameters; a Workflow does")
@@ -68,7 +68,7 @@ def loaded_record(
 
     Raises:
         SpecChanged: the run was saved with another definition of the runner, and `adopt` is false.
-        ValueError: what was saved is no run, or one of another runner.
+        ValueError: the text is not a saved run, or a run of another runner.
     """
     if saved.runner_id != runner.id:
         raise ValueError(f"run {saved.run_id} belongs to {saved.runner_id!r}, not to {runner.id!r}")

@@ -58,7 +58,7 @@ class GroupDriver(Woken):
         self._tell(ALL)
 
     def wake(self) -> None:
-        if not self._woken:  # of those that end together, one wakes it for all
+        if not self._woken:  # one message is enough for children that end together
             self._woken = True
             self._tell(NEWS)
 
@@ -66,14 +66,14 @@ class GroupDriver(Woken):
         self._cell.tell(message, context=self._context, on_lost=self._record.lost)
 
     def on_receive(self, message: object) -> None:
-        """Do what there is to do, as part of the run."""
+        """Look at the children, and do what is due."""
         record, epoch = self._record, self._epoch
         self.returned = False
         self._woken = False  # before it looks: what comes after that wakes it again
         try:
             self._look(all_of_them=message == ALL)
         except Stale:
-            pass  # the run has ended, or another driver has it: what this one had to say no longer counts
+            pass  # the run has ended, or another driver has it: this one has nothing more to do
         except UnderstudyError as error:
             self._fail(error)
         except BaseException as cause:
@@ -83,7 +83,7 @@ class GroupDriver(Woken):
 
     def _look(self, *, all_of_them: bool) -> None:
         record = self._record
-        record.look(self._epoch)  # before it takes the news, which are for whoever holds the run
+        record.look(self._epoch)  # first: only the driver that holds the run may take its news
         deadline = record.scope.deadline
         if deadline is not None and time.monotonic() >= deadline:  # before a child's own error says so
             raise timed_out(record)
@@ -96,7 +96,7 @@ class GroupDriver(Woken):
         self._refuse_stuck()
 
     def _refuse_stuck(self) -> None:
-        """End a child that could end only after this run, for no other one is left that may; then it is looked at anew."""
+        """End a child that waits for this run, if no other child may still end: both would wait for ever."""
         way = self._record.waits.settle()
         for inside in self._record.children.values() if way else ():
             if inside.record.link is way[1]:
@@ -169,7 +169,7 @@ class GroupDriver(Woken):
     def _fail(self, error: Exception) -> None:
         """End the run with an error, after its callbacks have heard of it."""
         record = self._record
-        with contextlib.suppress(Stale):
+        with contextlib.suppress(Stale):  # the run has ended, or another driver has it
             if record.group.callbacks:
                 record.host.endings.give_token(record, error)  # first: callbacks see the error with its token
             record.tell_ending(self._epoch, error)
@@ -194,7 +194,7 @@ class GroupDriver(Woken):
     # --- beginning a child
 
     def _begin(self, order: ChildOrder) -> bool:
-        """Begin a child, or have it begun later; whether the machine was told something instead."""
+        """Begin a child, now or later; True if the machine was told something instead."""
         record, position = self._record, order.position
         if order.delay and position not in record.retries.due:
             record.wake_at(time.monotonic() + order.delay, position)
@@ -258,7 +258,7 @@ class GroupDriver(Woken):
         return True
 
     def _ended(self, position: int, inside: Inside, outcome: Outcome[object]) -> BaseException | None:
-        """Tell the machine of a child that did not fail; returns after which error the child is run again, if it is."""
+        """Tell the machine of a child that did not fail; returns the error after which the child is run again, or None."""
         child = inside.record
         if isinstance(outcome, Incomplete):
             error, retried = unfinished(child, outcome), None
@@ -267,7 +267,7 @@ class GroupDriver(Woken):
             self._record.endings[position] = outcome
             return retried
         try:
-            self._record.endings[position] = outcome  # first: whoever ends the run now tells how its children ended
+            self._record.endings[position] = outcome  # first: a thread that ends the run now reads it
             if isinstance(outcome, Complete):
                 result = ChildResult.of(outcome, *child.session.lasting_changes())
                 again = self._is_to_repeat(position, outcome.text)
@@ -288,7 +288,7 @@ class GroupDriver(Woken):
             return False
         try:
             saved = saved_inner(child)
-        except (TypeError, ValueError):  # its session holds what no text can
+        except (TypeError, ValueError):  # JSON cannot hold a value of its session
             return False
         failure, given = ChildFailure.of(error), error if isinstance(error, Exception) else None
         self._feed(position, lambda machine: machine.child_at_limit(position, saved, failure, given))
@@ -310,7 +310,7 @@ class GroupDriver(Woken):
         failed = _Failure(position, ChildFailure.of(error), error if isinstance(error, Exception) else None)
         failed.is_refused = not begun and self._record.way_on(error) == "again"
         machine = self._record.machine
-        self._record.endings[position] = error  # counts once the machine holds the child to have failed
+        self._record.endings[position] = error  # counts when the machine has the child as failed
         if not isinstance(machine, GraphRun):
             self._feed(position, failed.tell)
             return None
@@ -324,7 +324,7 @@ class GroupDriver(Woken):
         return error if again else None
 
     def _tell_retry(self, position: int, error: BaseException | None) -> None:
-        """Tell those who watch that a task's run is begun once more, if it is."""
+        """Note that a task is run again, if it is."""
         machine, task = self._record.machine, self._record.task_at(position)
         if error is None or task is None or not isinstance(machine, GraphRun) or not machine.expects(position):
             return  # expected no more: the others decided meanwhile
@@ -388,7 +388,7 @@ def _cause(error: Exception) -> BaseException:
 
 
 def _answered(where: str, function: Callable[[T], object], given: T) -> bool:
-    """Return what a task's own function says. Python holds most values to be true, so another one is no yes."""
+    """Return the answer of a task's own function, which must be a bool: nearly every other value would count as true."""
     try:
         answer = function(given)
     except Exception:

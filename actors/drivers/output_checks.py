@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def check_answer(record: AgentRunRecord, epoch: int, turn: ModelTurn, about: AboutTurn) -> CheckedOutput[object] | None:
     """Read the answer of a turn in the agent's output type; None if there is none that would end the run.
 
-    Raises what a validator raises that is no `ValueError`.
+    Errors of validators are raised, except `ValueError`.
     """
     spec = record.agent.run_spec
     text = None if spec.output is None else answer_in(spec, turn)
@@ -31,7 +31,7 @@ def check_answer(record: AgentRunRecord, epoch: int, turn: ModelTurn, about: Abo
 def with_output(
     record: AgentRunRecord, outcome: Complete[str] | Incomplete, checked: CheckedOutput[object] | None
 ) -> Complete[object] | Incomplete:
-    """Return an outcome with the answer in the agent's output type, read anew if nobody has it read.
+    """Return an outcome with the answer in the agent's output type, read again if this driver has not read it.
 
     Raises:
         InvalidOutput: it fits no longer.

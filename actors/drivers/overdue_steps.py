@@ -1,6 +1,6 @@
-"""What is done about a step of an agent's run whose time is over: its driver hangs in it, and another one goes on.
+"""Steps of agents' runs whose time is over: the driver that hangs in one loses the run, and another driver goes on.
 
-The watchdog comes here with the run, on a lent thread.
+The watchdog calls `see_to_step` on a lent thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from understudy.orchestration.supervision.call_time import CallAction, next_look
 
 
 def see_to_step(record: AgentRunRecord) -> bool:
-    """Do what is due about the step in hand; False if there is nothing to do but to end the run."""
+    """Do what is due about the present step; False if the run must end."""
     order = record.step_order
     if order is None:
         return _gave_check_up(record)
@@ -36,7 +36,7 @@ def see_to_step(record: AgentRunRecord) -> bool:
 
 
 def _gave_check_up(record: AgentRunRecord) -> bool:
-    """Leave a driver to a validator that does not return, and have another one hold the arguments to be bad."""
+    """Give up a driver in a validator that does not return; the next one takes the arguments to be bad."""
     with record.lock:
         question = record.step_check
         if question is None or record.step_deadline > time.monotonic():
@@ -53,7 +53,7 @@ def _gave_check_up(record: AgentRunRecord) -> bool:
 
 
 def take_step_away(record: AgentRunRecord, order: ToolCallTask, again: bool) -> None:
-    """Leave a driver to the call that it hangs in, and have another one go on, or make the call again."""
+    """Give up a driver in a call that does not return; the next one goes on, or makes the call again."""
     with record.lock:
         if record.step_order is not order or record.machine is None:
             return
@@ -76,7 +76,7 @@ def take_step_away(record: AgentRunRecord, order: ToolCallTask, again: bool) -> 
 
 
 def _drive_on(record: AgentRunRecord, epoch: int) -> None:
-    """Have a run that nobody drives driven from `epoch` on, or end."""
+    """Give a run its next driver, from `epoch` on, or end it."""
     try:
         record.host.drive(record, epoch)
     except BaseException as failure:
@@ -84,7 +84,7 @@ def _drive_on(record: AgentRunRecord, epoch: int) -> None:
 
 
 def _feed_timeout(record: AgentRunRecord, order: ToolCallTask, told: list[Finished]) -> None:
-    """Feed the result of a call that did not come back in time; call it under the lock. `told` gets what has no line yet."""
+    """Feed the result of a call that did not come back in time; call it under the lock. `told` gets the entry that has no log line yet."""
     assert record.machine is not None
     result = timeout_result(order.call, order.tool.timeout)
     record.machine.tool_results([result])

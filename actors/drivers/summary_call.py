@@ -23,7 +23,7 @@ from .turn_scope import TurnScope
 
 SUMMING = "summing up the conversation"
 QUESTION = ("summary",)
-"""Under this question the record keeps that a call did not come back in time; the next driver reads it."""
+"""The record keeps under this question that a call was late; the next driver reads it."""
 
 
 def sum_up(record: AgentRunRecord, epoch: int, model: Model, request: ModelRequest, *, is_own: bool) -> None:

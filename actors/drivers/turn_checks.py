@@ -1,7 +1,7 @@
-"""What is found out about a model's turn before it is fed: bad arguments, and what rules of the user's say about it.
+"""Checks of a model's turn before it is fed: the arguments of its calls, and the rules of the user.
 
-The rules run on the driver's thread, outside the record's lock. What they said is kept in the record until it is fed, so
-that a driver which follows one that failed does not ask again.
+The rules run on the driver's thread, outside the record's lock. The record keeps each answer until it is fed, so that the
+next driver does not ask again if this one fails.
 """
 
 from __future__ import annotations
@@ -164,9 +164,9 @@ def _verdict(
         RunError,
         KeyboardInterrupt,
         Stale,
-    ):  # a run inside of it ends this one, as it does anywhere outside of tools
+    ):  # a run that the rule began ends this one, as everywhere outside of tools
         raise
-    except BaseException as error:  # also its sys.exit(): a rule that raises is a rule that does not let the call run
+    except BaseException as error:  # also sys.exit(): a rule that raises does not let the call run
         fault = f"Not run: the approval rule of tool {call.name!r} raised {in_words(error)}"
         emit(
             WARNING,

@@ -1,4 +1,4 @@
-"""The scope of a model call: what the model's client tries again in it is told as an event."""
+"""The scope of a model call: retries of the model's client in it become events of the run."""
 
 from __future__ import annotations
 

@@ -346,9 +346,9 @@ class Agent(TurnRunner[T_co]):
     ) -> ToolResult:
         """Make one tool call as a run does, and return its result. Blocks; for those who drive a run by hand.
 
-        The arguments are validated, and the tool's time limit, retries, isolation and `max_parallel` hold, the last together with
-        the system's runs. A tool that fails, times out or is called wrongly gives an error result. Approval rules and
-        callbacks are not asked: whoever drives the run has asked them.
+        The arguments are validated, and the tool's time limit, retries, isolation and `max_parallel` apply. `max_parallel` counts
+        the calls of the system's runs too. A tool that fails, times out or gets bad arguments gives an error result.
+        Approval rules and callbacks are not called: the code that drives the run asks for approval.
 
         Args:
             call: the call, of a tool or a sub-agent.
