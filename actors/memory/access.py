@@ -14,10 +14,10 @@ from understudy.orchestration.agent.window import count_new
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import Message
 from understudy.vocabulary.runs.compacted_memory import CompactedMemory, SummaryMemory
-from understudy.vocabulary.runs.memory import ConversationKey, Memory
+from understudy.vocabulary.runs.memory import Memory
 
 from .attempts import use_memory
-from .conversations import ConversationUser
+from .conversations import ConversationUser, Lease
 from .memory_actor import Append, Load, MemoryUser
 from .stored_memory import StoredMemory
 
@@ -36,7 +36,7 @@ class RememberedRun(ConversationUser, MemoryUser, Protocol):
 
 
 def recall(record: RememberedRun, epoch: int) -> Sequence[Message]:
-    """Return the history that a run begins with: what it was given, or what its agent's memory knows."""
+    """Return the history with which a run begins: `history=`, or the turns that its agent's memory loads."""
     lease = record.lease
     if lease is None or lease.memory is None:
         return record.options.history or ()
@@ -60,7 +60,7 @@ def _with_rule(record: RememberedRun, memory: Memory) -> Memory:
 
 
 def _messages(record: RememberedRun, loaded: object) -> list[Message]:
-    """Return what a memory loaded as a list, which may run code of the user's. The rule is that of `history=`."""
+    """Return the loaded messages as a list, which may run the user's code. The rule is that of `history=`."""
     whose = f"the memory of agent {record.agent.id!r}: load"
     returned = loaded  # of no narrower type below
     if not isinstance(loaded, Iterable) or isinstance(loaded, (Mapping, str, bytes, bytearray)):
@@ -78,30 +78,32 @@ def _messages(record: RememberedRun, loaded: object) -> list[Message]:
     return messages
 
 
-def _stored(record: RememberedRun, returned: object) -> None:
-    """Refuse what has not stored anything yet: a coroutine that the memory made and nobody awaits."""
+def _check_stored(record: RememberedRun, method: str, returned: object) -> None:
+    """Refuse the result of an `async def` method: nobody awaits it, so nothing is stored."""
     if isinstance(returned, Awaitable):
         what = found_instead(cast(object, returned))
-        raise WrongReturn(f"the memory of agent {record.agent.id!r}: append must store before it returns, got {what}")
+        raise WrongReturn(f"the memory of agent {record.agent.id!r}: {method} must store before it returns, got {what}")
 
 
-def _sum_up(record: RememberedRun, memory: Memory, key: ConversationKey) -> None:
-    """Give a memory that keeps summaries the one that the run made of its conversation, if it made one."""
-    assert record.machine is not None
-    summary = lasting_summary(record.machine.state)
-    if summary is None or not isinstance(memory, SummaryMemory):
+def _append(record: RememberedRun, lease: Lease, memory: Memory, messages: Sequence[Message]) -> None:
+    """Add the turn of a run to a memory that may block, and first the summary that the run has made, if the memory keeps one."""
+    key = lease.line.key
+    summary = None if record.machine is None else lasting_summary(record.machine.state)
+    if isinstance(memory, StoredMemory):
+        fence = lease.fence(record.root, memory.store)
+        if summary is not None:
+            memory.summarize(key, summary, record.run_id, fence=fence)
+        memory.append(key, messages, record.run_id, fence=fence)
         return
-    summarize = cast("Callable[..., object]", memory.summarize)
-    returned = summarize(key, summary, record.run_id)
-    if isinstance(returned, Awaitable):
-        what = found_instead(cast(object, returned))
-        raise WrongReturn(
-            f"the memory of agent {record.agent.id!r}: summarize must store before it returns, got {what}"
-        )
+    if summary is not None and isinstance(memory, SummaryMemory):
+        summarize = cast("Callable[..., object]", memory.summarize)
+        _check_stored(record, "summarize", summarize(key, summary, record.run_id))
+    append: Callable[..., object] = memory.append
+    _check_stored(record, "append", append(key, messages, record.run_id))
 
 
 def _came_between(record: RememberedRun, epoch: int) -> int:
-    """Return how many messages stand in the conversation that the run did not begin with; of a run that was saved."""
+    """Return how many messages others have added since a saved run began."""
     machine = record.machine
     assert machine is not None
     return count_new(machine.messages[: machine.state.start], recall(record, epoch))
@@ -111,8 +113,8 @@ def remember(record: RememberedRun, messages: Sequence[Message], epoch: int) -> 
     """Store the turn of a run that is done.
 
     Returns:
-        What is still to be done, in the moment in which the run ends and under its lock; quick. With a memory that never
-        blocks this is all of it, so that nothing is stored of a run that somebody else ends first.
+        A quick function for the moment in which the run ends, under its lock. With a memory that never blocks it does the whole
+        append, so that nothing is stored of a run that another thread ends first.
     """
     lease = record.lease
     if lease is None or lease.memory is None:
@@ -120,28 +122,13 @@ def remember(record: RememberedRun, messages: Sequence[Message], epoch: int) -> 
     actor, key = lease.memory, lease.line.key
     if lease.was_saved:
         lease.came_between = _came_between(record, epoch)
-
-    def append(memory: Memory) -> None:
-        memory.append(key, messages, record.run_id)
-
-    def append_safely(memory: Memory) -> None:
-        if isinstance(memory, StoredMemory):
-            fence = lease.fence(record.root, memory.store)
-            summary = None if record.machine is None else lasting_summary(record.machine.state)
-            if summary is not None:
-                memory.summarize(key, summary, record.run_id, fence=fence)
-            memory.append(key, messages, record.run_id, fence=fence)
-            return
-        _sum_up(record, memory, key)
-        store: Callable[..., object] = memory.append
-        _stored(record, store(key, messages, record.run_id))
-
     if not actor.is_quick:
-        use_memory(record, epoch, STORING, actor, Append(key, append_safely))
+        message = Append(key, lambda memory: _append(record, lease, memory, messages))
+        use_memory(record, epoch, STORING, actor, message)
 
     def at_the_end() -> None:
         if actor.is_quick:
-            actor.call_quickly(Append(key, append))
+            actor.call_quickly(Append(key, lambda memory: memory.append(key, messages, record.run_id)))
         lease.note_stored(len(messages))
         if lease.came_between:
             record.log.note(Diverged(lease.came_between))

@@ -33,7 +33,7 @@ def use_memory(record: MemoryUser, epoch: int, doing: str, actor: MemoryActor, m
     """Have a memory handle a message, again if it fails in its own code. On the thread of the run's driver.
 
     Raises:
-        MemoryFailed: it failed too often, or no other attempt can help or be had.
+        MemoryFailed: it failed too often, or another attempt cannot help or is not left.
         Stale: the run is over or in other hands; also between two attempts.
         UnderstudyError: as `MemoryActor.call`.
     """

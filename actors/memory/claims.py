@@ -36,7 +36,7 @@ class Claim:
     Args:
         key: the conversation.
         run_id: the root run.
-        stores: return the stores to ask; opened on the thread that asks.
+        stores: returns the stores to ask. It is called on a lent thread, because it may open them.
         granted: called once, when all stores have granted it, unless it was withdrawn before.
         failed: called once instead, if a store fails.
     """
@@ -59,6 +59,7 @@ class Claim:
         self._tickets: list[Ticket] = []
         """The last one may still be waited for."""
         self._left: list[Grants] = []
+        """Those of the stores that were not asked yet."""
         self._is_over = False
         self._alarm: Alarm | None = None
 
@@ -67,7 +68,7 @@ class Claim:
         run_elsewhere(self._begin)
 
     def fence(self, store: Store) -> Fence | None:
-        """Return what refuses an append in a store if the conversation was lost there; None if it was not asked."""
+        """Return a check for appends in a store, which raises if the conversation was lost there; None if it was not asked."""
         for ticket in self._tickets:
             if ticket.grants is store.grants:
                 return ticket.grants.fence(self._key, ticket.number, self._run_id)
@@ -90,7 +91,7 @@ class Claim:
             found = {repr(each): each.grants for each in self._stores()}
             self._left = [grants for _, grants in sorted(found.items()) if grants is not None]
             self._ask_next()
-        except BaseException as error:  # also of a thread that was not to be had: nobody else would end the wait
+        except BaseException as error:  # also if no thread can be started: nothing else would end the wait
             self._fail(error)
 
     def _ask_next(self) -> None:

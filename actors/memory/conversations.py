@@ -1,7 +1,7 @@
 """The conversations of a system: each is granted to one root run at a time, and others wait for it without a thread.
 
 The runs that a root run begins share its grant, for it may wait for them. The last of them to leave gives the
-conversation to the first in line. A conversation is in the graph of who waits for whom, so that a circle is refused.
+conversation to the first in line. A conversation is a node of the wait graph, so that a cycle is refused.
 
 If a memory of the run is in a store, the first in line asks there too, by a `Claim`: other processes may have the
 conversation. The others in line have not asked yet, so a process has one ticket for each conversation.
@@ -67,11 +67,11 @@ class ConversationGroup:
 
     def __init__(self) -> None:
         self.claim: Claim | None = None
-        """What asks stores for the conversation once it is granted here; None if there is no store to ask."""
+        """Asks the stores for the conversation after it is granted here; None if there is no store to ask."""
         self.granted = False
         self.inside: set[ConversationUser] = set()
         self.waiting: dict[ConversationUser, tuple[Start, Wait | None]] = {}
-        """Run -> what starts it, and its wait in the graph; None if it was refused there, and leaves."""
+        """Run -> the function that starts it, and its wait in the graph; without a wait if the graph refused it, and it leaves."""
 
 
 class ConversationQueue:
@@ -88,15 +88,15 @@ class ConversationQueue:
         """Root's id -> its runs; of the one that has it, and of all in line."""
         self.holder: ConversationGroup | None = None
         self.link = link_of_thing(f"conversation {key.conversation}")
-        """The conversation in the graph: who stands in line waits for it, and it waits for those who have it."""
+        """The conversation in the graph: runs in line wait for it, and it waits for the runs that have it."""
         self.wait: Wait | None = None
-        """Only there while somebody stands in line."""
+        """None while nobody stands in line."""
         self.stored = 0
         """Messages that were stored since the line was made."""
 
     @property
     def name(self) -> str:
-        """What people read of it."""
+        """Its name in statuses and errors."""
         return self.link.runner.id
 
 
@@ -105,10 +105,10 @@ class Lease:
 
     Attributes:
         line: the conversation.
-        memory: the actor of the memory that knows it; None for a group, which only has it for those inside.
+        memory: the actor of the agent's memory; None for a group, which has the conversation for the runs inside.
         persistent: the memories in stores of the run, or of the runs inside of a group.
-        was_saved: whether the run was kept as text meanwhile, and nobody counted what others stored.
-        came_between: how many messages others stored while the run was paused, if somebody counted.
+        was_saved: whether the run was loaded from text, and nobody counted what others stored meanwhile.
+        came_between: how many messages others stored while the run was paused, if they were counted.
     """
 
     __slots__ = ("_left_at", "came_between", "line", "memory", "persistent", "was_saved")
@@ -142,7 +142,7 @@ class Lease:
             self.line.stored += messages
 
     def fence(self, root: str, store: Store) -> Fence | None:
-        """Return what refuses an append if the root run has lost its conversation in a store; None if it asked for none."""
+        """Return a check for appends, which raises if the root run has lost its conversation; None without a claim in the store."""
         group = self.line.groups.get(root)
         return None if group is None or group.claim is None else group.claim.fence(store)
 
@@ -174,8 +174,8 @@ class Conversations:
         """Return a run's claim to its conversation; None for a run that is in none, or is not to remember it.
 
         Args:
-            record: a new run, or one that was kept as text.
-            was_saved: which of the two.
+            record: the run.
+            was_saved: whether it was loaded from text.
         """
         runner, options = record.runner, record.options
         if options.conversation_id is None or not remembers(runner, options.history is not None):
@@ -224,11 +224,11 @@ class Conversations:
             record.must_not_wait(refused)
         elif claim is not None:
             claim.begin()
-        if record.phase != "running":  # its end may have come before it stood here, and nobody would take it out
+        if record.phase != "running":  # it may have ended before it stood here, and then nobody would take it out
             self.leave(record)
 
     def _group_of(self, record: ConversationUser, lease: Lease) -> tuple[ConversationGroup, Claim | None]:
-        """Return the runs of a root run, which has the conversation, takes it, or stands in line; and the claim to begin."""
+        """Return the group of a root run, which has the conversation, takes it or stands in line, and the claim to begin."""
         root, line = record.root, lease.line
         group = line.groups.get(root)
         if group is not None:
@@ -242,7 +242,7 @@ class Conversations:
         return group, group.claim
 
     def _claim(self, root: str, lease: Lease, group: ConversationGroup) -> Claim | None:
-        """Return what asks the stores of a root run's memories for its conversation; None without such a memory."""
+        """Return the claim of a root run in the stores of its memories; None if no memory is in a store."""
         if not lease.persistent:
             return None
         line = lease.line
@@ -273,7 +273,7 @@ class Conversations:
     def _let_in_all(self, line: ConversationQueue, root: str, group: ConversationGroup) -> None:
         """Start the runs of a root run, which stood in line together."""
         with self._lock:
-            if line.groups.get(root) is not group:  # all have left meanwhile, and somebody else may have it
+            if line.groups.get(root) is not group:  # all have left meanwhile, and another root run may have it
                 return
             group.granted, line.holder = True, group
             waiting, group.waiting = group.waiting, {}
@@ -285,7 +285,7 @@ class Conversations:
         for start, _ in waiting.values():
             try:
                 start()
-            except BaseException:  # one that cannot be started keeps nobody else from it
+            except BaseException:  # the others are started all the same
                 text = "a run that waited for %s could not be started"
                 emit(ERROR, "run_not_started", {}, text, line.name, exc_info=True)
 
@@ -324,7 +324,7 @@ class Conversations:
                 _await_holder(line)
         if group.claim is None:
             line.slots.release(group)
-        elif record.phase in ("cancelled", "failed"):  # whoever ends a run early does not wait for a store
+        elif record.phase in ("cancelled", "failed"):  # the thread that ends a run early must not wait for a store
             run_elsewhere(partial(_give_back, line, group, group.claim))
         else:
             _give_back(line, group, group.claim)
@@ -339,7 +339,7 @@ def _give_back(line: ConversationQueue, group: ConversationGroup, claim: Claim) 
 
 
 def remembers(runner: Runner[object], has_history: bool) -> bool:
-    """Whether a run of `runner` in a conversation takes part in it, or one to which a group hands the conversation."""
+    """Whether a run of `runner` takes part in its conversation, or hands it to a run inside that does."""
     if isinstance(runner, Agent):
         return runner.memory is not None and not has_history
     return any(remembers(inner, has_history=False) for inner in runner.inner_runners)
@@ -371,9 +371,9 @@ def _stand_in_line(
 
 
 def _await_holder(line: ConversationQueue) -> None:
-    """Have the graph know whom the conversation waits for, if somebody stands in line.
+    """Tell the graph which runs the conversation waits for, if a run stands in line.
 
-    That closes no circle: nobody stood in line before, or those who come to have it have not begun.
+    That closes no cycle: no run stood in line before, or the runs that get the conversation have not begun.
     """
     before, line.wait = line.wait, None
     if any(group.waiting for group in line.groups.values()):
@@ -384,7 +384,7 @@ def _await_holder(line: ConversationQueue) -> None:
 
 
 class _All:
-    """What the runs that have a conversation are waited for as; one that is over says so itself."""
+    """Stands for the runs that have a conversation, in the graph: it expects each of them."""
 
     def expects(self, place: int) -> bool:
         return True

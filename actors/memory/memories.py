@@ -63,7 +63,7 @@ class Memories:
     def erase(self, user: str) -> Erased:
         """Erase a user from the memories of this system, and from stores that they have of their own.
 
-        Memories of users know no user: they erase theirs themselves.
+        Memories that users wrote are left alone: their authors erase them.
 
         Raises:
             StoreError: a store failed.
@@ -84,7 +84,7 @@ class Memories:
         return sum([store.erase(user, self._app) for store in stores.values()], erased)
 
     def stop(self) -> None:
-        """Have no memory accept any more messages; those in hand go on."""
+        """Refuse messages to all memories from now on; those in hand go on."""
         with self._lock:
             actors = self._addresses.close()
         for actor in actors:

@@ -50,11 +50,11 @@ class MemoryRaised(Exception):
 
 
 class MemoryMessage(Generic[T]):
-    """What a run wants of a memory.
+    """A message of a run to a memory.
 
     Attributes:
         key: of the conversation.
-        use: does it with the memory's object, and returns what the run gets.
+        use: does the work with the memory's object, and returns the result for the run.
         begun: when its turn began, or the message was made, on the monotonic clock.
         gives_up_at: until when its turn is waited for; infinite before the turn.
     """
@@ -102,7 +102,7 @@ class MemoryActor(SeatedCell[AnyMessage]):
 
     Args:
         address: its name.
-        origin: what it keeps: a memory that was given, which a restart keeps, or what makes one.
+        origin: the memory: an object, which a restart keeps, or a class or function that makes one.
         id: its name in the path of a cycle.
         events: where its dead letters, failures and restarts are told.
 
@@ -165,7 +165,7 @@ class MemoryActor(SeatedCell[AnyMessage]):
         Raises:
             MemoryRaised: it failed in its own code, and was restarted or given up.
             Stale: the run is over or in other hands; if that is so before the turn comes, nothing was done.
-            CircularAgentCall: whoever uses the memory waits for this run.
+            CircularAgentCall: the run that uses the memory waits for this run.
             RunError: the run is to end, or a run that the memory began for itself has ended so.
             AgentCrashed: the time is over.
             AgentDown: the system has stopped, or a call that has not come back holds the memory.
@@ -274,7 +274,7 @@ def _nothing() -> None:
 
 
 def _as_own(record: MemoryUser, error: BaseException) -> BaseException:
-    """Return an error as the memory's own: one of ours would else be taken for the run's."""
+    """Return an error of a memory; one of ours is wrapped, because the run would take it for its own."""
     if not isinstance(error, UnderstudyError):
         return error
     own = RuntimeError(f"the memory of agent {record.agent.id!r} failed: {in_words(error)}")

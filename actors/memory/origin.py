@@ -1,4 +1,4 @@
-"""What an actor of a memory keeps: an object that was given, or one that a class or function makes."""
+"""The object of a memory's actor: given by the user, or made by a class or function."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def key_of(memory: MemoryLike) -> object:
-    """Return what one actor is known by: the identity, for a memory of a user's need not be hashable.
+    """Return the key of a memory among actors: its identity, because a user's memory need not be hashable.
 
-    A bound method is another object each time it is looked up, so it counts by what it is.
+    A bound method is a new object at each look-up, so its key is the method itself, which compares by value.
     """
     return memory if isinstance(memory, MethodType) else id(memory)
 

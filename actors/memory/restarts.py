@@ -1,7 +1,7 @@
 """The supervision of a memory: what follows when it fails in its own code, by the rules of all restarts.
 
-Failures in one conversation count once until a message succeeds: what one caller does wrong takes the memory from nobody
-else.
+Failures in one conversation count once until a message succeeds, so that a caller whose conversation always fails does not
+stop the memory for others.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class MemoryRestarts:
 
         Args:
             cause: what the memory raised.
-            message: what it was at; None if no object could be made.
+            message: the message that failed; None if no object could be made.
             conversation: what the message was about.
             link: the run that sent the message.
             again: whether a restart may help.
