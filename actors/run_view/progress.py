@@ -24,9 +24,9 @@ class Report:
 
 
 def is_told(number: int) -> bool:
-    """Whether the report of this number, from 0, is told: each time that there are twice as many, half as often.
+    """Whether the report of this number, from 0, becomes an event: half as many do each time that the number has doubled.
 
-    So a million of them come to some seven hundred events, and whoever watches hears of the last ones too.
+    So a million reports become some seven hundred events, and the last reports are among them.
     """
     return number % (1 << (number // ALL_OF_FIRST).bit_length()) == 0
 

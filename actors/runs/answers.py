@@ -24,7 +24,7 @@ def feed_answer(
     """Raise the limits and feed the answer to the run's machine, or change nothing.
 
     Returns:
-        The calls that have their result by the answer; whoever goes on with the run tells of them.
+        The calls that have their result by the answer; the caller notes them in the run's log.
 
     Raises:
         TypeError: the answer is not of the kind the run waits for.

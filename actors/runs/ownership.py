@@ -1,7 +1,7 @@
 """Who owns a run in flight: its lock and epoch, its phase, and who drives it.
 
-A driver holds the run at an epoch. Whoever raises the epoch takes the run away from that driver: what it still feeds is
-refused with `Stale`, and its thread goes back to the pool whenever it returns.
+A driver holds the run at an epoch. A higher epoch takes the run away from that driver: its later results are refused with
+`Stale`, and its thread goes back to the pool whenever it returns.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def save(record: RunRecord) -> str:
-    """Return a paused run as text; its `deps` are left out, and whoever goes on with it gives them again.
+    """Return a paused run as text, without its `deps`: the caller that resumes it gives them again.
 
     Raises:
-        TypeError: a value of the session is none that JSON can carry.
+        TypeError: JSON cannot hold a value of the session.
     """
     return saved_run(record).to_json()
 

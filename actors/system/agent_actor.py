@@ -20,7 +20,7 @@ from understudy.vocabulary.models import ModelName, Renewable
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
 
-ROOM_FOR_RUNS = Mailbox(maxsize)  # A burst of runs is bounded by whoever sends it, not by the agent's bookkeeping.
+ROOM_FOR_RUNS = Mailbox(maxsize)  # The sender of a burst of runs limits it, not the mailbox of the agent.
 
 
 @dataclass(slots=True)

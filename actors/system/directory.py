@@ -57,7 +57,7 @@ class Directory:
         self._lock = threading.Lock()
         """Guards the tables and the end: of what is added while the system stops, either it is stopped or refused.
 
-        No actor's code runs under it, so whoever wants it waits for none that hangs.
+        No actor's code runs under it, so no thread waits for an actor that hangs.
         """
         self._closed = False
         # By object, not by id: two definitions may bear one id, and a cell goes when its definition is gone.

@@ -70,7 +70,7 @@ class Health:
     dead_letters_by_reason: Mapping[LostBecause, int]
     """The same, for each reason there was."""
     events_lost: int
-    """Events that found no room in the buffers of those who subscribe."""
+    """Events that found no room in the buffers of subscribers."""
     store: StoreFigures | None = None
     """The SQLite file of the system; None if it has none."""
 

@@ -73,7 +73,7 @@ class ToolBatch:
         return executed
 
     def finished(self) -> tuple[list[Executed], list[str]]:
-        """Begin no further call; return what came of those that are done, and the ids of those that are under way."""
+        """Begin no more calls; return the results of the finished calls and the ids of the calls under way."""
         with self._lock:
             waiting = set(self._line)
             self._line.clear()

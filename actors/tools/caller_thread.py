@@ -43,8 +43,8 @@ class CallerThreadCalls:
     def run_until_over(self, outcome: Promise[Outcome[object]]) -> None:
         """Make the calls, on this thread and with its context variables, until the run has its outcome.
 
-        An interrupt, or another exception that is not the tool's but the thread's, is raised, and its call stays
-        without an answer: whoever catches it ends the run.
+        An interrupt, or another exception that belongs to the thread and not to the tool, is raised. Its call stays
+        without an answer, and the caller ends the run.
         """
         outcome.when_done(lambda: self._line.put(None))
         while (errand := self._line.get()) is not None:

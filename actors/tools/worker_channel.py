@@ -94,7 +94,7 @@ class Channel:
         return False
 
     def hang_up(self) -> None:
-        """End the conversation for both sides; whoever waits in `receive` is woken."""
+        """End the conversation for both sides; a thread that waits in `receive` wakes."""
         try:
             self._end.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -232,7 +232,7 @@ class NoDeps:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Stands for an agent of the parent's, in the chain of those that wait."""
+    """An agent of the parent process, in the chain of callers that wait."""
 
     id: str
 

@@ -78,7 +78,7 @@ def first(futures: Iterable[Member[V] | pykka.Future[V]], *, timeout: float | No
 
     No thread waits for them, but for futures of Pykka's own: a lent thread waits for each, and lets it go half a second
     after the end at most. Nobody waits for the losers: one that has not begun never will, and what cannot be interrupted
-    goes on unheard. Of those that are done already, the first in order wins, those of Pykka's own after all others. A run that paused has not
+    goes on unheard. Of futures that are done already, the first in order wins; Pykka's own come after all others. A run that paused has not
     succeeded: its outcome is the value only if all are done and none succeeded; of several, the first in order.
 
     Args:
