@@ -11,9 +11,9 @@ from .conversations_in_memory import ConversationsInMemory
 from .database import Database
 from .figures import HasFigures, StoreFigures
 from .grants import grants_of
-from .memory_sessions import MemorySessions
 from .pauses import PauseTable
 from .sessions import Sessions, SessionTable
+from .sessions_in_memory import SessionsInMemory
 
 
 class Store:
@@ -37,7 +37,7 @@ class Store:
             self.pauses = PauseTable(database)
         self.grants = None if database is None else grants_of(database)
         self.conversations: Conversations = ConversationsInMemory() if database is None else ConversationTable(database)
-        self.sessions: Sessions = MemorySessions() if database is None else SessionTable(database)
+        self.sessions: Sessions = SessionsInMemory() if database is None else SessionTable(database)
 
     def figures(self) -> StoreFigures | None:
         """Return the figures of the database, if it counts."""

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.together import all_at_once
 from understudy import JsonValue, StoreError
-from understudy.actors.stores.memory_sessions import MemorySessions
 from understudy.actors.stores.postgres.database import PostgresDatabase
 from understudy.actors.stores.sessions import KEPT, SessionChange, SessionCommit, Sessions, SessionTable
+from understudy.actors.stores.sessions_in_memory import SessionsInMemory
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.vocabulary.context.session_values import SessionOwner, owner_of, owners
 
@@ -36,7 +36,7 @@ def clock() -> Clock:
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def sessions(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Sessions:
     if request.param == "memory":
-        return MemorySessions(clock=clock)
+        return SessionsInMemory(clock=clock)
     if request.param == "sqlite":
         return SessionTable(SQLiteDatabase(str(tmp_path / "shop.db")), clock=clock)
     return SessionTable(PostgresDatabase(request.getfixturevalue("postgres_url")), clock=clock)
@@ -238,7 +238,7 @@ def test_a_table_forgets_the_versions_of_keys_that_were_removed_long_ago_when_on
 
 
 def test_memory_forgets_the_owner_that_was_not_used_for_longest() -> None:
-    sessions = MemorySessions(max_owners=2)
+    sessions = SessionsInMemory(max_owners=2)
     for owner in (ADA, BOB):
         committed(sessions, "r1", put("user:n", 1, owner=owner))
     sessions.load([ADA])
@@ -249,7 +249,7 @@ def test_memory_forgets_the_owner_that_was_not_used_for_longest() -> None:
 
 
 def test_memory_forgets_the_versions_of_keys_that_were_removed_first() -> None:
-    sessions = MemorySessions(max_removed=1)
+    sessions = SessionsInMemory(max_removed=1)
     sessions.commit("r1", [put("user:a", 1), put("user:b", 1), put("user:c", 1)])
 
     sessions.commit("r1", [remove("user:a"), remove("user:b"), put("user:a", 2), remove("user:c")])
@@ -258,7 +258,7 @@ def test_memory_forgets_the_versions_of_keys_that_were_removed_first() -> None:
 
 
 def test_memory_without_values_has_none_to_look_for() -> None:
-    sessions = MemorySessions(max_removed=0)
+    sessions = SessionsInMemory(max_removed=0)
     before = sessions.has_values
     committed(sessions, "r1", put("user:n", 1))
     between = sessions.has_values

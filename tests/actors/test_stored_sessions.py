@@ -17,9 +17,9 @@ from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT, eventually, finished, paused
 from tests.support.stores import DictStore
 from understudy.actors.run_view.log import Overwritten
-from understudy.actors.stores import memory_sessions
-from understudy.actors.stores.memory_sessions import MemorySessions
+from understudy.actors.stores import sessions_in_memory
 from understudy.actors.stores.sessions import SessionChange, SessionCommit, StoredValue
+from understudy.actors.stores.sessions_in_memory import SessionsInMemory
 from understudy.actors.stores.store import Store
 from understudy.actors.system.actor_system import runs_of
 from understudy.orchestration.definitions.port import RunOptions
@@ -54,7 +54,7 @@ def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
             yield one, other
 
 
-class Doubtful(MemorySessions):
+class Doubtful(SessionsInMemory):
     """`Sessions` that block, and fail if they are told to."""
 
     is_quick = False
@@ -586,13 +586,13 @@ def test_a_run_that_was_saved_before_there_were_versions_goes_on(tmp_path: Path)
 
 
 def test_a_forked_child_of_a_process_with_values_in_memory_can_use_them() -> None:
-    sessions = MemorySessions()
+    sessions = SessionsInMemory()
 
     def use() -> None:
         change = SessionChange(SessionOwner("app", ("shop",)), "app:n", 1, False, 0)
         assert sessions.commit("r1", [change])[0].key == "app:n"
 
-    with memory_sessions._lock:  # pyright: ignore[reportPrivateUsage]  # as another thread may have it at the fork
+    with sessions_in_memory._lock:  # pyright: ignore[reportPrivateUsage]  # as another thread may have it at the fork
         in_child(use)
 
 

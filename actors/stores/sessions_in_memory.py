@@ -34,7 +34,7 @@ class _Entry(NamedTuple):
     run_id: str
 
 
-class MemorySessions:
+class SessionsInMemory:
     """`Sessions` in memory: it keeps values of any type, and forgets the least recently used owners.
 
     Args:
