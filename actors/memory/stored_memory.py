@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.actors.stores.conversations import Conversations, Fence, Known
+from understudy.actors.stores.conversations import Conversations, Fence, LoadedConversation
 from understudy.actors.stores.store import Store
 from understudy.vocabulary.messages import Message
 from understudy.vocabulary.runs.compacted_memory import ConversationSummary, joined
@@ -14,7 +14,7 @@ from understudy.vocabulary.runs.memory import ConversationKey, checked_key
 
 
 class StoredMemory:
-    """A `Memory` in a store that is known. Each call may block for the store; any number of threads may call at once.
+    """A `Memory` in a store that is open. Each call may block for the store; any number of threads may call at once.
 
     Args:
         store: where the conversations are.
@@ -60,8 +60,8 @@ class StoredMemory:
         Raises:
             StoreError: as `append`.
         """
-        known = self._conversations.load(checked_key(key), self._window)
-        upto = _last_covered(known, summary)
+        loaded = self._conversations.load(checked_key(key), self._window)
+        upto = _last_covered(loaded, summary)
         if upto:
             self._conversations.summarize(key, upto, (summary_message(summary.text),), run_id, fence=fence)
 
@@ -78,21 +78,21 @@ class StoredMemory:
         return self._conversations.erase(user, app)
 
 
-def _shown(known: Known) -> tuple[Message, ...]:
+def _shown(loaded: LoadedConversation) -> tuple[Message, ...]:
     """Return what a run begins with; the summary joins the first message after it, so that roles alternate."""
-    if not known.summary:
-        return known.messages
-    turns = [message for _, messages in known.turns for message in messages]
-    return (*known.summary[:-1], *joined(known.summary[-1], turns))
+    if not loaded.summary:
+        return loaded.messages
+    turns = [message for _, messages in loaded.turns for message in messages]
+    return (*loaded.summary[:-1], *joined(loaded.summary[-1], turns))
 
 
-def _last_covered(known: Known, summary: ConversationSummary) -> int:
+def _last_covered(loaded: LoadedConversation, summary: ConversationSummary) -> int:
     """Return the number of the last turn that a summary covers as a whole; 0 if there is none."""
-    messages = _shown(known)
+    messages = _shown(loaded)
     if (messages[:1], messages[summary.covers - 1 : summary.covers]) != ((summary.first,), (summary.last,)):
         return 0
-    upto, end = 0, len(messages) - sum([len(turn) for _, turn in known.turns])
-    for number, turn in known.turns:
+    upto, end = 0, len(messages) - sum([len(turn) for _, turn in loaded.turns])
+    for number, turn in loaded.turns:
         end += len(turn)
         if end > summary.covers:
             break

@@ -27,7 +27,7 @@ from .conversation_rows import (
     newest,
     span_of,
 )
-from .conversations import Fence, Known
+from .conversations import Fence, LoadedConversation
 from .database import Database, Row, Sql, SqlValue, prepare
 
 
@@ -47,13 +47,13 @@ class ConversationTable:
         self._clock = clock
         prepare(database, CONVERSATIONS)
 
-    def load(self, key: ConversationKey, window: Window) -> Known:
+    def load(self, key: ConversationKey, window: Window) -> LoadedConversation:
         from .saved_messages import messages_of_text
 
         summary, upto, rows = self._database.read(lambda sql: newest(sql, key, window))
         store = repr(self._database)
         turns = [(row[0] % MOST, messages_of_text(row[2], store)) for row in reversed(rows)]
-        return Known(() if summary is None else messages_of_text(summary, store), upto, turns)
+        return LoadedConversation(() if summary is None else messages_of_text(summary, store), upto, turns)
 
     def append(
         self,

@@ -15,8 +15,8 @@ Fence: TypeAlias = Callable[[Sql], None]
 """A check in the transaction of an append: raises if the run does not have the conversation any more."""
 
 
-class Known(NamedTuple):
-    """What a run begins with: the last summary, if there is one, and whole turns after it."""
+class LoadedConversation(NamedTuple):
+    """The part of a conversation with which a run begins: the last summary, if there is one, and whole turns after it."""
 
     summary: tuple[Message, ...]
     upto: int
@@ -33,7 +33,7 @@ class Known(NamedTuple):
 class Conversations(Protocol):
     """The conversations of a store. Each call may block for the database, and is safe on any thread."""
 
-    def load(self, key: ConversationKey, window: Window) -> Known:
+    def load(self, key: ConversationKey, window: Window) -> LoadedConversation:
         """Return the last turns of a conversation after its last summary; always the last turn, however long."""
         ...
 

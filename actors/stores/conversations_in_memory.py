@@ -16,7 +16,7 @@ from understudy.vocabulary.runs.conversations import ConversationTurn, Erased, W
 from understudy.vocabulary.runs.memory import DEFAULT_CONVERSATIONS, ConversationKey
 from understudy.vocabulary.runs.token_estimates import messages_tokens
 
-from .conversations import Fence, Known
+from .conversations import Fence, LoadedConversation
 
 LOOKS = 100  # Searches for old turns in the time for which turns are kept.
 
@@ -53,13 +53,13 @@ class ConversationsInMemory:
         self._lock = threading.Lock()
         """Guards the conversations."""
 
-    def load(self, key: ConversationKey, window: Window) -> Known:
+    def load(self, key: ConversationKey, window: Window) -> LoadedConversation:
         with self._lock:
             conversation = self._conversations.get(key)
             if conversation is None:
-                return Known((), 0, [])
+                return LoadedConversation((), 0, [])
             self._conversations.move_to_end(key)
-            return _known(conversation.entries, window)
+            return _loaded(conversation.entries, window)
 
     def append(
         self,
@@ -147,7 +147,7 @@ class ConversationsInMemory:
         return [key for key in self._conversations if key.user == user and app in (None, key.app)]
 
 
-def _known(entries: Sequence[ConversationTurn], window: Window) -> Known:
+def _loaded(entries: Sequence[ConversationTurn], window: Window) -> LoadedConversation:
     summary = next((each for each in reversed(entries) if each.kind == "summary"), None)
     upto, spent, first = (0, 0, ()) if summary is None else (summary.upto or 0, summary.tokens, summary.messages)
     turns: list[tuple[int, tuple[Message, ...]]] = []
@@ -161,7 +161,7 @@ def _known(entries: Sequence[ConversationTurn], window: Window) -> Known:
             break
         turns.append((each.number, each.messages))
     turns.reverse()
-    return Known(first, upto, turns)
+    return LoadedConversation(first, upto, turns)
 
 
 def _count(conversation: _Conversation) -> Erased:
