@@ -4,10 +4,10 @@ A record is an `AgentRunRecord` or a `GroupRunRecord`. It has the machine, the s
 of drivers makes it. By its `Ownership`, a driver holds it at an epoch; another driver is refused with `Stale`. The
 watchdog looks after a record in flight, and `Admission` starts it as soon as the system has a place for it.
 
-What a record or its driver needs of the system that keeps the run, it asks of its `RunHost`. The same host prepares,
+A record and its driver know the system by the protocol `RunHost`, whose `RunEndings` end the run. The same host prepares,
 loads and launches the runs inside of it: `child_runs` and `sub_agents` say how they are tied to the run around them.
 
-`saving` turns a paused run into text. `answers` feeds what a person said to the record with which it goes on.
+`saving` turns a paused run into text. `answers` feeds a person's answer to the record with which the run goes on.
 
 The run goes out with `RunRecord.end`, which happens once and completes the promise behind the caller's handle. Work
 that hangs is left behind, and counted in `AbandonedWork`.

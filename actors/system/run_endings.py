@@ -191,7 +191,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
             return False
         if (record.revision or record.turn_hold is not None) and not error.token:
             # On another thread: the run may be in a store, which may block.
-            safely(record, run_elsewhere, partial(safely, record, self._note_over, record, error))
+            safely(record, run_elsewhere, lambda: safely(record, self._note_over, record, error))
         if record.waits_to_save:
             safely(record, self._late_saves.begin, record)
         self._tell_cancelled(record, error)
