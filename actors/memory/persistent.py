@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from datetime import timedelta
 
-from understudy.actors.stores.open_store import open_store
+from understudy.actors.stores.open_store import check_address, open_store
 from understudy.actors.stores.store import Store
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.vocabulary.checks import UNSET, Unset, checked_seconds, checked_whole
@@ -28,7 +28,7 @@ class PersistentMemory:
     in the store and can be read. A conversation is granted to one run at a time, in all processes that have the store.
 
     Args:
-        store: a URL, as for `ActorSystem`; it is opened at the first use. Without one, the store is that of the system
+        store: a URL, as for `ActorSystem`; its store is opened at the first use. Without one, the store is that of the system
             in which an agent with this memory runs; in a system without a store, conversations end with the system.
         turns: how many whole turns a run begins with: 20 if neither limit is given; None for no limit.
         tokens: how many tokens these turns have at most, by an estimate from their length. The last turn is always there.
@@ -36,7 +36,8 @@ class PersistentMemory:
             steps, when a turn of the same app is added.
 
     Raises:
-        TypeError, ValueError: an argument that is wrong.
+        TypeError: an argument is of the wrong type.
+        ValueError: a URL that names no store, or a limit that is out of range.
     """
 
     def __init__(
@@ -49,6 +50,8 @@ class PersistentMemory:
     ) -> None:
         if store is not None and not isinstance(store, str | Store):
             raise TypeError(f"PersistentMemory: store must be a URL, or None for the system's own; got {store!r}")
+        if isinstance(store, str):
+            check_address(store)
         self._given = store
         self._window = checked_window(turns, tokens)
         self._keep = checked_seconds("keep", keep.total_seconds() if isinstance(keep, timedelta) else keep)

@@ -8,6 +8,7 @@ from understudy.vocabulary.runs.pause_store import PauseStore
 from .store import Store
 
 MEMORY = "memory:"
+SQLITE = "sqlite:///"
 KINDS = (
     "'memory:', 'sqlite:///shop.db' (in the current folder), 'sqlite:////var/lib/shop.db', 'postgresql://USER@HOST/DATABASE', "
     "or an object like us.PauseStore"
@@ -42,11 +43,35 @@ def open_store(given: str | PauseStore | Store | None) -> Store:
 
 
 def _open_url(url: str) -> Store:
+    check_address(url)
+    if _is_postgres(url):
+        from .postgres.database import PostgresDatabase
+
+        return Store(PostgresDatabase(url))
+    from .sqlite_database import SQLiteDatabase
+
+    path, _, options = url.removeprefix(SQLITE).partition("?")
+    return Store(SQLiteDatabase(path, durable=DURABLE[options] if options else False))
+
+
+def _is_postgres(url: str) -> bool:
+    scheme, colon, _ = url.partition(":")
+    return bool(colon) and scheme in ("postgresql", "postgres")
+
+
+def check_address(url: str) -> None:
+    """Raise `ValueError` for a URL that names no store. Opens nothing."""
+    if url == MEMORY:
+        return
+    if _is_postgres(url):
+        if not url.partition(":")[2].startswith("//"):  # the rest may have a password
+            raise ValueError("store postgresql:…: expected postgresql://USER@HOST/DATABASE")
+        return
     scheme, colon, rest = url.partition(":")
-    if colon and scheme in ("postgresql", "postgres"):
-        return _open_postgres(url)
     if not colon or scheme != "sqlite":
-        raise ValueError(f"store {_shown(url)}: expected {KINDS}")
+        is_path = url and not colon and _is_shown(url)
+        hint = f"; a file {url!r} is '{SQLITE}{url}'" if is_path else ""
+        raise ValueError(f"store {_shown(url)}: expected {KINDS}{hint}")
     path, question, options = rest.removeprefix("///").partition("?")
     if not rest.startswith("///") or not path:
         raise ValueError(f"store {_shown(url)}: expected three slashes and a path, as in sqlite:///shop.db")
@@ -56,22 +81,15 @@ def _open_url(url: str) -> Store:
         raise ValueError(f"store {_shown(url)}: a path has no '?', '#' or NUL here")
     if question and options not in DURABLE:
         raise ValueError(f"store {_shown(url)}: there is one option, {' or '.join(DURABLE)}; got another, or several")
-    from .sqlite_database import SQLiteDatabase
-
-    return Store(SQLiteDatabase(path, durable=DURABLE[options] if question else False))
-
-
-def _open_postgres(url: str) -> Store:
-    if not url.partition(":")[2].startswith("//"):
-        raise ValueError("store postgresql:…: expected postgresql://USER@HOST/DATABASE")  # the rest may have a password
-    from .postgres.database import PostgresDatabase
-
-    return Store(PostgresDatabase(url))
 
 
 def _shown(url: str) -> str:
     """Return a URL for an error, without what may be a password: addresses of servers hold them before an @ or after a ?."""
     scheme, colon, _ = url.partition(":")
-    if "@" not in url and "?" not in url:
+    if _is_shown(url):
         return repr(url)
     return f"{scheme}:…" if colon else "with an '@' or '?' in it"
+
+
+def _is_shown(url: str) -> bool:
+    return "@" not in url and "?" not in url

@@ -16,7 +16,12 @@ from understudy.orchestration.agent.spec import (
 )
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.models import DEFAULT_MODEL_TIMEOUT
-from understudy.vocabulary.runs.compaction import DEFAULT_KEEP, DEFAULT_SUMMARY_TOKENS, DEFAULT_THRESHOLD
+from understudy.vocabulary.runs.compaction import (
+    DEFAULT_KEEP,
+    DEFAULT_SUMMARY_TOKENS,
+    DEFAULT_THRESHOLD,
+    LEAST_WINDOW,
+)
 from understudy.vocabulary.runs.memory import DEFAULT_CONVERSATIONS
 from understudy.vocabulary.tools.definition import DEFAULT_TOOL_TIMEOUT
 from understudy.vocabulary.tools.options import DEFAULT_MAX_PARALLEL_CALLS, DEFAULT_MAX_RESULT, MAX_RESULT
@@ -205,7 +210,7 @@ class CompactionGrammar(Grammar):
     called: ClassVar[str] = "'compaction'"
 
     context_window: int | None = Field(
-        default=None, ge=1, description="tokens that a prompt may have; null: as known of the model"
+        default=None, ge=LEAST_WINDOW, description="tokens that a prompt may have; null: as known of the model"
     )
     threshold: float = Field(
         default=DEFAULT_THRESHOLD, gt=0, le=1, description="the share of the window that a request may fill"

@@ -431,13 +431,13 @@ def test_a_run_without_compaction_has_no_state_for_it(system: us.ActorSystem) ->
 
 
 def test_the_rule_of_the_agent_goes_before_that_of_its_memory() -> None:
-    own = us.Compaction(context_window=100)
-    memory = us.CompactedMemory(us.InMemoryMemory(), us.Compaction(context_window=200))
+    own = us.Compaction(context_window=1_000)
+    memory = us.CompactedMemory(us.InMemoryMemory(), us.Compaction(context_window=2_000))
     by_memory = us.Agent("a", model="rehearsal", memory=memory)
     by_agent = by_memory.replace(compaction=own)
 
     assert by_memory.run_spec.compaction is not None
-    assert by_memory.run_spec.compaction.window == 200
+    assert by_memory.run_spec.compaction.window == 2_000
     assert by_agent.run_spec.compaction is not None
     assert by_agent.run_spec.compaction.compaction is own
 
@@ -446,7 +446,7 @@ class Shortened(us.CompactedMemory):
     """A memory of a user's that is given as a class."""
 
     def __init__(self) -> None:
-        super().__init__(us.InMemoryMemory(), us.Compaction(context_window=200))
+        super().__init__(us.InMemoryMemory(), us.Compaction(context_window=2_000))
 
 
 def test_a_class_of_memory_whose_rule_is_not_known_yet_is_refused() -> None:

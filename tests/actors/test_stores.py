@@ -20,7 +20,7 @@ import pytest
 from tests.hosts.forking import in_child
 from tests.support.scripts import WAIT
 from tests.support.stores import DictStore, sqlite_pauses
-from understudy import ActorSystem, PausedRun, PauseStore, StoreError, configure
+from understudy import ActorSystem, PausedRun, PauseStore, PersistentMemory, StoreError, configure
 from understudy.actors.stores import sqlite_writer
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.pauses import KEPT
@@ -329,7 +329,8 @@ def test_a_store_of_ones_own_is_taken_as_it_is() -> None:
     ("url", "says"),
     [
         ("", "expected 'memory:', 'sqlite:///shop.db'"),
-        ("shop.db", "expected 'memory:', 'sqlite:///shop.db'"),
+        ("shop.db", "expected 'memory:', .* a file 'shop.db' is 'sqlite:///shop.db'"),
+        ("/var/lib/shop.db", "a file '/var/lib/shop.db' is 'sqlite:////var/lib/shop.db'"),
         ("mysql://shop", "expected 'memory:', 'sqlite:///shop.db'"),
         ("sqlite:shop.db", "three slashes and a path"),
         ("sqlite://shop.db", "three slashes and a path"),
@@ -347,6 +348,8 @@ def test_a_store_of_ones_own_is_taken_as_it_is() -> None:
 def test_a_url_that_names_no_store_is_refused(url: str, says: str) -> None:
     with pytest.raises(ValueError, match=says) as caught:
         open_store(url)
+    with pytest.raises(ValueError, match=says):
+        PersistentMemory(url)
 
     assert "pencil" not in str(caught.value)
 

@@ -472,6 +472,7 @@ def test_a_saved_run_whose_summary_cannot_be_is_refused(changes: dict[str, objec
     ("kwargs", "error"),
     [
         ({"context_window": 0}, ValueError),
+        ({"context_window": 499}, ValueError),
         ({"context_window": "8000"}, TypeError),
         ({"threshold": 0}, ValueError),
         ({"threshold": 1.5}, ValueError),

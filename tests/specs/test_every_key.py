@@ -397,7 +397,7 @@ ROWS: dict[str, Row] = {
         f"BudgetGrammar.{key}": (partial(budget_with, key, 7), 7)
         for key in ("total_tokens", "input_tokens", "output_tokens", "turns", "tool_calls", "seconds")
     },
-    "CompactionGrammar.context_window": (partial(compaction_with, "context_window", 7), 7),
+    "CompactionGrammar.context_window": (partial(compaction_with, "context_window", 700), 700),
     "CompactionGrammar.threshold": (partial(compaction_with, "threshold", 0.5), 0.5),
     "CompactionGrammar.keep": (partial(compaction_with, "keep", 0.1), 0.1),
     "CompactionGrammar.model": (

@@ -14,6 +14,9 @@ DEFAULT_THRESHOLD = 0.8  # The rest is for the answer, and for what an estimate 
 DEFAULT_KEEP = 0.3  # Enough for some turns with their tool results; compactions stay rare.
 DEFAULT_SUMMARY_TOKENS = 2_000  # About three pages.
 
+LEAST_WINDOW = 500
+"""Tokens of a context window. The request for a summary takes about 400, of which 100 are of the conversation."""
+
 SUMMARY_INTRO = "Summary of the conversation so far, in place of its earlier messages:\n\n"
 
 
@@ -32,7 +35,7 @@ class Compaction:
     """
 
     context_window: int | None = None
-    """Tokens that a prompt may have. None: as known of the model; if that is unknown, only `ContextOverflow` counts."""
+    """Tokens that a prompt may have, 500 at least. None: as known of the model; if that is unknown, only `ContextOverflow` counts."""
     threshold: float = DEFAULT_THRESHOLD
     """The share of the window that a request may fill."""
     keep: float = DEFAULT_KEEP
@@ -48,7 +51,7 @@ class Compaction:
 
     def __post_init__(self) -> None:
         if self.context_window is not None:
-            checked_whole("compaction: context_window", self.context_window, 1)
+            checked_whole("compaction: context_window", self.context_window, LEAST_WINDOW)
         if not 0 < checked_number("compaction: threshold", self.threshold) <= 1:
             raise ValueError(f"compaction: threshold must be above 0 and at most 1, got {self.threshold}")
         if not 0 <= checked_number("compaction: keep", self.keep) < self.threshold:
