@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import NoReturn, Protocol, TextIO, cast
 
 from understudy.commandline.report import FAILED, UsageMistake
@@ -71,6 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _done(given: Sequence[str], out: TextIO) -> int:
     """Run the given command, print any mistake, and return the exit status."""
+    from understudy.commandline.commands.printing import for_prints, print_as_log_lines, tell
+
+    print_as_log_lines("--log=json" in given or ("--log", "json") in pairwise(given))
     try:
         _refuse_unknown_command(given)
         command = _command(given)
@@ -80,14 +84,11 @@ def _done(given: Sequence[str], out: TextIO) -> int:
             of_command.error(f"unrecognized arguments: {' '.join(unknown)}.{_nearest_option(unknown, of_command)}")
         assert command is not None, "without a command, the parser has given up"
         _show_log(arguments)
-        # Prints of tools must not mix with the answer, which may be JSON for a program.
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(for_prints()):
             return command.do(arguments, out)
     except SystemExit as ending:  # argparse printed its help or version
         return ending.code if isinstance(ending.code, int) else 2
     except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
-        from understudy.commandline.commands.printing import tell
-
         return tell(error, out, json="--json" in given, debug="--debug" in given)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ import pytest
 import understudy as us
 from tests.support.spec_examples import FORMAT
 from understudy.cli import COMMANDS, main
+from understudy.commandline.commands.printing import print_as_log_lines
+from understudy.diagnostics import log
 
 TOOLS = '''
 from pathlib import Path
@@ -49,6 +53,17 @@ agents:
   - {id: keyless, model: 'anthropic:claude-haiku-4-5', tools: [find]}
   - {id: silent, model: rehearsal}
 """
+
+
+@pytest.fixture
+def own_log() -> Iterator[None]:
+    """Begin with a silent logger, and take back what `--log` does to it."""
+    handlers, level, propagate = log.handlers[:], log.level, log.propagate
+    log.handlers[:] = [logging.NullHandler()]  # others are of earlier commands, whose standard error is closed
+    yield
+    log.handlers[:], log.propagate = handlers, propagate
+    log.setLevel(level)
+    print_as_log_lines(False)
 
 
 @pytest.fixture
@@ -357,3 +372,34 @@ def test_a_file_is_not_run_for_a_name_that_is_no_public_function(
 
     assert "names no function: expected FILE.py:FUNCTION, with a public name" in capsys.readouterr().err
     assert not (shop / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        (("clerk", "--rehearse"), 0, ("rehearsal: ", "looking")),
+        (("keyless",), 1, ("understudy: ",)),
+        (("clerk", "--timeout", "soon"), 2, ("understudy: ",)),
+        (("cashier", "--rehearse", "--debug"), 3, ("understudy: ",)),
+        (("clumsy", "--json"), 0, ()),
+    ],
+)
+@pytest.mark.usefixtures("own_log")
+def test_with_a_json_log_each_line_on_standard_error_is_json(
+    arguments: tuple[str, ...], status: int, told: tuple[str, ...], shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments, "--log", "json") == status
+
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    texts = [line["message"] for line in lines if line["event"] in ("notice", "printed")]
+    assert [any(text.startswith(begin) for text in texts) for begin in told] == [True] * len(told)
+
+
+@pytest.mark.usefixtures("own_log")
+def test_after_a_json_log_the_next_command_prints_text_again(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("keyless", "--log=json") == 1
+    capsys.readouterr()
+
+    assert run("nobody") == 2
+
+    assert capsys.readouterr().err.startswith("understudy: ")

@@ -188,9 +188,9 @@ class Chat:
         Raises:
             EOFError: the input ended before the answers.
         """
-        asked_on = sys.stderr if self._arguments.json else self._out
+        ask = warn if self._arguments.json else partial(put, stream=self._out)
         try:
-            answers = answers_to(waiting.pauses, self._lines.read, lambda text: put(text, asked_on))
+            answers = answers_to(waiting.pauses, self._lines.read, ask)
         except KeyboardInterrupt:
             self._leave(waiting)
             raise
@@ -211,7 +211,7 @@ class Chat:
         except UnderstudyError as error:
             return error
         except ValueError as error:  # the answer does not fit and the token is still valid: ask again
-            put(str(error), asked_on)
+            ask(str(error))
             return waiting
 
     def _leave(self, waiting: NeedsInput | NeedsApproval) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
+import threading
 import traceback
 from importlib.util import find_spec
+from logging import INFO, WARNING
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 from understudy.commandline.call_log import CallLog
 from understudy.commandline.plain_progress import give_up
@@ -22,6 +25,8 @@ from understudy.commandline.report import (
     for_terminal,
     status_of,
 )
+from understudy.diagnostics import emit
+from understudy.log_output import configure_logging
 
 if TYPE_CHECKING:
     from understudy.vocabulary.runs.outcomes import Outcome
@@ -64,10 +69,50 @@ def write(text: str, into: str) -> None:
         raise UsageMistake(f"-o {into}: the file cannot be written: {error.strerror}") from error
 
 
+_as_log_lines = False
+"""Whether a program reads standard error, line by line."""
+
+
+def print_as_log_lines(wanted: bool) -> None:
+    """Choose whether standard error has log lines only, as JSON, or the texts of a command as they are."""
+    global _as_log_lines
+    _as_log_lines = wanted
+    if wanted:
+        configure_logging("json")
+
+
 def warn(text: str) -> None:
-    """Print a text to standard error; a failure to print is ignored."""
+    """Print a text to standard error, as a log line if a program reads them; a failure to print is ignored."""
+    if _as_log_lines:
+        if text:
+            emit(WARNING, "notice", {}, text.strip("\n"))
+        return
     with contextlib.suppress(OutputFailed):
         put(text, sys.stderr)
+
+
+def for_prints() -> TextIO:
+    """Return the stream for the prints of tools, which must not mix with the answer: that may be JSON for a program."""
+    return cast(TextIO, _PrintedLines()) if _as_log_lines else sys.stderr
+
+
+class _PrintedLines(io.TextIOBase):
+    """Makes a log line of each line that is printed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        """Guards the text: several tools may print at once."""
+        self._text = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            *lines, self._text = (self._text + text).split("\n")
+        for line in filter(str.strip, lines):
+            emit(INFO, "printed", {}, line)
+        return len(text)
 
 
 def shown(text: str, stream: TextIO, *, markdown: bool) -> str:
