@@ -9,12 +9,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from contextvars import ContextVar
 
 log = logging.getLogger("understudy")
 log.addHandler(logging.NullHandler())  # silent until the host configures logging, errors included
 
 BARE = "%s %s"
 """The format of a line without a text of its own: the event and its values."""
+
+_is_muted: ContextVar[bool] = ContextVar("understudy_log_is_muted", default=False)
 
 
 def emit(
@@ -37,7 +40,7 @@ def emit(
         exc_info: an error whose traceback belongs to the line; True for the one in hand.
         logger: where the line goes.
     """
-    if not logger.isEnabledFor(level):
+    if not logger.isEnabledFor(level) or _is_muted.get():
         return
     extra = {"event": event, **values}
     shown = arguments if text else (event, Values(values))
@@ -47,6 +50,24 @@ def emit(
         # In the main thread this one may come from a signal; in another thread it would only end the runtime's work.
         if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
             raise
+
+
+def is_in_handler() -> bool:
+    """Whether this thread is inside of a handler that gets lines of the package, and so holds that handler's lock."""
+    above = logging.root.handlers if log.propagate else ()
+    if not above and len(log.handlers) == 1:  # the one of this module: then the program does not log
+        return False
+    return any(map(_is_held, (*log.handlers, *above)))
+
+
+def _is_held(handler: logging.Handler) -> bool:
+    is_owned = getattr(handler.lock, "_is_owned", None)  # of an RLock; a lock of another kind cannot say it
+    return is_owned is not None and bool(is_owned())
+
+
+def mute() -> None:
+    """Write no lines in this context: a run that a log handler waits for would wait for the handler."""
+    _is_muted.set(True)
 
 
 class Values:

@@ -25,6 +25,7 @@ from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.tools.executors import Executors
+from understudy.diagnostics import is_in_handler, mute
 from understudy.errors import CircularAgentCall
 from understudy.vocabulary.context.ancestry import Link, next_hops
 from understudy.vocabulary.context.scope import Scope, current_scope
@@ -169,8 +170,9 @@ class RunManager(RunHost[RunRecord]):
         """Start a run that was prepared."""
         record.started_in = copy_context()
         record.started_in.run(record.enter, next_hops())
-        lines = record.lines()
-        if lines is not None:
+        if is_in_handler():
+            record.started_in.run(mute)
+        elif (lines := record.lines()) is not None:
             record.log.line_writer = lines.take
             lines.started()
         self._watchdog.watch(record)  # before the tie: that one may end the run at once, and the end unwatches it
