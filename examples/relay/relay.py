@@ -1,4 +1,4 @@
-"""One run carried by two worker processes through a queue; the first of them dies in the midst of a turn.
+"""One run carried by two worker processes through a queue; the first one dies in the middle of a turn.
 
     python examples/relay/relay.py
 
@@ -24,7 +24,7 @@ dies_in_turn = 0
 
 
 class Queue:
-    """A queue that delivers each message at least once: one that is taken and not done comes back after `hidden` seconds."""
+    """A queue that delivers each message at least once: a message that was taken and not done comes back after `hidden` seconds."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -94,7 +94,7 @@ def deliver(queue: Queue, token: str, system: us.ActorSystem, result: Path) -> N
     try:
         step = clerk.run_turn(token=token, lease=LEASE, system=system)
     except us.TokenLeased:
-        return  # the other worker is at it, or has died: the message comes again
+        return  # the other worker does this turn, or has died: the message comes again
     except us.TokenUsed as used:  # the other worker committed the turn, and may have died before it told the queue
         if used.next is not None:
             queue.put(used.next)
@@ -113,7 +113,7 @@ def say(text: str) -> None:
 
 
 def main() -> None:
-    """Begin a run, put its token into the queue, and start two workers, one after the other's death."""
+    """Begin a run, put its token into the queue, and start a second worker after the first one has died."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with us.ActorSystem("shop", store=f"sqlite:///{folder}/shop.db") as system:

@@ -1,4 +1,4 @@
-"""What a run knows about the size of its requests, and what they show of a history that is too long: data to be saved."""
+"""The state of a compaction, which is saved: how long requests are, and which part of a long history they show."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class ContextChange:
     tokens_before: int = 0
     tokens_after: int = 0
     pruned: int = 0
-    """How many tool results are left out of requests since."""
+    """How many tool results requests leave out from now on."""
     usage: Usage = NO_USAGE
     """Tokens of the summary's model calls."""
     problem: str = ""
     """Why there is no summary."""
     turn: int = 0
     text: str = ""
-    """Of a turn that was dropped because its text reached the end of the window: its number and its text."""
+    """The number and the text of a turn that was dropped, because its text reached the end of the window."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ContextState:
-    """What requests show of the run's messages, and what is known of their size. Indexes count the run's messages."""
+    """Which of the run's messages requests show, and how long these requests are. An index counts the run's messages."""
 
     upto: int = 0
     """How many messages the summary stands for."""
     summary: str = ""
     history_upto: int = 0
-    """The same of the last summary that stands for nothing but the given history; a memory may keep it."""
+    """How many messages the last summary stands for that covers the given history only; a memory may keep that summary."""
     history_summary: str = ""
     keeps_input: bool = True
     """Whether requests still show the run's input after a summary of what followed it."""
@@ -53,7 +53,7 @@ class ContextState:
     reach: int = 0
     """How many it stands for after the next answer: a summary may take several rounds."""
     begun: int = 0
-    """What `upto` was when the first round began."""
+    """The value of `upto` when the first round began."""
     messages_before: int = 0
     tokens_before: int = 0
     pruned_now: int = 0
@@ -78,7 +78,7 @@ class ContextState:
     overflows: int = 0
     """How often the model refused the present turn's request as too long; 2 if the run cannot go on by itself."""
     news: list[ContextChange] = field(default_factory=list[ContextChange])
-    """What has changed since the driver last asked."""
+    """The changes since the driver last asked."""
 
     @property
     def is_summing(self) -> bool:

@@ -72,7 +72,7 @@ def contradiction(state: RunState) -> str:
 
 
 def _in_context(state: RunState, context: ContextState) -> str:
-    """Name what a request cannot show of the run's messages."""
+    """Say which value of the compaction does not fit the run's messages; empty if all do."""
     numbers = {name: getattr(context, name) for name in (*_INDEXES, *_SIZES)}
     fault = negative(numbers) or negative(counts_of(context.spent))
     beyond = [name for name in _INDEXES if getattr(context, name) > len(state.messages)]

@@ -62,7 +62,7 @@ def _loaded(text: str) -> object:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return where the first problem of a saved text is, and what it is; the text itself may hold what users said.
+    """Return the place and the kind of the first problem of a saved text; the text itself may hold what users said.
 
     Raise an error with these words outside of the `except` block: pydantic's error would be its context, with the text.
     """

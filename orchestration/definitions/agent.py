@@ -159,7 +159,7 @@ class Agent(TurnRunner[T_co]):
             Agents that are given one memory share what it knows. A class, or a function without arguments, is called for
             the first run that needs the memory, and again after a failure; in one system it makes one memory for all agents
             that have it. None, and each run stands alone.
-        compaction: what becomes of a conversation that fills the model's context window; see `Compaction`. None: the rule
+        compaction: the rule for a conversation that fills the model's context window; see `Compaction`. None: the rule
             of a `CompactedMemory`, or nothing: then a request that is too long ends the run with `ContextOverflow`.
         model_timeout: seconds one model call may take with its retries; then the run ends with `ProviderTimeout`. None for
             no limit. Without it the model's own `model_timeout` holds, which is 120 unless its client was given another.
@@ -303,33 +303,32 @@ class Agent(TurnRunner[T_co]):
         return make(self.id if id is None else id, output_type=self.output_type, **(kept | changes))
 
     def check_output(self, text: str) -> CheckedOutput[T_co]:
-        """Read an answer as the agent's output type, as a run does; for those who drive a run by hand.
+        """Read an answer as the agent's output type, as a run does; for programs that drive a run by hand.
 
-        Validators of the type run on the calling thread. A `ValueError` of theirs is the problem; what else they raise
-        is raised.
+        Validators of the type run on the calling thread. A `ValueError` of theirs is the problem; any other error is raised.
         """
         checked = CheckedOutput(text, "", text) if self._output is None else self._output.check(text)
         return cast("CheckedOutput[T_co]", checked)
 
     def dump_output(self, value: object) -> str:
-        """Return an outcome's `output` as text, as a model reads it: JSON of the output type, or the text that it is.
+        """Return an outcome's `output` as text, as a model reads it: JSON of the output type, or the text itself.
 
         Serializers of the type run on the calling thread.
         """
         return str(value) if self._output is None else self._output.dump(value)
 
-    # --- for those who drive a run by hand
+    # --- for programs that drive a run by hand
 
     def check_calls(self, turn: ModelTurn, *, number: int = 1) -> CallChecks:
-        """Return what the agent's rules say of the calls of a turn; changes nothing and runs no tool.
+        """Check the calls of a turn by the agent's rules; changes nothing and runs no tool.
 
         A call is allowed, needs a person's approval, is a question to a person, names no tool that may be called, or has
         arguments that do not fit. Validators of the tools run on the calling thread. An approval rule that is a function is
-        not asked: its calls need approval, as `AgentRun` has it for rules that nobody evaluated.
+        not asked: its calls need approval, as in an `AgentRun` whose driver evaluates no rules.
 
         Args:
-            turn: the model's.
-            number: which turn of the run it is, from 1; a forced tool choice holds for the first.
+            turn: the model's turn.
+            number: the number of the turn in the run, from 1; a forced tool choice holds for the first.
         """
         return check_calls(self.run_spec, self.tools_by_name, turn, number)
 
@@ -344,7 +343,7 @@ class Agent(TurnRunner[T_co]):
         timeout: float | None = None,
         system: object = None,
     ) -> ToolResult:
-        """Make one tool call as a run does, and return its result. Blocks; for those who drive a run by hand.
+        """Make one tool call as a run does, and return its result. Blocks; for programs that drive a run by hand.
 
         The arguments are validated, and the tool's time limit, retries, isolation and `max_parallel` apply. `max_parallel` counts
         the calls of the system's runs too. A tool that fails, times out or gets bad arguments gives an error result.

@@ -1,6 +1,6 @@
 """Checks the callbacks of runners, and an agent's criteria and its rule for invalid calls.
 
-As in `checks`, each function returns what it was given, ready for use, or says what is wrong.
+As in `checks`, each function returns its argument, ready for use, or raises.
 """
 
 from __future__ import annotations

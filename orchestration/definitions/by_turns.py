@@ -1,4 +1,4 @@
-"""What can be done with an agent a turn at a time, or by hand."""
+"""`run_turn`: runs an agent one turn at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_LEASE = 60.0  # Seconds; it is renewed, so this is how long the token of
 
 
 class TurnRunner(Runner[T_co]):
-    """A runner whose run is a row of model turns, so that each can be carried out on its own: an agent."""
+    """The base of agents: a run consists of model turns, and each can be carried out on its own."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What an agent's rules say of the calls of a model's turn, before any of them runs."""
+"""Checks the calls of a model's turn by the agent's rules, before any of them runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CallVerdict: TypeAlias = Literal["allowed", "needs_approval", "asks_user", "unkn
 
 @dataclass(frozen=True, slots=True)
 class CallCheck:
-    """What the agent's rules say of one call."""
+    """The result of the agent's rules for one call."""
 
     position: int
     """Position among the turn's calls, from 0."""
@@ -32,7 +32,7 @@ class CallCheck:
 
 @dataclass(frozen=True, slots=True)
 class CallChecks:
-    """What the agent's rules say of the calls of a turn, in call order."""
+    """The results of the agent's rules for the calls of a turn, in call order."""
 
     checks: tuple[CallCheck, ...]
 
@@ -43,7 +43,7 @@ class CallChecks:
 
     @property
     def needs_approval(self) -> tuple[ToolCall, ...]:
-        """The calls that a person must decide about, those of tools whose rule is a function among them."""
+        """The calls that a person must decide about. A rule that is a function is not asked: its calls are here too."""
         return self._those("needs_approval")
 
     @property
@@ -72,7 +72,7 @@ class CallChecks:
 
 
 def check_calls(spec: RunSpec, tools: Tools, turn: ModelTurn, number: int) -> CallChecks:
-    """Return what the rules of an agent say of the calls of its turn number `number`."""
+    """Check the calls of the turn with this number by the rules of an agent."""
     if not isinstance(turn, ModelTurn):
         raise TypeError(f"agent {spec.agent_id!r}: check_calls takes a ModelTurn, got {turn!r}")
     if not isinstance(number, int) or isinstance(number, bool):
@@ -84,7 +84,7 @@ def check_calls(spec: RunSpec, tools: Tools, turn: ModelTurn, number: int) -> Ca
 
 
 def _problems(tools: Tools, calls: Sequence[ToolCall]) -> dict[int, str]:
-    """Return what is wrong with arguments, by position; validators of users run here."""
+    """Return the problems of arguments by position; validators of users run here."""
     problems: dict[int, str] = {}
     for position, call in enumerate(calls):
         tool = tools.get(call.name)

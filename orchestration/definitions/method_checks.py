@@ -19,7 +19,7 @@ TAKEN_BY_MEMORIES = {"load": "(key)", "append": "(key, messages, run_id)", "clea
 
 
 def fault_of_callback(callback: AgentCallback) -> str:
-    """Say what is wrong with the methods of a callback; empty if nothing is."""
+    """Return the fault in the methods of a callback, in words; empty if there is none."""
     return _fault_of_callbacks(cast(Hashable, type(callback)))
 
 
@@ -48,7 +48,7 @@ def _own_methods(kind: type) -> Iterator[str]:
 
 
 def fault_of_memory(memory: object) -> str:
-    """Say what is wrong with a memory, or with a class or function that makes one; empty if nothing is."""
+    """Return the fault in a memory, or in a class or function that makes one, in words; empty if there is none."""
     if isinstance(memory, type):
         return _fault_of_methods(memory, of_class=True) or _fault_of_maker(memory)
     if callable(memory) and not any(hasattr(memory, name) for name in TAKEN_BY_MEMORIES):
@@ -58,8 +58,8 @@ def fault_of_memory(memory: object) -> str:
 
 def _fault_of_maker(make: object) -> str:
     if is_async(make):
-        return "is async def; what makes a memory is a plain function"
-    return "" if _takes(make, 0) else f"takes {_signature(make)}; what makes a memory is called without arguments"
+        return "is async def; a function that makes a memory must be a plain one"
+    return "" if _takes(make, 0) else f"takes {_signature(make)}; a memory is made without arguments"
 
 
 def _fault_of_methods(memory: object, *, of_class: bool = False) -> str:

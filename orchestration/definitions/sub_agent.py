@@ -24,7 +24,7 @@ def hand_over(input: str) -> str:
     Args:
         input: the task, with all that is needed to do it; nothing else of this conversation is passed on
     """
-    raise RuntimeError("a sub-agent's call is a run, which is carried out by whoever drives the run around it")
+    raise RuntimeError("a sub-agent's call is a run: the driver of the run around it carries it out")
 
 
 class SubAgent(Tool[[str], str]):
@@ -35,7 +35,7 @@ class SubAgent(Tool[[str], str]):
         name: what the model calls it; the runner's id if not given, with `_` for what may not stand in a tool's name.
         description: what the model is told of it; the runner's own if not given.
         allow: ids of the runners that may run below it, in sub-agents, tools, and the runs inside of these; None for all.
-        deny: ids of those that may not.
+        deny: ids of runners that may not.
         timeout: seconds one task may take, waiting for people not counted; None for no limit but the run's own.
 
     Raises:

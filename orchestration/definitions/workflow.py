@@ -35,7 +35,7 @@ PASSING = (RateLimited, ProviderTimeout, BadReply, ToolTimeout, ToolUnavailable)
 
 
 class Task:
-    """One step of a workflow: a runner, what it is told, and what must be done before.
+    """One step of a workflow: a runner, its prompt, and the tasks that must be done before.
 
     Args:
         name: names it in prompts and outcomes.

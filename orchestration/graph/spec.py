@@ -94,7 +94,7 @@ class GraphProblem:
 
 
 def problems_of(tasks: Sequence[TaskSpec]) -> list[GraphProblem]:
-    """Return what is wrong with the tasks of a workflow; none if all is well."""
+    """Return the faults in the tasks of a workflow; none if all is well."""
     found = [*_problems_with_names(tasks), *islice(_problems_with_dependencies(tasks), MOST)]
     circle = circle_in(tasks)
     if circle:
@@ -213,7 +213,7 @@ def _problems_with(task: TaskSpec, before: Container[str], names: Container[str]
 
 
 def _read(task: TaskSpec) -> Iterator[tuple[str, set[str], Reference | ValueError]]:
-    """Yield each reference of a task: in which argument, which names are allowed only there, and what it is."""
+    """Yield each reference of a task: its argument, the names that are allowed only there, and the reference itself."""
     try:
         yield from (("prompt", set[str](), found) for found in references(task.prompt))
     except ValueError as error:

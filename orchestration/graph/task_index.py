@@ -40,7 +40,7 @@ class TaskIndex:
         self.ready = {n for n, task in enumerate(tasks) if task.status == "pending" and not self._missing[n]}
 
     def take_ready(self) -> list[int]:
-        """Return the tasks that are ready, in order; each is returned once, and whoever takes it decides about it."""
+        """Return the tasks that are ready, in order; each is returned once, and the caller decides about it."""
         taken, self.ready = sorted(self.ready), set[int]()
         return taken
 

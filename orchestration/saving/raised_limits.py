@@ -39,7 +39,7 @@ class Raising:
         return not self.numbers and self.budget is None
 
     def check(self) -> None:
-        """Raise for a limit that no run took, and for runs that would all stay incomplete.
+        """Raise for a limit that no run took, and if every run would stay incomplete.
 
         Raises:
             ValueError: a limit is below what it would replace, or nothing would go on.
@@ -49,7 +49,7 @@ class Raising:
         for name, value in self.numbers.items():
             if name not in self.taken and name not in self.higher:
                 raise ValueError(
-                    f"{name} is a limit of agents, and none of those that go on stands at one; the token stands"
+                    f"{name} is a limit of agents, and no agent that goes on has reached one; the token stands"
                 )
             if name not in self.taken:
                 raise ValueError(f"{name} can only be raised: it is {self.higher[name]}, got {value}")

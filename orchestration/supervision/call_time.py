@@ -50,7 +50,7 @@ def repeats_of(tool: Tool[..., object]) -> int:
 class CallDeadlines:
     """Sets the deadline of each call of a round, in the order in which they begin.
 
-    Calls for the caller's thread run one after another, so the deadline of each includes the time of those before it.
+    Calls for the caller's thread run one after another, so the deadline of each includes the time of the calls before it.
     """
 
     __slots__ = ("_free",)

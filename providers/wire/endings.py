@@ -43,7 +43,7 @@ def unfinished(turn: ModelTurn, provider: str) -> ProviderError:
     how = f"with {raw!r}" if raw else "without a reason and without an answer"
     kind = ProviderError if word in FAILED_THERE else BadReply
     return kind(
-        f"{provider} ended the model's turn {how}, so that it is no answer; what came of it is in .partial",
+        f"{provider} ended the model's turn {how}, so it is no answer; .partial has the turn until then",
         provider=provider,
         status=200,
         code=raw,
@@ -58,7 +58,7 @@ def usage_of(failed: Sequence[ModelTurn]) -> Usage:
 
 
 def with_usage_of(failed: Sequence[ModelTurn], last: ModelTurn | None) -> ModelTurn | None:
-    """Return the last attempt's turn with the tokens of all `failed` turns added; `last` is one of those, or None."""
+    """Return the last attempt's turn with the tokens of all `failed` turns added; `last` is one of the failed turns, or None."""
     if not failed or (len(failed) == 1 and last is not None):
         return last
     return replace(ModelTurn(()) if last is None else last, usage=usage_of(failed))

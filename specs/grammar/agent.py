@@ -36,7 +36,7 @@ RUNNER_ID = r"^\S(.{0,126}\S)?$"
 
 
 class SettingsGrammar(Grammar):
-    """How the model should answer. What is left out is the provider's choice."""
+    """How the model should answer. The provider chooses the values that are left out."""
 
     called: ClassVar[str] = "'settings'"
 
@@ -98,7 +98,7 @@ class SubAgentGrammar(Grammar):
         default=None, description="what the model is told of it; the runner's own if not given"
     )
     allow: list[str] | None = Field(default=None, description="ids of the runners that may run below it; null for all")
-    deny: list[str] = Field(default=[], description="ids of those that may not")
+    deny: list[str] = Field(default=[], description="ids of the runners that may not")
     timeout: float | None = Field(default=None, gt=0, description="seconds one task may take; null for no limit")
 
 
@@ -205,7 +205,7 @@ class BudgetGrammar(Grammar):
 
 
 class CompactionGrammar(Grammar):
-    """What becomes of a conversation that fills the context window of the model."""
+    """The rule for a conversation that fills the context window of the model."""
 
     called: ClassVar[str] = "'compaction'"
 
@@ -374,5 +374,5 @@ class AgentGrammar(Grammar):
     budget: BudgetGrammar | None = Field(default=None, description="what a run may spend; null for no limit")
     compaction: CompactionGrammar | None = Field(
         default=None,
-        description="what becomes of a conversation that fills the model's context window; null for nothing",
+        description="the rule for a conversation that fills the model's context window; null for none",
     )

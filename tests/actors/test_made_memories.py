@@ -193,9 +193,9 @@ class NeedsAPlace(us.InMemoryMemory):
     ("given", "message"),
     [
         (Counter, "must have load.*, append.* and clear.*; <class .*Counter'> has no load"),
-        (NeedsAPlace, r"NeedsAPlace'> takes \(place: 'str'\).*; what makes a memory is called without arguments"),
-        (made_of, r"takes \(key: 'str'\).*; what makes a memory is called without arguments"),
-        (later, "is async def; what makes a memory is a plain function"),
+        (NeedsAPlace, r"NeedsAPlace'> takes \(place: 'str'\).*; a memory is made without arguments"),
+        (made_of, r"takes \(key: 'str'\).*; a memory is made without arguments"),
+        (later, "is async def; a function that makes a memory must be a plain one"),
         ("memory", "'memory' has no load"),
     ],
 )

@@ -13,8 +13,9 @@ from understudy.vocabulary.runs.token_estimates import messages_tokens
 def may_cut(state: RunState, context: ContextState, index: int) -> bool:
     """Whether the messages from `index` on make sense without those before it.
 
-    In the given history that is so where a user speaks again, and at the run's input. After the input it is so at each
-    turn of the model that answers a user's message; a turn that goes on with a `paused` one stays with it.
+    In the given history, a cut is possible before a user's message that answers no tool call, and at the run's input. After
+    the input, it is possible before each turn of the model that answers a user's message; a turn that goes on with a
+    `paused` one stays with it.
     """
     messages = state.messages
     if index == state.start:
@@ -38,9 +39,9 @@ def cuts_between(state: RunState, context: ContextState, after: int, last: int) 
 
 
 def tail_start(state: RunState, context: ContextState, tokens: float) -> int:
-    """Return where the latest messages begin that take at most so many estimated tokens.
+    """Return the first place after which the messages take at most so many estimated tokens.
 
-    The last place that there is, if even the messages after it take more; `upto` if there is no place.
+    The last place, if even the messages after it take more; `upto` if there is no place.
     """
     places = cuts_between(state, context, context.upto, len(state.messages) - 1)
     found = context.upto
@@ -55,6 +56,6 @@ def tail_start(state: RunState, context: ContextState, tokens: float) -> int:
 
 
 def covered(state: RunState, context: ContextState, begin: int, end: int) -> Sequence[Message]:
-    """Return the messages between two places that a summary takes in: all but an input that requests keep showing."""
+    """Return the messages between two places, which a summary takes in, without an input that requests keep showing."""
     kept = state.start if context.keeps_input else -1
     return [state.messages[i] for i in range(begin, end) if i != kept]

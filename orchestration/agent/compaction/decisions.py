@@ -1,8 +1,8 @@
-"""Decides when a run shortens what its requests show of a long history, and how: pure functions over its state.
+"""Decides when and how a run shortens its requests: pure functions over its state.
 
 Before each model call the size of the request is looked at once. At the threshold old tool results are left out; if that
 is not enough, the next step is a model call for a summary, in several rounds if one cannot take in all of it. Each round
-that succeeds stands by itself, so a failure loses nothing: the request then shows what no round has summed up.
+that succeeds counts, so a failure loses nothing: the request then shows the messages that no round has summed up.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ LEAST_GAIN = 0.9  # Of the tokens before: a summary that saves less costs more t
 MOST_OF_INPUT = 0.25  # The share of the window that the run's input may have to be kept word for word.
 AFTER_FAILURE = 0.05  # The share of the window by which a request has grown when a failed summary is tried again.
 UNSAID = 2 / 3
-"""The share of a refused request that is taken for the window, where nobody says how long it is."""
-BEYOND = 1.1  # How much longer than the window a refused request is taken for, where nobody says it.
+"""The share of a refused request that is taken for the window, if the window is unknown."""
+BEYOND = 1.1  # How much longer than the window a refused request is taken for, if its length is unknown.
 SHORTENED = (32_000, 16_000, 8_000, 4_000, 2_000, 1_000, 500)
 """Characters that a tool result may have, if the latest ones alone are too long: the first with which they fit."""
 MOST_SCALE = 8.0  # Billed tokens for each estimated one; more is not believed.
@@ -55,7 +55,7 @@ def prepare(spec: RunSpec, state: RunState, context: ContextState) -> None:
 
 
 def measured(spec: RunSpec, state: RunState, context: ContextState) -> int:
-    """Return the tokens of the next request: what was billed, and an estimate of what was added since."""
+    """Return the tokens of the next request: the billed ones, and an estimate of the messages since then."""
     if context.billed is not None:
         return context.billed + round(context.scale * messages_tokens(state.messages[context.billed_at :]))
     return _estimated(spec, state, context)
@@ -72,14 +72,14 @@ def _raw(spec: RunSpec, state: RunState, context: ContextState, end: int) -> int
 
 
 def _calibrate(spec: RunSpec, state: RunState, context: ContextState) -> None:
-    """Learn from what was billed how far off the estimates are, for from now on requests show something else."""
+    """Compare the billed tokens with their estimate, before requests show other messages."""
     if context.billed is not None:
         raw = _raw(spec, state, context, context.shown_at)
         context.scale = min(MOST_SCALE, max(1.0, context.billed_input / raw))
         context.billed = None
 
 
-# --- what is done
+# --- compaction
 
 
 def _compact(
@@ -185,7 +185,7 @@ def take_summary(spec: RunSpec, state: RunState, context: ContextState, turn: Mo
 
 
 def fail_summary(spec: RunSpec, state: RunState, context: ContextState, problem: str) -> None:
-    """Go on without a summary, or with that of the rounds before; what they took in is taken in."""
+    """Go on without a summary. A summary of earlier rounds stays."""
     rule = spec.compaction
     window = None if rule is None else window_in(rule, context)
     assert rule is not None and window is not None, "nobody asks for a summary otherwise"
@@ -207,7 +207,7 @@ def _end(spec: RunSpec, state: RunState, context: ContextState, rule: Compaction
 
 
 def note_turn(state: RunState, context: ContextState, turn: ModelTurn, before: int) -> None:
-    """Note what was billed for a turn, when there were `before` messages; the turn may be in the history by now."""
+    """Note the billed tokens of a turn. There were `before` messages at its request; the turn may be in the history by now."""
     context.overflows = 0
     asked, answered = turn.usage.input_tokens, turn.usage.output_tokens
     if not asked:

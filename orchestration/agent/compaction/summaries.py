@@ -1,7 +1,7 @@
-"""The request for a summary: which messages it takes in, what it says of them, and whether its answer can be used.
+"""The request for a summary: its messages, its transcript of them, and the check of its answer.
 
 A transcript is JSON, one line for each part, in one message: the model reads it as data, and needs neither the tools nor
-the signatures of the turns. Of long parts it has the beginning and the end.
+the signatures of the turns. Long parts are cut in the middle.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LINES = "Transcript, a line of JSON for each part:\n\n{lines}\n\nWrite the summa
 CUT_OFF = " [The summary was cut off here.]"
 LONGEST_PARTS = (8_000, 4_000, 2_000, 1_000, 500, 250, 120, 60)
 """Characters that a transcript has of each part; the first number with which it fits is used."""
-LEAST_BUDGET = 100  # Tokens of a transcript; in a window that has no room even for these, nothing helps.
+LEAST_BUDGET = 100  # Tokens of a transcript, at least: a smaller window has no room for a summary.
 
 
 def window_in(rule: CompactionRule, context: ContextState) -> int | None:
@@ -129,7 +129,7 @@ def _lines(messages: Iterable[Message], longest: int) -> str:
 
 
 def _line(message: Message, part: Part, longest: int) -> dict[str, JsonValue]:
-    """Return a part as data; empty for one that says nothing to others than its own model."""
+    """Return a part as data; empty for a part that only its own model understands."""
     match part:
         case TextPart(text=text):
             return {message.role: cut_short_text(text, longest)} if text else {}
@@ -150,7 +150,7 @@ def _line(message: Message, part: Part, longest: int) -> dict[str, JsonValue]:
 
 
 def faults_in(turn: ModelTurn) -> Iterator[str]:
-    """Yield why the answer to such a request is no summary."""
+    """Yield each reason why this answer is no summary."""
     if turn.tool_calls:
         yield "the model called tools"
     elif turn.finish_reason in ("blocked", "paused", "other"):
@@ -160,7 +160,7 @@ def faults_in(turn: ModelTurn) -> Iterator[str]:
 
 
 def summary_in(turn: ModelTurn, cap: int) -> str:
-    """Return the summary in an answer without faults; one that is far too long is cut off."""
+    """Return the summary in an answer without faults, cut off if it is far too long."""
     text, most = turn.text.strip(), 6 * cap
     if len(text) > most:
         return text[:most] + CUT_OFF

@@ -1,4 +1,4 @@
-"""The tokens of model calls, and how a run takes a turn that does not go into its history: a summary, or a text cut off."""
+"""Counts the tokens of model calls, and takes the turns that stay out of the history: summaries, and texts that were cut off."""
 
 from __future__ import annotations
 

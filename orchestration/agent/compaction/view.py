@@ -1,4 +1,4 @@
-"""What a request shows of a run's messages: a summary in place of the oldest ones, and old tool results left out."""
+"""The messages of a request: a summary stands in place of the oldest ones, and old tool results are left out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORTH_PRUNING = 200  # Characters; the note in place of a result has about 70.
 
 
 def shown(state: RunState) -> Sequence[Message]:
-    """Return the messages of the next request: all of them, or what a compaction left."""
+    """Return the messages of the next request: all of them, or those that a compaction left."""
     messages, context = state.messages, state.context
     if context is None or not (context.upto or context.pruned or context.longest):
         return Transcript(messages, len(messages))

@@ -9,7 +9,7 @@ MODELS = Models({"clerk": testing.ScriptedModel([])})
 
 def on_shelf(sku: str) -> int:
     """Count the units of a product on the shelf."""
-    raise AssertionError("whoever drives the run answers the calls")
+    raise AssertionError("the program that drives the run answers the calls")
 
 
 clerk = us.Agent("clerk", model="anthropic:claude-haiku-4-5", tools=[on_shelf])

@@ -24,7 +24,7 @@ def remembering(runner: Runner[object]) -> Runner[object]:
     if isinstance(runner, Agent):
         warn(f"{runner.id} has no memory in the spec; here it remembers until the chat ends")
         return runner.replace(memory=InMemoryMemory())
-    warn(f"no agent of {runner.id} has a memory: each line is a run that knows nothing of those before it")
+    warn(f"no agent of {runner.id} has a memory: each line is a run that knows nothing of the lines before it")
     return runner
 
 

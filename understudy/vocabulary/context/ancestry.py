@@ -125,7 +125,7 @@ def check_hops(runner: Runner, most: int) -> None:
         sender = current_ancestry()[-1].runner.id
         raise RunError(
             f"more than {most:,} runs, each begun by the one before it, the last by {sender!r}, of {runner.id!r}; "
-            "ActorSystem(max_hops=…) allows more, and what is to go on for ever belongs on a timer"
+            "ActorSystem(max_hops=…) allows more, and work that never ends belongs on a timer"
         )
 
 

@@ -53,7 +53,7 @@ def check_key(key: str) -> None:
 
 
 def copy_of(value: JsonValue) -> JsonValue:
-    """Copy lists and dicts, at any depth; what is in them besides is shared. A value that JSON cannot nest is returned as it is."""
+    """Copy lists and dicts, at any depth; other values inside are shared. A value that JSON cannot nest is returned as it is."""
     if type(value) not in (list, dict):
         return value
     try:

@@ -1,4 +1,4 @@
-"""Memories that keep summaries: what a run tells them, the protocol, and `CompactedMemory` around any other memory."""
+"""Memories that keep summaries: the protocol, the summary that a run gives them, and `CompactedMemory` around any memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .memory import DEFAULT_CONVERSATIONS, ConversationKey, Memory
 
 @dataclass(frozen=True, slots=True)
 class ConversationSummary:
-    """What a run's compaction made of the conversation that the run was given by its memory."""
+    """A summary of the conversation that a run got from its memory, made by the run's compaction."""
 
     text: str
     """The summary. It takes in an earlier one that was among the messages."""
@@ -63,7 +63,7 @@ def joined(summary: Message, messages: Sequence[Message]) -> tuple[Message, ...]
 
 
 class _Kept(NamedTuple):
-    """A summary, and where what it stands for ends in the conversation of the inner memory."""
+    """A summary, and the end of the messages that it stands for, in the conversation of the inner memory."""
 
     text: str
     covers: int
@@ -78,8 +78,8 @@ ANCHOR = 4  # Messages; a shorter sequence comes up again in a conversation that
 class CompactedMemory:
     """Any memory, with a summary in place of the oldest messages of a long conversation.
 
-    The runs of its agent follow the rule given here, unless the agent has one of its own. The inner memory keeps all that
-    it would keep otherwise: `compacted.inner.load(key)` returns it. The summaries are in this process; an inner memory
+    The runs of its agent follow the rule given here, unless the agent has one of its own. The inner memory keeps
+    all messages: `compacted.inner.load(key)` returns it. The summaries are in this process; an inner memory
     that keeps summaries itself is given them.
 
     Args:

@@ -1,4 +1,4 @@
-"""Compaction of long conversations: the rule of an agent, and the words that stand for the messages it leaves out."""
+"""Compaction of long conversations: the rule of an agent, and the words before a summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations as stores keep them: turns and summaries with numbers, windows, and what an erasure has removed."""
+"""Conversations as stores keep them: turns and summaries with numbers, windows, and the result of an erasure."""
 
 from __future__ import annotations
 

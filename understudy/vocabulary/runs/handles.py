@@ -71,7 +71,7 @@ class Future(_PykkaFuture, ABC, Generic[V_co]):
 
         Raises:
             TimeoutError: there is neither value nor error in that time; the work goes on.
-            CircularAgentCall: this is inside of a run, and what it would wait for waits for that run.
+            CircularAgentCall: this is inside of a run, and the work that it would wait for waits for that run.
         """
 
     @abstractmethod

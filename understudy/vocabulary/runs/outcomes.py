@@ -57,7 +57,7 @@ class Ending:
     usage: Usage = field(default_factory=Usage)
     """Tokens of all model calls so far, inner runs included."""
     cost_usd: float | None = None
-    """The cost of those calls; None if a model has no known price or reported no tokens."""
+    """The cost of these calls; None if a model has no known price or reported no tokens."""
     messages: tuple[Message, ...] = ()
     """The messages that this run added to the history: the input, the model's turns, the tools' results."""
     session: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])

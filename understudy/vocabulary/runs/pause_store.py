@@ -17,7 +17,7 @@ class PausedRun:
     revision: int
     """Number of the pause in the run, from 1."""
     nonce: str
-    """The secret part of the token. Whoever can read the store can go on with its runs."""
+    """The secret part of the token. A program that can read the store can go on with its runs."""
     payload: str
     """The run as JSON text, which holds the whole conversation; empty when the run is over."""
     state: PauseState = "waiting"

@@ -21,7 +21,7 @@ from understudy.vocabulary.messages import (
 
 CHARACTERS_PER_TOKEN = 4  # English; code and other languages have fewer, so the estimate is too low for them.
 CHARACTERS_OF_MEDIA = 4_000  # For a picture or document of any size: about a thousand tokens.
-TOKENS_OF_MESSAGE = 4  # For its role, and what separates it from the next.
+TOKENS_OF_MESSAGE = 4  # For its role, and for the marks between messages.
 
 
 def request_tokens(request: ModelRequest) -> int:

@@ -23,7 +23,7 @@ class Documentation:
     description: str
     """The paragraphs before its sections."""
     parameters: Mapping[str, str]
-    """Name of a parameter -> its description, of those that have one."""
+    """Name of a parameter -> its description; parameters without one are left out."""
 
 
 class Described(Protocol):
