@@ -70,6 +70,11 @@ def mute() -> None:
     _is_muted.set(True)
 
 
+def is_muted() -> bool:
+    """Whether this context writes no lines."""
+    return _is_muted.get()
+
+
 class Values:
     """Values that become text only when a handler formats the message."""
 

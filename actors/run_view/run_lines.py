@@ -6,7 +6,7 @@ import time
 from collections.abc import Container, Iterable
 from logging import DEBUG, INFO, WARNING
 
-from understudy.diagnostics import emit, log
+from understudy.diagnostics import emit, is_muted, log
 from understudy.orchestration.agent.context_state import ContextChange
 from understudy.vocabulary.context.ancestry import Link
 from understudy.vocabulary.context.run_values import values_of_run
@@ -19,7 +19,9 @@ from .log import Compacted, Finished, Retried, RunLogEntry, Uncompacted
 
 def lines_of(link: Link, callbacks: Iterable[AgentCallback] = (), tools: Container[str] = ()) -> RunLines | None:
     """Return what writes the lines of a run; None if the logger takes none: nothing else is done for these then."""
-    return RunLines(link, callbacks, tools) if log.isEnabledFor(INFO) else None
+    if not log.isEnabledFor(INFO) or is_muted():  # the second is for runs inside, which other threads may end
+        return None
+    return RunLines(link, callbacks, tools)
 
 
 def tell_late_driver(link: Link, cause: BaseException) -> None:
