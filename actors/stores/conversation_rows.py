@@ -5,7 +5,7 @@ from __future__ import annotations
 from understudy.vocabulary.runs.conversations import Erased, Window
 from understudy.vocabulary.runs.memory import ConversationKey
 
-from .database import Part, Row, Sql, SqlValue
+from .database import Part, Row, Sql, SqlValue, checked_ids
 
 AT_ONCE = 50  # Turns that one statement returns; a window of tokens may need several.
 FORGOTTEN_CONVERSATIONS = 4  # Conversations from which one append forgets; the next appends do the rest.
@@ -65,6 +65,7 @@ SET_OLDEST = "UPDATE understudy_conversations SET oldest_at = :oldest_at WHERE c
 
 
 def names_of(key: ConversationKey) -> dict[str, SqlValue]:
+    checked_ids(key.app, key.user, key.conversation)
     return {"app": key.app, "user_id": key.user, "conversation_id": key.conversation}
 
 
@@ -126,6 +127,7 @@ def forget_some(sql: Sql, app: str, before: float) -> None:
 
 
 def conversations_of(sql: Sql, user: str, app: str | None) -> list[int]:
+    checked_ids(user, app or "")
     if app is None:
         rows = sql.execute(OF_USER_ANYWHERE, {"user_id": user}).fetchall()
     else:

@@ -18,6 +18,21 @@ SqlValue: TypeAlias = str | int | float | bytes | None
 Row: TypeAlias = tuple[Any, ...]
 
 
+class UnfitId(ValueError):
+    """An id that not every database can keep; raised in a transaction, of which the caller hears by a `StoreError`."""
+
+
+def checked_ids(*ids: str) -> None:
+    """Refuse ids that PostgreSQL cannot keep, in every database alike.
+
+    Raises:
+        UnfitId: one has a NUL character.
+    """
+    for each in ids:
+        if "\0" in each:
+            raise UnfitId("an id has a NUL character, which not every store can keep; expected a text without")
+
+
 class Rows(Protocol):
     """What a statement returned."""
 

@@ -10,7 +10,7 @@ from typing import cast
 from understudy.vocabulary.runs.conversations import NO_USER
 from understudy.vocabulary.runs.pause_store import PausedRun
 
-from .database import Database, Part, Row, Sql, SqlValue, prepare
+from .database import Database, Part, Row, Sql, SqlValue, checked_ids, prepare
 
 KEPT = 30 * 86_400.0  # Seconds for which a token that was used is told from one that never was.
 
@@ -100,13 +100,14 @@ class PauseTable:
         row = _row(paused, keep, now)
 
         def write(sql: Sql) -> bool:
+            checked_ids(paused.run_id)
             sql.execute(FORGET, {"now": now})
             return sql.execute(PUT, row).rowcount == 1
 
         return self._database.write(write, durable=True)
 
     def get(self, run_id: str) -> PausedRun | None:
-        row = self._database.read(lambda sql: sql.execute(GET, {"run_id": run_id}).fetchone())
+        row = self._database.read(lambda sql: _found(sql, run_id))
         if row is None:
             return None
         _, revision, nonce, payload, state, until = row
@@ -168,6 +169,11 @@ class PauseTable:
 
     def _changed(self, statement: str, row: dict[str, SqlValue]) -> bool:
         return self._database.write(lambda sql: sql.execute(statement, row).rowcount == 1, durable=True)
+
+
+def _found(sql: Sql, run_id: str) -> Row | None:
+    checked_ids(run_id)
+    return sql.execute(GET, {"run_id": run_id}).fetchone()
 
 
 def _row(paused: PausedRun, keep: float | None, now: float) -> dict[str, SqlValue]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from understudy.errors import StoreError
 
+from .database import UnfitId
 from .figures import StoreFigures
 from .sqlite_failures import is_locked, why
 from .sqlite_file import SQLiteFile
@@ -264,7 +265,7 @@ class SQLiteWriter:
 
     def _told(self, error: BaseException) -> BaseException:
         """Return the error for the caller: a failure of the file as a `StoreError`, an error of `work` as it is."""
-        if not isinstance(error, sqlite3.Error | OSError | UnicodeError):
+        if not isinstance(error, sqlite3.Error | OSError | UnicodeError | UnfitId):
             return error
         told = StoreError(f"store {self!r}: {why(error, self._path, PATIENCE)}", store=repr(self))
         if not isinstance(error, UnicodeError):  # that error holds all that was read

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from understudy.vocabulary.runs.memory import ConversationKey
 
 from .conversation_rows import names_of
-from .database import Part, Sql
+from .database import Part, Sql, checked_ids
 
 TICKETS = Part(
     "tickets",
@@ -82,6 +82,7 @@ def drop_of_nobody(sql: Sql) -> None:
 
 def drop_of_user(sql: Sql, user: str, app: str | None) -> None:
     """Remove the tickets of all runs in conversations of a user: these runs find their appends refused."""
+    checked_ids(user, app or "")
     if app is None:
         sql.execute(OF_USER_ANYWHERE, {"user_id": user})
     else:

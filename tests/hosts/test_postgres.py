@@ -297,13 +297,6 @@ def test_the_health_of_a_system_has_the_figures_of_its_connections(postgres_url:
 # --- texts and options
 
 
-def test_a_name_with_a_nul_character_is_an_error_that_says_so(postgres_url: str) -> None:
-    table = PauseTable(PostgresDatabase(postgres_url))
-
-    with pytest.raises(StoreError, match="has a NUL character, which PostgreSQL cannot keep"):
-        table.get("shop\0")
-
-
 def test_a_name_with_a_lone_surrogate_is_the_error_that_it_is_in_a_file(postgres_url: str, tmp_path: Path) -> None:
     said: list[str] = []
     for database in (PostgresDatabase(postgres_url), SQLiteDatabase(str(tmp_path / "shop.db"))):

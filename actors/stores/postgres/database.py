@@ -20,7 +20,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from understudy.actors.stores.database import Rows, Sql, SqlValue
+from understudy.actors.stores.database import Rows, Sql, SqlValue, UnfitId
 from understudy.actors.stores.figures import StoreFigures
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import StoreError
@@ -113,7 +113,7 @@ class PostgresDatabase:
         while True:
             try:
                 return self._transact(work, until, reads_only=reads_only, in_lane=lane.is_in)
-            except (psycopg.Error, OSError, UnicodeEncodeError) as error:
+            except (psycopg.Error, OSError, UnicodeEncodeError, UnfitId) as error:
                 failure = error
             if not is_passing(failure) or time.monotonic() + pause >= until:
                 raise self._told(failure) from _bare(failure)

@@ -73,8 +73,6 @@ def why(error: BaseException, patience: float) -> str:
         return f"an id or a key is too long for an index; expected at most {LONGEST} bytes ({said})"
     if state == "57014":
         return f"its server took too long for one statement; nothing was changed ({said})"
-    if state is None and "NUL (0x00)" in said:
-        return "an id or a name has a NUL character, which PostgreSQL cannot keep; expected a text without"
     if type(error).__name__ == "PoolTimeout":
         return f"all of its connections were in use for {patience:g} s ({said})"
     if is_passing(error):
