@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from understudy.vocabulary.runs.conversations import Erased, Window
 from understudy.vocabulary.runs.memory import ConversationKey
 
@@ -117,7 +119,8 @@ def forget_some(sql: Sql, app: str, before: float) -> None:
     ).fetchall():
         span = span_of(conversation)
         found = sql.execute(OLDEST, span | {"some": FORGOTTEN_TURNS + 1}).fetchall()
-        old = [id for id, added_at in found[:FORGOTTEN_TURNS] if added_at < before]
+        # Up to the first that is not old: by a clock that was set back, turns after that one may look older than it is.
+        old = [id for id, _ in takewhile(lambda turn: turn[1] < before, found[:FORGOTTEN_TURNS])]
         if old:
             sql.execute(DROP_TURNS, {"low": span["low"], "high": old[-1]})
         if len(old) < len(found):
