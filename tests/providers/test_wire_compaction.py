@@ -7,12 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.support import wire
-from tests.support.compaction import compacted_spec, is_summary, long_history, next_call
+from tests.support.compaction import WINDOW, compacted_spec, is_summary, long_history, next_call
+from tests.support.compaction_player import MARK, Player, marked
 from understudy.orchestration import AgentRun
 from understudy.providers.anthropic import wire as anthropic
 from understudy.providers.google import wire as google
 from understudy.providers.openai import wire as openai
-from understudy.vocabulary.messages import JsonValue, ModelRequest, ModelTurn, ToolResult, says
+from understudy.vocabulary.messages import JsonValue, Message, ModelRequest, ModelTurn, ToolResult, says
+from understudy.vocabulary.runs.token_estimates import request_tokens
 
 pytestmark = pytest.mark.skipif(not wire.FOLDER.is_dir(), reason=wire.MISSING)
 CASES = {case.name: case for case in wire.cases()}
@@ -55,3 +57,29 @@ def test_a_recorded_turn_is_sent_as_it_was_after_a_compaction(name: str) -> None
     assert isinstance(theirs, list)
     sent_since = len(theirs) - 1 - bool(recorded.system and case.provider == "openai")
     assert ours[-sent_since:] == theirs[-sent_since:]
+
+
+LENGTHS = ([2_000], [10, 400], [0], [6_000, 10], [200, 200, 200], [1_500])
+"""Of the results of each turn, over and over."""
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_300_turns_after_a_recorded_conversation_fit_into_8000_tokens_for_every_provider(name: str) -> None:
+    recorded = CASES[name].wants.messages
+    history = [*recorded, Message("assistant", says("So it is.").parts)]
+    player = Player(AgentRun(compacted_spec(), marked(len(history), 100), history=history), 1.0)
+    for number in range(300):
+        player.turn(LENGTHS[number % len(LENGTHS)])
+    player.end()
+
+    assert len(player.requests) == 301
+    for request in player.requests:
+        assert request_tokens(request) <= WINDOW
+        for encode in ENCODERS.values():
+            assert encode(request, "a-model")
+    context = player.run.state.context
+    assert context is not None
+    covered = {mark for m in list(player.run.messages)[: context.upto] for mark in MARK.findall(str(m))}
+    kept = {f"<m{len(history)}>"} if context.keeps_input else set[str]()
+    assert len(covered) > 400
+    assert player.summed_up == dict.fromkeys(covered - kept, 1)
