@@ -34,7 +34,7 @@ SESSIONS = Part(
 )
 """`owner`, `key` and `value` are JSON in ASCII, `key` without its quotes; a removed key has no value."""
 
-_OWNED = "SELECT key, version, value FROM understudy_values WHERE (scope, owner) IN (VALUES {})"
+_OWNED = "SELECT key, version, value FROM understudy_values WHERE scope = :scope{0} AND owner = :owner{0}"
 _ROW = "scope = :scope AND owner = :owner AND key = :key"
 _GET = f"SELECT version, value, run_id FROM understudy_values WHERE {_ROW}"
 _INSERT = """
@@ -198,7 +198,8 @@ class SessionTable:
 
 @cache
 def _all_of(owners: int) -> str:
-    return _OWNED.format(", ".join([f"(:scope{number}, :owner{number})" for number in range(owners)]))
+    # No `(scope, owner) IN (…)`, for which SQLite reads the whole table.
+    return " UNION ALL ".join([_OWNED.format(number) for number in range(owners)])
 
 
 def _named(owner: SessionOwner) -> str:
