@@ -16,7 +16,7 @@ from logging import ERROR, INFO, WARNING
 from math import inf
 from typing import Any
 
-from understudy.actors.cells.envelope import Envelope, Fate
+from understudy.actors.cells.envelope import Envelope, Fate, new_envelope
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.mailbox import MailboxQueue, Put
 from understudy.actors.threads.alarms import ring_at
@@ -25,7 +25,7 @@ from understudy.diagnostics import emit
 from understudy.errors import AgentCrashed, AgentDown, in_words
 from understudy.orchestration.supervision.restarts import Restart
 from understudy.vocabulary.actors.messages import Down, Mailbox
-from understudy.vocabulary.context.ancestry import ActorLink, current_ancestry, enter_hops
+from understudy.vocabulary.context.ancestry import ActorLink, ChainAndHops, current_ancestry, enter_hops
 
 from .commands import Command, Timed, nothing
 from .endpoint import ActorState
@@ -59,6 +59,7 @@ class ActorCell(MessageCell):
         "_lifecycle",
         "events",
         "link",
+        "own_ancestry",
         "restart",
     )
 
@@ -74,7 +75,9 @@ class ActorCell(MessageCell):
     ) -> None:
         self.link = ActorLink(self, address)
         """The actor in the graph of who waits for whom."""
-        self._incarnation = Incarnation(make, self.link)
+        self.own_ancestry: ChainAndHops = ((self.link,), 0)
+        """The chain and the hops of a message that no run has led to."""
+        self._incarnation = Incarnation(make, self.own_ancestry)
         super().__init__(address, mailbox)
         self.events = events
         self.restart: Restart = restart
@@ -125,7 +128,7 @@ class ActorCell(MessageCell):
             return
         # Without a thread to end on it ends on this one: nobody ran the cell when it was closed, so nobody else runs it now.
         end = Command(lambda: self._lifecycle.end(None), nothing)
-        if self._mailbox.close(Envelope(end, on_lost=lambda _: end.do())) is Put.WAKE:
+        if self._mailbox.close(new_envelope(end, on_lost=lambda _: end.do())) is Put.WAKE:
             self._start_actor_loop()
 
     def stop_then(self, on_done: OnDone) -> None:

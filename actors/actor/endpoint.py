@@ -12,7 +12,7 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.mailbox import Put
 from understudy.actors.threads.promise import Promise
 from understudy.vocabulary.actors.messages import Down
-from understudy.vocabulary.context.ancestry import Link
+from understudy.vocabulary.context.ancestry import ChainAndHops, Link
 
 from .members import IsCurrent, Member, OnDone
 from .timers import Timer
@@ -37,6 +37,11 @@ class Endpoint(Protocol):
     @property
     def link(self) -> Link:
         """The actor in the graph of who waits for whom."""
+        ...
+
+    @property
+    def own_ancestry(self) -> ChainAndHops:
+        """The chain and the hops of a message that no run has led to."""
         ...
 
     @property

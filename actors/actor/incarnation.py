@@ -10,7 +10,7 @@ from typing import cast
 
 from understudy.diagnostics import emit
 from understudy.errors import MailboxFull
-from understudy.vocabulary.context.ancestry import Link, enter_ancestry
+from understudy.vocabulary.context.ancestry import ChainAndHops, enter_work
 
 from .actor import Actor, attach
 from .commands import Timed
@@ -23,15 +23,15 @@ class Incarnation:
 
     Args:
         make: makes an object; called again for each restart.
-        link: the actor in the graph of who waits for whom.
+        ancestry: the chain and the hops of its code, where no message brings others.
     """
 
     __slots__ = ("_make", "_timers", "context", "kind")
 
-    def __init__(self, make: Callable[[], object], link: Link) -> None:
+    def __init__(self, make: Callable[[], object], ancestry: ChainAndHops) -> None:
         self.context = contextvars.Context()
         """The context of hooks and timers, which have no sender."""
-        self.context.run(enter_ancestry, (link,), 0)
+        self.context.run(enter_work, ancestry)
         self._make = make
         self.kind: type = make if isinstance(make, type) else Actor
         """The class of the last object, known before its `on_start`."""

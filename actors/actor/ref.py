@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 import pykka
 from pykka.messages import ProxyGetAttr
 
-from understudy.actors.cells.envelope import Envelope
+from understudy.actors.cells.envelope import new_envelope
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.cells.mailbox import Put
+from understudy.actors.cells.mailbox import FULL
 from understudy.actors.cells.subscriptions import OnLost, Subscription, hearing_context
 from understudy.actors.threads.promise import Late, Promise
 from understudy.errors import CircularAgentCall, MailboxFull
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, Down, Query
 from understudy.vocabulary.actors.system_events import SystemEvent
 from understudy.vocabulary.checks import checked_wait
-from understudy.vocabulary.context.ancestry import enter_ancestry, enter_work, next_hops
-from understudy.vocabulary.context.scope import Unmade, current_scope, enter_scope, has_scope
+from understudy.vocabulary.context.ancestry import chain_and_hops, enter_ancestry, next_hops
+from understudy.vocabulary.context.scope import current_scope, enter_scope, has_scope
 from understudy.vocabulary.runs.handles import Future
 
 from .ask_expiry import answer_by, expire
@@ -59,7 +59,7 @@ class ActorInbox:
 
     def send(self, event: SystemEvent, on_lost: OnLost) -> None:
         if event.address != self._cell.address:
-            self._cell.send(Envelope(event, None, None, self._context, on_lost), 0.0)
+            self._cell.send(new_envelope(event, None, None, self._context, on_lost), 0.0)
 
     def close(self) -> None:
         """Leave in its mailbox what is there, for it is the actor's; and leave nothing else with the actor."""
@@ -146,9 +146,12 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
         Raises:
             MailboxFull: there was no room.
         """
-        # Nobody waits for a message that is told: it starts a chain of its own, without the sender's deadline.
-        put = self._cell.send(Envelope(message, context=self._context(None)), timeout)
-        if put is Put.FULL:
+        cell = self._cell
+        context = contextvars.copy_context()
+        if has_scope():  # nobody waits for a message that is told: it is not bound to the sender's deadline
+            context.run(enter_scope, None)
+        ancestry = (cell.own_ancestry[0], next_hops()) if chain_and_hops()[1] else cell.own_ancestry
+        if cell.send(new_envelope(message, None, None, context, None, None, ancestry), timeout) is FULL:
             raise MailboxFull(f"{self.address} has no room for another message", actor=self.address)
 
     @overload  # type: ignore[override]  # Pykka's are not typed by the message
@@ -236,16 +239,12 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
         reply: Promise[object] = Promise()
         sent = time.monotonic()
         deadline = sent + left
-        context = self._context((deadline, time.monotonic, scope))
-        self._cell.send(Envelope(message, reply, deadline, context, None, sent), left)
-        return reply, deadline
-
-    def _context(self, scope: Unmade | None) -> contextvars.Context:
+        cell = self._cell
         context = contextvars.copy_context()
-        if scope is not None or has_scope():
-            context.run(enter_scope, scope)
-        context.run(enter_work, ((self._cell.link,), next_hops()))
-        return context
+        context.run(enter_scope, (deadline, time.monotonic, scope))
+        ancestry = (cell.own_ancestry[0], next_hops()) if chain_and_hops()[1] else cell.own_ancestry
+        cell.send(new_envelope(message, reply, deadline, context, None, sent, ancestry), left)
+        return reply, deadline
 
     @overload  # type: ignore[override]  # its future has more methods
     def stop(self, *, block: Literal[True] = True, timeout: float | None = None) -> bool: ...

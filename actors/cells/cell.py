@@ -21,11 +21,18 @@ from understudy.actors.threads.promise import Late, Promise
 from understudy.diagnostics import emit
 from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull, in_words
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
+from understudy.vocabulary.context.ancestry import ChainAndHops, enter_work
 
 from .down import ActorDead
-from .envelope import HANDLED, Behaviour, Envelope, Fate
+from .envelope import HANDLED, Behaviour, Envelope, Fate, new_envelope
 from .mailbox import FULL, QUEUED, WAKE, MailboxQueue, Put
 from .pykka_cell import PykkaCell
+
+
+def _received_as(ancestry: ChainAndHops, receive: Callable[[Any], object], message: object) -> object:
+    """Handle a message in the context that it has for itself, with its own chain and hops there."""
+    enter_work(ancestry)
+    return receive(message)
 
 
 class Cell(PykkaCell):
@@ -92,7 +99,7 @@ class Cell(PykkaCell):
             context: the context variables to handle it in.
             on_lost: called with the reason if the message is never handled, or its handling fails.
         """
-        self._deliver(Envelope(message, None, None, context, on_lost), system)
+        self._deliver(new_envelope(message, None, None, context, on_lost), system)
 
     def ask(
         self,
@@ -103,7 +110,7 @@ class Cell(PykkaCell):
     ) -> Promise[object]:
         """Send, and return the promise of the reply; a message that is not begun within `timeout` seconds never is."""
         promise = self._create_future()
-        self._deliver(Envelope(message, promise, time.monotonic() + timeout, context), False)
+        self._deliver(new_envelope(message, promise, time.monotonic() + timeout, context), False)
         return promise
 
     def _deliver(self, envelope: Envelope, system: bool) -> None:
@@ -163,10 +170,13 @@ class Cell(PykkaCell):
                 self.behaviour = self._factory()
             if receive is None:
                 receive = self.behaviour.on_receive
-            if envelope.context is None:
+            context, ancestry = envelope.context, envelope.ancestry
+            if context is None:
                 value = receive(envelope.message)
+            elif ancestry is None:
+                value = context.run(receive, envelope.message)
             else:
-                value = envelope.context.run(receive, envelope.message)
+                value = context.run(_received_as, ancestry, receive, envelope.message)
         except BaseException as cause:  # also SystemExit, which concerns this actor alone
             return self._failed(envelope, cause)
         return self.finish(envelope, HANDLED, value)

@@ -122,8 +122,13 @@ class MailboxQueue(Generic[E]):
             return self._accepted() if self._user or self._system else QUEUED
 
     def take(self) -> E | None:
-        """Return the next item; after None, for which there is none, the caller does not run the cell any more."""
-        with self._lock:
+        """Return the next item; after None, for which there is none, the caller does not run the cell any more.
+
+        Only for threads of the pool: `with`, which takes twice as long, is needed where a Ctrl-C is raised, in the main thread.
+        """
+        lock = self._lock
+        lock.acquire()
+        try:
             if self._system:
                 return self._system.popleft()
             if self._user and not self._suspended:
@@ -132,6 +137,8 @@ class MailboxQueue(Generic[E]):
                 return self._user.popleft()
             self._running = False
             return None
+        finally:
+            lock.release()
 
     def take_out(self, which: Callable[[E], bool]) -> tuple[list[E], bool]:
         """Take items out of the user queue, wherever they stand in it.

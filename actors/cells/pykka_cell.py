@@ -15,7 +15,7 @@ import pykka
 from understudy.actors.threads.promise import Promise
 
 from .counted import Counted
-from .envelope import Envelope
+from .envelope import Envelope, new_envelope
 from .pykka_inbox import STOP, ForeignEnvelope, StopView, promise_for
 
 
@@ -61,7 +61,7 @@ class PykkaCell(Counted, pykka.Actor):
         if isinstance(envelope.message, STOP):
             self._stop_for(promise)
         else:
-            self._admit(Envelope(envelope.message, promise))
+            self._admit(new_envelope(envelope.message, promise))
 
     def _stop_for(self, promise: Promise[object] | None) -> None:
         """Stop, and then set `promise`."""

@@ -17,7 +17,7 @@ from understudy.errors import MailboxFull
 from understudy.vocabulary.actors.system_events import SystemEvent
 
 from .cell import Cell
-from .envelope import Envelope
+from .envelope import Envelope, new_envelope
 from .mailbox import Put
 
 OnLost = Callable[[BaseException], object]
@@ -157,7 +157,7 @@ class FunctionInbox(Cell):
         ):  # the subscriber itself ends the system, and would wait for itself
             heard.set(None)
             return heard
-        put = self._mailbox.close(Envelope(_LAST, heard))
+        put = self._mailbox.close(new_envelope(_LAST, heard))
         if put is Put.WAKE:
             self._start_actor_loop()
         elif put is Put.CLOSED:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, Literal, NoReturn, cast, overload
 
 from understudy.actors.actor.ref import ActorRef
 from understudy.actors.actor.unhandled import lost_because
-from understudy.actors.cells.envelope import Envelope, Fate
+from understudy.actors.cells.envelope import Fate, new_envelope
 from understudy.actors.threads.promise import Late
 from understudy.diagnostics import emit
 from understudy.errors import AgentDown, in_words
@@ -147,7 +147,9 @@ class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
 
     def _lost(self, message: object, error: AgentDown) -> None:
         cell = self._cell
-        cell.events.dead_letter(cell.address, lost_because(Fate.DEAD, error, cell.state), Envelope(message), message)
+        cell.events.dead_letter(
+            cell.address, lost_because(Fate.DEAD, error, cell.state), new_envelope(message), message
+        )
 
     @overload  # type: ignore[override]  # an agent takes no Query, and the futures of its outcomes are handles
     def ask(

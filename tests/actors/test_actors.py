@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -79,6 +80,27 @@ def test_an_actor_handles_messages_in_order_and_replies(system: us.ActorSystem) 
     assert_type(ref, us.ActorRef[Message])
     assert_type(total, int)
     assert total == 4950
+
+
+def test_a_message_takes_the_context_variables_of_its_sender_along_and_keeps_its_own_changes(
+    system: us.ActorSystem,
+) -> None:
+    colour = contextvars.ContextVar("colour", default="none")
+
+    class Paints(us.Actor[str]):
+        def on_receive(self, message: str) -> object:
+            before = colour.get()
+            colour.set(message)
+            return before
+
+    ref = system.spawn(Paints)
+    colour.set("green")
+    reply = ref.ask_future("red")
+    ref.tell("blue")
+    colour.set("white")
+
+    assert reply.result(WAIT) == "green"
+    assert ref.ask("black") == "white"
 
 
 def test_a_future_of_the_reply_can_be_waited_for_later(system: us.ActorSystem) -> None:

@@ -178,7 +178,7 @@ class Bell:
         self._woken = woken
         self._name = name
 
-    def acquire(self, timeout: float = -1) -> bool:
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         return True
 
     def release(self) -> None:
@@ -438,7 +438,7 @@ def test_a_pool_thread_given_work_as_it_gives_up_waiting_runs_it() -> None:
     class GivenTooLate:
         """A gate whose wait ends just as the pool thread is given work."""
 
-        def acquire(self, timeout: float = -1) -> bool:
+        def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
             if timeout < 0:
                 return resting.gate.acquire(timeout=WAIT)
             pool.submit(note)

@@ -79,7 +79,7 @@ MUTANTS = (
         (models.ask_against_stop, models.ask_against_orderly_stop, models.wait_for_room_against_take),
         MailboxQueue,
         "take",
-        UNLOCKED,
+        (("lock.acquire()", "pass"), ("lock.release()", "pass")),
     ),
     Mutant("watch_without_lock", (models.watch_against_stop,), Watchers, "add", UNLOCKED),
     Mutant(

@@ -67,8 +67,11 @@ class ActorLink(Link):
 Ancestry: TypeAlias = tuple[Link, ...]
 """Outermost first. Each run waits for the next one; the present code is part of the last one."""
 
-_current: contextvars.ContextVar[tuple[Ancestry, int]] = contextvars.ContextVar("understudy_ancestry", default=((), 0))
-"""The chain, and the hops of a run that would start here; in one variable, because a message sets both."""
+ChainAndHops: TypeAlias = tuple[Ancestry, int]
+"""The chain, and the hops of a run that would start here."""
+
+_current: contextvars.ContextVar[ChainAndHops] = contextvars.ContextVar("understudy_ancestry", default=((), 0))
+"""Both in one variable, because a message sets both."""
 
 
 def current_ancestry() -> Ancestry:
@@ -82,7 +85,7 @@ def chain_of_code() -> Ancestry:
     return _current.get()[0]
 
 
-def enter_ancestry(chain: Ancestry, hops: int | None = None) -> contextvars.Token[tuple[Ancestry, int]]:
+def enter_ancestry(chain: Ancestry, hops: int | None = None) -> contextvars.Token[ChainAndHops]:
     """Make `chain` the current one of this context; undo with `leave_ancestry`.
 
     Args:
@@ -92,11 +95,13 @@ def enter_ancestry(chain: Ancestry, hops: int | None = None) -> contextvars.Toke
     return _current.set((chain, _current.get()[1] if hops is None else hops))
 
 
+chain_and_hops = _current.get
+"""Return the chain and the hops of this code, even if its run is over."""
 enter_work = _current.set
 """Set the chain and the hops of this context, without a way back; for a context that one message has for itself."""
 
 
-def leave_ancestry(token: contextvars.Token[tuple[Ancestry, int]]) -> None:
+def leave_ancestry(token: contextvars.Token[ChainAndHops]) -> None:
     """Undo `enter_ancestry`, in the context it was called in."""
     _current.reset(token)
 
@@ -107,7 +112,7 @@ def next_hops() -> int:
     One more than those of the run that this code is part of, also by way of messages; 0 outside, and when the run is over.
     """
     chain, hops = _current.get()
-    return hops if chain and not chain[-1].over else 0
+    return hops if hops and chain and not chain[-1].over else 0
 
 
 def enter_hops(hops: int) -> None:
