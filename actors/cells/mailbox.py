@@ -124,7 +124,8 @@ class MailboxQueue(Generic[E]):
     def take(self) -> E | None:
         """Return the next item; after None, for which there is none, the caller does not run the cell any more.
 
-        Only for threads of the pool: `with`, which takes twice as long, is needed where a Ctrl-C is raised, in the main thread.
+        Only for threads of the pool: `with`, which takes twice as long, is needed where a Ctrl-C is raised, in the main thread,
+        and where another lock is taken meanwhile: the check of the order of locks sees nothing else.
         """
         lock = self._lock
         lock.acquire()
