@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from tests.support import postgres
 from tests.support.paths import FOLDERS, ROOT
+from tests.support.signals import heed_interrupts
 
 # The same examples every time, so that nobody is stopped by what somebody else has to mend; searching for new ones is a
 # job of its own: HYPOTHESIS_PROFILE=search pytest. How long an example takes says more of the machine's other work than of
@@ -23,10 +23,7 @@ hypothesis.settings.register_profile("search", derandomize=False, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
-# `nohup` and many CI shells start their children with SIGINT ignored, and a process that is started inherits that. Tests send
-# Ctrl-C to themselves and to processes they start.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+heed_interrupts()
 
 
 SLOW = (

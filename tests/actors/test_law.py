@@ -62,7 +62,7 @@ class Bare:
 
 @pytest.mark.usefixtures("frequent_switches")
 def test_no_ask_that_races_a_stop_stays_unanswered() -> None:
-    rounds, senders, each = 150, 3, 100
+    rounds, senders, each = 60, 3, 60
     for _ in range(rounds):
         cell = Cell("echo", Bare)
         go, replies = threading.Barrier(senders + 1), list[list[Promise[object]]]()
@@ -87,7 +87,7 @@ def test_no_ask_that_races_a_stop_stays_unanswered() -> None:
 
 @pytest.mark.usefixtures("frequent_switches")
 def test_no_ask_that_races_an_orderly_stop_stays_unanswered() -> None:
-    for _ in range(60):
+    for _ in range(25):
         system = us.ActorSystem("race")
         ref, go = system.spawn(Echo), threading.Barrier(4)
         answers: list[list[object]] = []
@@ -281,7 +281,7 @@ class Law(RuleBasedStateMachine):
 
 TestLaw = Law.TestCase
 TestLaw.settings = settings(
-    max_examples=60,
+    max_examples=25,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

@@ -287,7 +287,7 @@ def step_of_a_group(company: Company, which: Callable[[int], int]) -> None:
         company.settle(list(company.races)[which(len(company.races))])
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_a_wait_is_refused_if_and_only_if_its_waiter_could_never_go_on(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 5), "size")
@@ -295,7 +295,7 @@ def test_a_wait_is_refused_if_and_only_if_its_waiter_could_never_go_on(data: st.
     go_through(size, steps, lambda number: data.draw(st.integers(0, number - 1)))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_a_group_of_which_the_first_counts_is_stuck_if_and_only_if_no_child_could_ever_end(data: st.DataObject) -> None:
     size = data.draw(st.integers(2, 5), "size")
@@ -303,7 +303,7 @@ def test_a_group_of_which_the_first_counts_is_stuck_if_and_only_if_no_child_coul
     go_through(size, steps, lambda number: data.draw(st.integers(0, number - 1)), groups=3)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_groups_that_come_to_be_stuck_are_found_exactly_too(seed: int) -> None:
     chance, refused = random.Random(seed), 0
     for _ in range(40):
@@ -315,7 +315,7 @@ def test_groups_that_come_to_be_stuck_are_found_exactly_too(seed: int) -> None:
     assert refused
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_many_races_between_few_are_refused_exactly_too(seed: int) -> None:
     chance, refused = random.Random(seed), 0
 
@@ -468,8 +468,8 @@ def test_the_limit_of_depth_counts_those_who_might_go_on() -> None:
             graph.check((links[-1],), Definition("one more"))
 
 
-def test_ten_thousand_that_are_waited_for_at_once_are_looked_through() -> None:
-    graph, a, many = WaitGraph(), run("a"), [run(str(number)) for number in range(10_000)]
+def test_thousands_that_are_waited_for_at_once_are_looked_through() -> None:
+    graph, a, many = WaitGraph(), run("a"), [run(str(number)) for number in range(3_000)]
 
     with ExitStack() as waits:
         for one in many[:-1]:
@@ -478,7 +478,7 @@ def test_ten_thousand_that_are_waited_for_at_once_are_looked_through() -> None:
         with refused() as path, graph.waiting((many[-1],), a):
             pass
 
-    assert path == ["9999", "a", "9999"]
+    assert path == ["2999", "a", "2999"]
 
 
 # --- the first child of a group

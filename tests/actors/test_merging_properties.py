@@ -137,7 +137,7 @@ def verdict_of(whole: us.Future[object]) -> Verdict:
     ],
     ids=["collect", "collect with errors", "first"],
 )
-@settings(deadline=None)  # how long an example takes says something about the machine only
+@settings(deadline=None, max_examples=40)  # how long an example takes says something about the machine only
 @given(case=cases())
 def test_a_merged_future_does_what_its_model_does(
     merge: Callable[[list[FakeFuture[int]]], us.Future[object]],

@@ -76,9 +76,9 @@ class Held(threading.Thread):
 
 
 def test_no_row_is_lost_while_a_parent_closes_and_opens_the_file_and_its_children_write() -> None:
-    report = fork_all(40, lambda _: None)
+    report = fork_all(12, lambda _: None)
 
-    assert report.forks == 40
+    assert report.forks == 12
 
 
 def test_workers_of_multiprocessing_write_while_the_parent_does(database: SQLiteDatabase) -> None:
@@ -215,7 +215,7 @@ def threadless(database: SQLiteDatabase) -> None:
 
 def test_two_threads_that_fork_at_once_leave_the_file_free(database: SQLiteDatabase) -> None:
     def fork() -> None:
-        for _ in range(10):
+        for _ in range(4):
             in_child(lambda: None)
 
     threads = [threading.Thread(target=fork) for _ in range(3)]

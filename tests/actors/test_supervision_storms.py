@@ -69,5 +69,5 @@ def test_after_a_storm_each_actor_works_or_is_down(seed: int, caplog: pytest.Log
         for actor in actors:
             try:
                 assert actor.ask("how are you", timeout=WAIT) == "how are you"
-            except us.AgentDown:
-                pass  # it, or its group, failed too often
+            except us.AgentDown:  # it, or its group, failed too often
+                assert not actor.is_alive()

@@ -31,7 +31,7 @@ from tests.support.trees import (
 )
 from understudy.orchestration.definitions.runner import Runner
 
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 # --- a sequence in a parallel group in a workflow in a sequence
 

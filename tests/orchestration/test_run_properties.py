@@ -63,7 +63,7 @@ from understudy.vocabulary.runs.callbacks import (
 )
 from understudy.vocabulary.runs.outcomes import Approve, Decision, Reject
 
-FAST = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+FAST = settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 # --- scripts: what a model says, and what those around it do
 
@@ -422,7 +422,7 @@ def try_everything(run: AgentRun) -> AgentRun:
 
 
 @given(specs(), scripts, st.data())
-@settings(FAST, max_examples=50)
+@settings(FAST, max_examples=25)
 def test_in_every_state_what_is_due_is_taken_and_what_is_not_changes_nothing(
     spec: RunSpec, script: list[Line], data: st.DataObject
 ) -> None:

@@ -13,7 +13,7 @@ from tests.support.trees import Node, trees
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Pause, PauseAnswer
 
 FAST = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

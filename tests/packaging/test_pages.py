@@ -17,11 +17,10 @@ import pytest
 from tests.support.paths import FOLDERS, ROOT
 from tests.support.run_page import Block, blocks_of, run
 
-ELSEWHERE = {"newsroom.md"}  # tests/cli/test_newsroom.py runs it, on the example's files
+ELSEWHERE = {"newsroom.md", "support-chat.md"}
+"""tests/cli/test_newsroom.py runs the first, on the example's files, and tests/hosts/test_support_chat.py the second."""
 PAGES = [
-    path
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-    if "```python" in path.read_text() and path.name not in ELSEWHERE
+    path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if "```python" in path.read_text()
 ]
 NEEDS = {"logging.md": ("flask", "structlog")}
 """Page -> packages that its blocks use; a page is left out where one of them is not installed."""
@@ -33,22 +32,12 @@ LINKING = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in ELSEWHERE], ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run_as_they_stand(page: Path, tmp_path: Path) -> None:
     for package in NEEDS.get(page.name, ()):
         pytest.importorskip(package)
-    done = subprocess.run(
-        [sys.executable, "-I", str(RUNNER), str(page)],
-        cwd=tmp_path,
-        env={**os.environ, "UNDERSTUDY_OFFLINE": "1"},
-        input="yes\n" * 50,  # what a person types, where a page asks one
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
 
-    assert done.returncode == 0, done.stderr
+    check_page(page, tmp_path)
 
 
 def test_a_block_that_prints_something_else_than_the_page_says_is_noticed(tmp_path: Path) -> None:
@@ -113,6 +102,21 @@ def test_the_terms_of_the_glossary_stand_in_the_order_of_the_alphabet() -> None:
 
     assert terms == sorted(set(terms), key=str.lower)
     assert len(terms) == len(re.findall(r"^- ", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE))
+
+
+def check_page(page: Path, folder: Path, timeout: float = 100) -> None:
+    """Run the blocks of a page in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-I", str(RUNNER), str(page)],
+        cwd=folder,
+        env={**os.environ, "UNDERSTUDY_OFFLINE": "1"},
+        input="yes\n" * 50,  # what a person types, where a page asks one
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def rooms() -> list[str]:
