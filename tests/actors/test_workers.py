@@ -29,12 +29,30 @@ from understudy.vocabulary.context.ancestry import MAX_DEPTH
 WAIT = 60.0  # Interpreters start here, on a machine that may be busy.
 
 
-@pytest.fixture(autouse=True)
-def no_worker_is_left() -> Iterator[None]:
-    worker_pool.pool.clear()
-    yield
+def end_workers() -> None:
     worker_pool.pool.clear()
     eventually(lambda: not worker_pool._alive, "every worker has ended and was waited for")  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_worker_is_left() -> Iterator[None]:
+    end_workers()
+    yield
+    end_workers()
+
+
+@pytest.fixture(autouse=True)
+def no_worker_is_lost() -> Iterator[None]:
+    """Each worker has ended, or waits for the calls of the next test, which need not start one."""
+    yield
+    alive, parked = worker_pool._alive, worker_pool.pool._parked  # pyright: ignore[reportPrivateUsage]
+    eventually(lambda: len(alive) == len(parked), "every worker has ended or waits")
+
+
+@pytest.fixture
+def no_worker() -> None:
+    """None waits: the first call starts one."""
+    end_workers()
 
 
 def result_of(turn: us.ModelTurn) -> us.ToolResult:
@@ -205,9 +223,10 @@ def test_a_call_that_kills_its_process_leaves_the_others_of_its_turn_alone() -> 
 
 def test_the_end_of_a_process_is_noticed_although_a_child_of_its_own_lives_on(tmp_path: Path) -> None:
     release = tmp_path / "release"
+    os.mkfifo(release)
 
     result = result_of(calls("die_with_a_child_that_lives_on", release=str(release)))
-    release.touch()
+    release.write_text("go")  # once the child reads
 
     assert "its process ended with status 3" in result.content
 
@@ -228,6 +247,7 @@ def test_a_process_that_ran_out_of_memory_is_not_used_again() -> None:
     assert first.content != second.content == third.content
 
 
+@pytest.mark.usefixtures("no_worker")  # one that waits prints where the output of an earlier test went
 def test_what_a_tool_prints_goes_where_ours_goes_and_disturbs_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert value_of(calls("babbles")) == "said"
 
@@ -279,6 +299,7 @@ def test_a_call_whose_process_died_is_tried_again_as_often_as_the_tool_says(tmp_
     assert log.read_text() == "xxx"
 
 
+@pytest.mark.usefixtures("no_worker")
 def test_a_worker_is_ended_whatever_fails_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[worker_pool.Worker] = []
 

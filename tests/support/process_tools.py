@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -253,21 +254,19 @@ def spin(started: str) -> str:
 
 @us.tool(isolation="process", timeout=20)
 def die_with_a_child_that_lives_on(release: str) -> str:
-    program = f"import os, time\nwhile not os.path.exists({release!r}): time.sleep(0.01)"
+    program = f"open({release!r}).close()"  # a pipe, which nobody writes into before the test does
     subprocess.Popen([sys.executable, "-c", program], close_fds=False, start_new_session=True)
     os._exit(3)
 
 
 @us.tool(isolation="process")
 def meet(mine: str, other: str) -> str:
-    """Return when the other call is there too."""
-    Path(mine).touch()
-    ends = time.monotonic() + WAIT
-    while time.monotonic() < ends:
-        if Path(other).exists():
-            return "met"
-        time.sleep(0.01)
-    return "alone"
+    """Return when the other call is there too: both open two pipes in the same order, one to write and one to read."""
+    for pipe in sorted((mine, other)):
+        with suppress(FileExistsError):
+            os.mkfifo(pipe)
+        open(pipe, "w" if pipe == mine else "r").close()
+    return "met"
 
 
 # --- runs in the worker
