@@ -43,6 +43,8 @@ class Log:
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Guards the others. Nothing of the runtime's is called under it."""
     refused: int = 0
+    failed: list[str] = field(default_factory=list[str])
+    """What calls had from the runs they began, if it was no cancellation."""
     first: State | None = None
     path: tuple[str, ...] = ()
     handles: dict[str, us.RunHandle[str]] = field(default_factory=dict[str, us.RunHandle[str]])
@@ -76,6 +78,13 @@ class Log:
                     if handle.status().phase in ("cancelled", "failed"):  # as a loser is that `first` cancels
                         self.first.fail(key)
                 self.path = path
+
+
+    def note(self, error: BaseException) -> None:
+        """Note what a call had in place of an answer; one that is cancelled is a loser of `first`."""
+        if not isinstance(error, (CancelledError, us.RunCancelled)):
+            with self.lock:
+                self.failed.append(repr(error))
 
 
 class Company:
@@ -147,8 +156,8 @@ class Company:
                     self._begin(key_of(run, turn, call, place), action, run, mine, place)
                 else:
                     self._await(action, mine)
-            except ENDINGS:
-                pass
+            except ENDINGS as error:
+                self._log.note(error)
         self._log.at(run, turn, call, len(actions))
         return "done"
 
@@ -196,6 +205,8 @@ def perform(program: Program, seed: int) -> Report:
             system.stop(0.0)
             return Report(log.refused, "\n".join([f"{late} did not end", *doing, *in_words(program)]))
         system.stop(PATIENCE)
+    if log.failed and not log.refused:
+        return Report(0, "\n".join([f"failed although no wait was refused: {log.failed[0]}", *in_words(program)]))
     if log.first is not None and not may_deadlock(log.first):
         return Report(log.refused, "\n".join([f"refused without need: {log.path}", *in_words(program)]))
     return Report(log.refused)
