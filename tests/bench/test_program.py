@@ -104,10 +104,11 @@ LINES = {
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "bench", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=110, check=False
+        [sys.executable, "-m", "bench", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
     )
 
 
+@pytest.mark.timeout(300)
 def test_the_table_shows_every_line_of_every_measure() -> None:
     done = bench("--quick")
 
@@ -162,9 +163,10 @@ def test_quick_sizes_are_held_to_no_target() -> None:
     assert not any(row["missed"] for row in report["rows"])
 
 
-@pytest.mark.parametrize("name", LINES)
-def test_help_names_every_measure(name: str) -> None:
-    assert f"\n  {name} " in bench("--help").stdout
+def test_help_names_every_measure() -> None:
+    shown = bench("--help").stdout
+
+    assert [name for name in LINES if f"\n  {name} " not in shown] == []
 
 
 @pytest.mark.parametrize("arguments", [("--only", "weather"), ("--rounds", "0"), ("--rounds", "many")])

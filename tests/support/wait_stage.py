@@ -79,7 +79,6 @@ class Log:
                         self.first.fail(key)
                 self.path = path
 
-
     def note(self, error: BaseException) -> None:
         """Note what a call had in place of an answer; one that is cancelled is a loser of `first`."""
         if not isinstance(error, (CancelledError, us.RunCancelled)):
