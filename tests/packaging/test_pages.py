@@ -17,10 +17,12 @@ import pytest
 from tests.support.paths import FOLDERS, ROOT
 from tests.support.run_page import Block, blocks_of, run
 
-ELSEWHERE = {"newsroom.md", "support-chat.md"}
-"""tests/cli/test_newsroom.py runs the first, on the example's files, and tests/hosts/test_support_chat.py the second."""
+ELSEWHERE = {"newsroom.md"}  # tests/cli/test_newsroom.py runs it, on the example's files
+OF_PROCESSES = {"support-chat.md"}  # tests/hosts/test_support_chat.py runs it, with the slow tests
 PAGES = [
-    path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if "```python" in path.read_text()
+    path
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if "```python" in path.read_text() and path.name not in ELSEWHERE
 ]
 NEEDS = {"logging.md": ("flask", "structlog")}
 """Page -> packages that its blocks use; a page is left out where one of them is not installed."""
@@ -32,7 +34,7 @@ LINKING = [
 ]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in ELSEWHERE], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in OF_PROCESSES], ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run_as_they_stand(page: Path, tmp_path: Path) -> None:
     for package in NEEDS.get(page.name, ()):
         pytest.importorskip(package)
