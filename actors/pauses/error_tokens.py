@@ -13,6 +13,7 @@ from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.diagnostics import emit
 from understudy.errors import RunCancelled, RunTimedOut, StoreError, UnderstudyError, in_words
+from understudy.orchestration.agent.pauses import paused_by
 
 from .stored_pauses import StoredPauses
 from .tokens import Tokens
@@ -53,6 +54,11 @@ class ErrorTokens:
                 safely(record, _tell_lost, record, error, failure)
         if token != error.token:
             error.token = token
+            if not record.by_error and record.pauses:  # it paused at this moment, and nobody was told what it waits for
+                why = paused_by(record.pauses).completion_reason
+                error.add_note(
+                    f"The run waits for a person: {why}. Its token goes on with the answer, as that of the pause would."
+                )
         return token
 
     def keep(self, record: RunRecord, issue: Callable[[RunRecord], str]) -> str:

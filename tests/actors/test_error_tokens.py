@@ -10,7 +10,7 @@ import pytest
 
 import understudy as us
 from tests.support.gates import Gate
-from tests.support.scripts import WAIT, finished, incomplete, needs_input, results_of
+from tests.support.scripts import WAIT, eventually, finished, incomplete, needs_input, results_of
 from tests.support.stores import DictStore
 from understudy.actors.pauses import error_tokens
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -673,3 +673,35 @@ def test_a_cancel_while_the_run_is_written_has_the_token_of_what_was_written(des
 
         assert finished(again).text == "DONE"
         cancel.join(WAIT)
+
+
+@pytest.mark.parametrize("by", ["cancel", "deadline"])
+def test_an_error_while_a_pause_is_stored_says_what_its_token_waits_for(by: str) -> None:
+    gate, paid = Gate(), list[int]()
+
+    @us.tool(approval=True)
+    def pay(cents: int) -> str:
+        paid.append(cents)
+        return "paid"
+
+    store = DictStore()
+    store.on_call = lambda method: gate() if method == "put" else None
+    clerk = us.Agent("clerk", model=ScriptedModel([calls("pay", cents=7), says("Done.")]), tools=[pay])
+    with us.ActorSystem("shop", store=store) as system:
+        handle = clerk.submit("go", system=system, timeout=0.2 if by == "deadline" else None)
+        assert gate.entered.wait(WAIT)
+        cancel = threading.Thread(target=handle.cancel if by == "cancel" else lambda: None)
+        cancel.start()
+        eventually(lambda: handle.status().phase != "running", "the run was ended")
+        gate.open()
+        cancel.join(WAIT)
+        error = handle.exception(WAIT)
+        assert isinstance(error, us.RunCancelled | us.RunTimedOut)
+        with pytest.raises(
+            TypeError, match=r"it waits for decisions about .*: pass Approve\(\) or Reject\(…\); got None"
+        ):
+            clerk.resume(error.token, system=system)
+
+        assert [note for note in error.__notes__ if "it waits for a decision about pay" in note]
+        assert finished(clerk.resume(error.token, us.Approve(), system=system)).text == "Done."
+    assert paid == [7]
