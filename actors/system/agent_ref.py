@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from logging import ERROR
 from typing import TYPE_CHECKING, Generic, Literal, NoReturn, cast, overload
@@ -13,11 +13,12 @@ from understudy.actors.cells.envelope import Fate, new_envelope
 from understudy.actors.threads.promise import Late
 from understudy.diagnostics import emit
 from understudy.errors import AgentDown, in_words
+from understudy.orchestration.definitions.by_turns import DEFAULT_LEASE, TurnRunner
 from understudy.orchestration.definitions.port import Answer, MapOptions, RunOptions, runtime
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT
 from understudy.vocabulary.messages import JsonValue, Part
 from understudy.vocabulary.runs.handles import RunHandle
-from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure, Outcome
+from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure, Outcome, TurnOutcome
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -85,6 +86,31 @@ class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
         """Begin a run in the reference's system and return its handle at once; takes what `run` takes."""
         given = RunOptions(parameters=parameters, system=self._system, **options)
         return cast("RunHandle[T_co]", runtime().submit(self._agent, input, given))
+
+    @overload
+    def run_turn(self, input: str | Sequence[Part], **options: Unpack[RunKeywords]) -> TurnOutcome[T_co]: ...
+    @overload
+    def run_turn(
+        self, *, token: str, answer: Answer = None, lease: float = DEFAULT_LEASE, **options: Unpack[ResumeKeywords]
+    ) -> TurnOutcome[T_co]: ...
+    def run_turn(
+        self,
+        input: str | Sequence[Part] | None = None,
+        *,
+        token: str | None = None,
+        answer: Answer = None,
+        lease: float = DEFAULT_LEASE,
+        **options: object,
+    ) -> TurnOutcome[T_co]:
+        """Carry out one turn of a run in the reference's system; like `Agent.run_turn`.
+
+        Raises:
+            TypeError: what runs here is a group or a workflow, which has no turns; or as for an agent.
+        """
+        if not isinstance(self._agent, TurnRunner):
+            raise TypeError(f"{self._agent.id!r} is no agent, and has no turns: use run or submit")
+        run_turn = cast("Callable[..., TurnOutcome[T_co]]", self._agent.run_turn)
+        return run_turn(input, token=token, answer=answer, lease=lease, system=self._system, **options)
 
     @overload
     def map(

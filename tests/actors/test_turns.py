@@ -535,3 +535,24 @@ def test_the_token_of_a_group_has_no_turns(system: us.ActorSystem) -> None:
 
     with pytest.raises(ValueError, match="belongs to 'group'"):
         agent.run_turn(token=waiting.token, answer=us.Approve(), system=system)
+
+
+# --- by a reference
+
+
+def test_a_reference_does_one_turn_in_its_system(system: us.ActorSystem) -> None:
+    ref = system.spawn(clerk(LOOKS, says("Done.")))
+
+    first = more(ref.run_turn("Look", deps="first"))
+    last = done(ref.run_turn(token=first.token, lease=5.0))
+
+    assert (first.turns, last.text) == (1, "Done.")
+    with pytest.raises(TypeError, match="takes an input, which begins a run, or token=…"):
+        ref.run_turn("Look", token=first.token)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+
+
+def test_a_reference_to_a_group_has_no_turns(system: us.ActorSystem) -> None:
+    ref = system.spawn(us.SequentialAgent("group", [clerk()]))
+
+    with pytest.raises(TypeError, match="'group' is no agent, and has no turns: use run or submit"):
+        ref.run_turn("Look")
