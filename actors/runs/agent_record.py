@@ -179,6 +179,12 @@ class AgentRunRecord(RunRecord):
         return self.machine is not None and self.machine.may_go_on
 
     @property
+    def has_unstored_answer(self) -> bool:
+        # Of a turn whose end may be in the store, nobody knows whether its token still stands.
+        is_known = self.turn_hold is None or not self.turn_hold.failed
+        return is_known and self.machine is not None and self.machine.state.phase == "done"
+
+    @property
     def has_begun(self) -> bool:
         return self.machine is not None
 

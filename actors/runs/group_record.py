@@ -143,8 +143,16 @@ class GroupRunRecord(RunRecord):
 
     def way_on(self, error: BaseException) -> GoesOn:
         how = super().way_on(error)
+        if how == "never" and self._is_of_kept_child(error):
+            return "again"
         # Of children that all ended with errors, those at a limit can be raised while the others are done again.
         return "limit" if how == "again" and isinstance(error, SeveralErrors) and self.is_at_limit() else how
+
+    def _is_of_kept_child(self, error: BaseException) -> bool:
+        """Whether the error is of children one of which goes on after it, such as one whose answer could not be stored."""
+        errors = error.exceptions if isinstance(error, SeveralErrors) else (error,)
+        kept = {at for at, child in enumerate(self.machine.state.children) if child.phase == "failed" and child.is_kept}
+        return any(self.endings.get(at) is each for at in kept.union(self.stopped) for each in errors)
 
     @property
     def needs_answer(self) -> bool:

@@ -227,7 +227,12 @@ class RunRecord(Ownership, ABC):
 
     def way_on(self, error: BaseException) -> GoesOn:
         """Return how the run goes on after an error, as far as the error tells."""
-        return goes_on(error, resumed=self.is_resumed)
+        return goes_on(error, resumed=self.is_resumed or self.has_unstored_answer)
+
+    @property
+    def has_unstored_answer(self) -> bool:
+        """Whether the run has its answer, and ends with an error that nothing but its storing can have."""
+        return False
 
     def goes_on_after(self, error: BaseException) -> bool:
         """Whether the run can be resumed after an error that ends it."""
