@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import understudy as us
+from tests.support.gates import Gate
 from tests.support.scripts import WAIT
 from understudy.actors.stores.open_store import open_store
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -104,6 +105,54 @@ def test_a_user_with_runs_under_way_is_not_erased(system: us.ActorSystem) -> Non
     gate.set()
     run.get(timeout=WAIT)
     assert system.erase("ada").turns == 1
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def stored_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return a store that processes share."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/shop.db"
+    return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["the last turn", "a turn"])
+def test_a_turn_whose_user_another_process_erases_leaves_nothing(stored_url: str, ends: bool) -> None:
+    gate, errors = Gate(), list[us.UnderstudyError]()
+
+    def note(ctx: us.ToolContext, what: str) -> str:
+        ctx.session["user:note"] = what
+        return "noted"
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 2:
+            gate()
+        return says(SECRET) if request.turn == 2 and ends else calls("note", what=SECRET)
+
+    clerk = us.Agent("clerk", model=FunctionModel(answer), tools=[note], memory=us.PersistentMemory())
+
+    def work(token: str) -> None:
+        try:
+            clerk.run_turn(token=token, system=here)
+        except us.UnderstudyError as error:
+            errors.append(error)
+
+    with us.ActorSystem("shop", store=stored_url) as here, us.ActorSystem("shop", store=stored_url) as there:
+        first = clerk.run_turn("Go", user_id="ada", conversation_id="c", system=here)
+        assert isinstance(first, us.MoreTurns)
+        worker = threading.Thread(target=work, args=(first.token,))
+        worker.start()
+        assert gate.entered.wait(WAIT)
+        with pytest.raises(RuntimeError, match="runs under way"):
+            here.erase("ada")
+        erased = there.erase("ada")
+        gate.open()
+        worker.join(WAIT)
+        left = there.erase("ada")
+        with pytest.raises(us.UnknownToken):
+            there.runner_of(first.token)
+
+    assert (erased.pauses, left) == (1, us.Erased())
+    assert [type(error) for error in errors] == [us.LeaseLost]
 
 
 def test_an_empty_user_is_refused(system: us.ActorSystem) -> None:
