@@ -216,6 +216,7 @@ if TYPE_CHECKING:
     )
     from understudy.vocabulary.runs.guardrails import InputGuardrail, OutputGuardrail
     from understudy.vocabulary.runs.handles import Future, RunHandle, RunStatus
+    from understudy.vocabulary.runs.left_runs import LeftRun
     from understudy.vocabulary.runs.memory import ConversationKey, InMemoryMemory, Memory, MemoryNotUsed, WindowedMemory
     from understudy.vocabulary.runs.outcomes import (
         Approve,
@@ -239,6 +240,7 @@ if TYPE_CHECKING:
     from understudy.vocabulary.tools.decorator import tool
     from understudy.vocabulary.tools.definition import Tool, ToolLike
     from understudy.vocabulary.tools.questions import ask_user
+    from understudy.vocabulary.tools.reconciling import CannotTell, DidNotHappen, Happened
     from understudy.vocabulary.tools.toolset import Toolset
 else:
     _HOMES = {
@@ -488,6 +490,8 @@ else:
             "PauseStore",
             "PausedRun",
         ),
+        "understudy.vocabulary.runs.left_runs": ("LeftRun",),
+        "understudy.vocabulary.tools.reconciling": ("CannotTell", "DidNotHappen", "Happened"),
         "understudy.vocabulary.actors.system_events": (
             "ActorBackedOff",
             "ActorFailed",
@@ -563,6 +567,7 @@ __all__ = [
     "CallTools",
     "CallbackAbort",
     "CallbackAction",
+    "CannotTell",
     "CheckedOutput",
     "Child",
     "ChildFailure",
@@ -586,6 +591,7 @@ __all__ = [
     "Criterion",
     "DeadLetter",
     "Decision",
+    "DidNotHappen",
     "Directive",
     "DisallowedAgentCall",
     "Done",
@@ -603,6 +609,7 @@ __all__ = [
     "GraphSpec",
     "GroupDone",
     "GroupSpec",
+    "Happened",
     "Health",
     "ImagePart",
     "InMemoryMemory",
@@ -617,6 +624,7 @@ __all__ = [
     "KeywordCriteria",
     "LeaseLost",
     "LeasedPauseStore",
+    "LeftRun",
     "LoadedSpec",
     "LoggingCallback",
     "Mailbox",

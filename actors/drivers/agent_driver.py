@@ -40,6 +40,7 @@ from understudy.vocabulary.models import Model, ModelName
 from .agent_pause import paused_outcome, turn_outcome
 from .callbacks import CallbackDispatcher
 from .output_checks import check_answer, with_output
+from .reconciling import reconcile
 from .summary_call import shortened, sum_up
 from .turn_checks import about_turn
 from .turn_scope import TurnScope
@@ -101,6 +102,8 @@ class AgentDriver:
         record, epoch = self._record, self._epoch
         try:
             record.open(epoch)
+            if record.machine is not None and record.machine.in_doubt:
+                reconcile(record, epoch)
             self._drive()
         except Stale:
             pass  # the run has ended, or another driver has it: this one has nothing more to do
@@ -148,11 +151,15 @@ class AgentDriver:
                 case CallModel() if step.request.turn > record.last_turn:
                     return record.host.endings.end_turn(record, turn_outcome(record), epoch)
                 case CallModel(request=request, compaction=None):
+                    if record.journal is not None and record.has_unwritten:
+                        record.write_journal(epoch)  # a turn that is paid for, and that no call followed
                     self._call_model(request)
                 case CallModel():
                     self._sum_up(step)
                 case CallTools(calls=calls):
                     stop = self._run_tools(calls)
+                    if record.journal is not None:  # before callbacks see the results: what is done is never done again
+                        record.write_journal(epoch)
                     if stop is not None:  # the agent was told at its sub-agent's call
                         return self._fail(stop)
                 case AwaitApproval() | AwaitInput():
@@ -244,9 +251,11 @@ class AgentDriver:
         Returns:
             The error of a sub-agent that ends the run.
         """
-        agent = self._record.agent
+        record, agent = self._record, self._record.agent
         if len(calls) > 1 and agent.max_parallel_calls == 1:
             calls = calls[:1]
+        if record.journal is not None:
+            record.write_journal(self._epoch, calls)
         if len(calls) == 1 and agent.tools_by_name[calls[0].name].isolation != "caller":
             return self._run_alone(calls[0])
         return self._run_together(calls)

@@ -27,6 +27,7 @@ from understudy.orchestration.agent.pauses import paused_by
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.group.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
 from understudy.orchestration.group.group_run import GroupDone
+from understudy.orchestration.journal.places import place_of_child
 from understudy.orchestration.saving.machines import Machine
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.ancestry import circular
@@ -127,6 +128,8 @@ class GroupDriver(Woken):
             except Exception as error:
                 self._fail(error)
                 return None
+            if isinstance(step, RunChildren):
+                record.write_journal(epoch)  # before a child begins, whose own rows need those of the run around it
             match step:
                 case RunChildren(children=orders):
                     due = [*record.due_again(epoch), *orders] if not all_of_them else orders
@@ -220,9 +223,10 @@ class GroupDriver(Woken):
     def _prepared(self, order: ChildOrder) -> RunRecord:
         record, runner = self._record, self._record.runner_at(order.position)
         refuse_call(record, runner)
+        place = place_of_child(order.position)
         if order.paused is not None:
-            return continued(record, runner, order.paused, record.scope)
-        return begun(record, runner, order.input, conversation_id=record.options.conversation_id)
+            return continued(record, runner, order.paused, record.scope, place)
+        return begun(record, runner, order.input, place, conversation_id=record.options.conversation_id)
 
     def _is_wanted(self, position: int) -> bool:
         """Ask the task's own function whether it is to run."""

@@ -8,9 +8,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import WARNING
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from understudy.actors.runs.saving import save
+from understudy.actors.stores.database import Sql
+from understudy.actors.stores.pauses import PauseTable
 from understudy.diagnostics import emit
 from understudy.errors import StoreError, TokenLeased, TokenUsed, UnknownToken, in_words
 from understudy.vocabulary.checks import found_instead, named_safely
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.saving.saved_run import SavedRun
 
 T = TypeVar("T")
+Accept: TypeAlias = Callable[[Callable[[Sql], bool]], bool]
 
 KEPT_LIMITS = 30 * 86_400.0  # Seconds for a run that ended with an error; most callers never resume it.
 
@@ -124,7 +127,11 @@ class StoredPauses:
 
     @contextmanager
     def claimed(
-        self, token: str, load: Callable[[SavedRun], RunRecord], hold: TurnHold | None = None
+        self,
+        token: str,
+        load: Callable[[SavedRun], RunRecord],
+        hold: TurnHold | None = None,
+        accept: Accept | None = None,
     ) -> Generator[RunRecord]:
         """Yield the paused run, and use the token up at the end of the block; if the block raises, the token stands.
 
@@ -132,6 +139,7 @@ class StoredPauses:
             token: what the caller brought.
             load: makes the record of a saved run.
             hold: of a worker that claims the run for one turn: the token then stays valid, under the worker's lease.
+            accept: uses the token up in a transaction that does more; given what does so.
 
         Raises:
             TokenUsed: another caller was first.
@@ -146,10 +154,12 @@ class StoredPauses:
         record.revision = found.revision
         yield record
         what = f"run {found.run_id} cannot be taken from"
-        if not self._ask(what, lambda: self._take(found, hold)):
+        if not self._ask(what, lambda: self._take(found, hold, accept)):
             raise self._refusal(token)
 
-    def _take(self, token: Token, hold: TurnHold | None) -> bool:
+    def _take(self, token: Token, hold: TurnHold | None, accept: Accept | None) -> bool:
+        if accept is not None and isinstance(self._store, PauseTable):
+            return accept(self._store.taking(token.run_id, token.revision))
         if hold is None:
             return _yes_or_no("take", self._store.take(token.run_id, token.revision))
         return self._lease(token, hold)
@@ -216,6 +226,11 @@ class StoredPauses:
             emit(WARNING, "lease_not_ended", {"run_id": token.run_id}, text, token.run_id, store, exc_info=True)
 
     # --- the others
+
+    def is_after(self, run_id: str, revision: int) -> bool:
+        """Whether a run waits here in a later pause than the one it went on from. Raises `StoreError`."""
+        kept = self._ask(f"run {run_id} cannot be looked up in", lambda: _entry(self._store.get(run_id)))
+        return kept is not None and kept.state == "waiting" and kept.revision > revision
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token; the token stays valid."""

@@ -93,7 +93,11 @@ class Tokens:
 
     @contextmanager
     def claimed(
-        self, token: str, load: Callable[[SavedRun], RunRecord], hold: TurnHold | None = None
+        self,
+        token: str,
+        load: Callable[[SavedRun], RunRecord],
+        hold: TurnHold | None = None,
+        accept: object = None,
     ) -> Generator[RunRecord]:
         """Yield the paused run and use the token up; if the block raises, the token stands.
 
@@ -101,6 +105,7 @@ class Tokens:
             token: what the caller brought.
             load: not used: the record itself is here, and not its text.
             hold: of a worker that claims the run for one turn. The worker gets a copy and a lease on the token.
+            accept: not needed: no run has a journal without a store.
 
         Raises:
             TokenUsed: another caller was first.
@@ -192,6 +197,10 @@ class Tokens:
                 self._take(hold.token, None)
 
     # --- the others
+
+    def is_after(self, run_id: str, revision: int) -> bool:
+        """Return False: what waits here is known to nobody else."""
+        return False
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token; the token stays valid."""

@@ -18,12 +18,13 @@ from understudy.errors import ProviderError, UnderstudyError
 from understudy.orchestration.agent.outcome import messages_so_far
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.accounts import account_of
+from understudy.orchestration.journal.places import place_of_call
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import RunContext
-from understudy.vocabulary.messages import JsonObject, JsonValue, ModelTurn, Part, ToolResult
+from understudy.vocabulary.messages import JsonObject, JsonValue, ModelTurn, Part, ToolCall, ToolResult
 from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.agent.steps import Step
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.sub_agent import SubAgent
+    from understudy.orchestration.journal.rows import JournalRow, Written
 
     from .turn_findings import AboutTurn
 
@@ -141,6 +143,20 @@ class AgentRunRecord(RunRecord):
     def saved_machine(self) -> str:
         assert self.machine is not None
         return self.machine.to_json()
+
+    def machine_rows(self, before: Written, begins: Sequence[ToolCall]) -> tuple[list[JournalRow], Written]:
+        from understudy.orchestration.journal.agent_rows import rows_of
+
+        assert self.machine is not None
+        self.account.settle()
+        return rows_of(self.machine.state, self.machine.spec, before, begins)
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether the model has answered, and the journal does not have it."""
+        if self.machine is None or self.journal is None:
+            return False
+        return bool(self.machine.state.turns) and len(self.machine.state.messages) > self.journal.written.messages
 
     @property
     def pauses(self) -> Sequence[Pause]:
@@ -385,6 +401,9 @@ class AgentRunRecord(RunRecord):
         for _, overlay in results:
             if overlay is not None:
                 overlay.commit()
+        if self.journal is not None:
+            for came, _ in results:
+                self.journal.closed(place_of_call(self.machine.state.turns, came.call_id))
         for came, _ in results:  # before the results: a result may be the last one of the round, or end the run
             if isinstance(came, Paused):
                 self.machine.child_paused(came.call_id, came.saved, came.pauses)

@@ -47,16 +47,25 @@ def begun(
     outer: RunRecord,
     runner: Runner[object],
     input: str | Sequence[Part],
+    place: str,
     *,
     conversation_id: str | None = None,
 ) -> RunRecord:
-    """Return the record of a new run, which sees the session of the run around it and writes to one of its own."""
+    """Return the record of a new run, which sees the session of the run around it and writes to one of its own.
+
+    Args:
+        outer: the run around it.
+        runner: whose run it is.
+        input: what it is to do.
+        place: where it is in the run around it; the journal knows it by that.
+        conversation_id: the conversation that its agent's memory knows.
+    """
     given = outer.options
     options = RunOptions(session=outer.session, user_id=given.user_id, deps=given.deps, conversation_id=conversation_id)
-    return _part_of(outer, outer.host.prepare(runner, input, options))
+    return _part_of(outer, outer.host.prepare(runner, input, options), place)
 
 
-def continued(outer: RunRecord, runner: Runner[object], paused: PausedChild, scope: Scope) -> RunRecord:
+def continued(outer: RunRecord, runner: Runner[object], paused: PausedChild, scope: Scope, place: str) -> RunRecord:
     """Return the record with which a paused run goes on, and has the answers.
 
     Args:
@@ -64,6 +73,7 @@ def continued(outer: RunRecord, runner: Runner[object], paused: PausedChild, sco
         runner: whose run it is.
         paused: the run as text, and the answers.
         scope: what the run is a part of.
+        place: where it is in the run around it.
     """
     from understudy.orchestration.saving.saved_run import SavedRun
 
@@ -81,12 +91,14 @@ def continued(outer: RunRecord, runner: Runner[object], paused: PausedChild, sco
     child.session.removed = frozenset(saved.removed)
     if paused.answers:
         child.log.note_settled(child.respond(paused.answers))
-    else:  # it stood at a limit that is raised now, or it was stopped
+    elif not saved.under_way:  # it stood at a limit that is raised now, or it was stopped
         child.retry_failed()
-    return _part_of(outer, child)
+    return _part_of(outer, child, place)
 
 
-def _part_of(outer: RunRecord, child: RunRecord) -> RunRecord:
+def _part_of(outer: RunRecord, child: RunRecord, place: str) -> RunRecord:
+    if outer.journal is not None:
+        child.journal = outer.journal.inside(place, child.account)
     child.is_inner = True
     child.in_resumed = outer.is_resumed
     child.caller_calls = outer.caller_calls

@@ -19,6 +19,7 @@ from understudy.orchestration.agent.pauses import CHILD
 from understudy.orchestration.definitions.groups import ParallelAgent
 from understudy.orchestration.definitions.workflow import Task, Workflow
 from understudy.orchestration.graph.run import GraphRun
+from understudy.orchestration.journal.places import place_of_child
 from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
 from understudy.orchestration.saving.resumable import GoesOn
 from understudy.vocabulary.context.account import Account
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.group.children import ChildOrder
     from understudy.orchestration.group.group_run import GroupStep
+    from understudy.orchestration.journal.rows import JournalRow, Written
+    from understudy.vocabulary.messages import ToolCall
 
 TOLD = 3  # Children whose ids the status has: there may be a thousand.
 
@@ -122,6 +125,11 @@ class GroupRunRecord(RunRecord):
     def saved_machine(self) -> str:
         self.account.settle()
         return self.machine.to_json()
+
+    def machine_rows(self, before: Written, begins: Sequence[ToolCall]) -> tuple[list[JournalRow], Written]:
+        from understudy.orchestration.journal.rows import HEAD, JournalRow
+
+        return [JournalRow(HEAD, "", self.saved_machine())], before
 
     @property
     def pauses(self) -> Sequence[Pause]:
@@ -321,6 +329,8 @@ class GroupRunRecord(RunRecord):
                 self._take_artifacts(position)
                 if overlay is not None and self.shares_session:
                     overlay.commit()
+            if self.journal is not None:
+                self.journal.closed(place_of_child(position))
             inside = self.children.pop(position, None)
             self.retries.forget(position)
             self._say()

@@ -15,13 +15,14 @@ from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.threads.promise import Promise
 from understudy.errors import CircularAgentCall, UnderstudyError
+from understudy.orchestration.journal.places import place_of_call
 from understudy.orchestration.saving.resumable import GoesOn, goes_on
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestry
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.scope import Scope, enter_scope
-from understudy.vocabulary.messages import JsonValue, ModelTurn, Part, join_text
+from understudy.vocabulary.messages import JsonValue, ModelTurn, Part, ToolCall, join_text
 from understudy.vocabulary.runs.handles import RunPhase, RunStatus
 from understudy.vocabulary.runs.outcomes import Complete, Outcome, Pause, PauseAnswer
 
@@ -33,11 +34,13 @@ from .stored_session import StoredSession, has_to_save, load, save
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
+    from understudy.actors.journal.run_journal import JournalPart
     from understudy.actors.memory.conversations import Lease
     from understudy.actors.stores.turn_hold import TurnHold
     from understudy.actors.tools.caller_thread import CallerThreadCalls
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.runner import Runner
+    from understudy.orchestration.journal.rows import JournalRow, Written
 
 _NO_CONTEXT = contextvars.Context()
 
@@ -74,6 +77,7 @@ class RunRecord(Ownership, ABC):
         "input",
         "is_inner",
         "issued",
+        "journal",
         "keeps",
         "lease",
         "link",
@@ -137,6 +141,8 @@ class RunRecord(Ownership, ABC):
         """The token of the error with which the run ends or is about to end; empty if there is none."""
         self.writing: Promise[str] | None = None
         """That token, while it is written into a store."""
+        self.journal: JournalPart | None = None
+        """What the store has of the run while it is under way; None without a journal."""
         self.by_error = False
         """Whether it is kept because of an error: its caller has heard of no pause."""
         self.keeps = False
@@ -174,6 +180,10 @@ class RunRecord(Ownership, ABC):
     @abstractmethod
     def saved_machine(self) -> str:
         """Return the machine as text."""
+
+    @abstractmethod
+    def machine_rows(self, before: Written, begins: Sequence[ToolCall]) -> tuple[list[JournalRow], Written]:
+        """Return what of the machine is not in the journal yet, and what is once that is written; call it under the lock."""
 
     @property
     @abstractmethod
@@ -292,6 +302,45 @@ class RunRecord(Ownership, ABC):
             from_inside: whether the error is of a run inside of this one, and has what that one had.
         """
 
+    def write_journal(self, epoch: int, begins: Sequence[ToolCall] = ()) -> None:
+        """Write into the journal, if the run has one, what changed since the last time; for the driver that holds `epoch`.
+
+        Blocks for the store.
+
+        Args:
+            epoch: the driver's.
+            begins: tool calls that it is about to begin.
+
+        Raises:
+            Stale: the run is over or in other hands.
+            LeaseLost: another process has taken the run over.
+            StoreError: the store failed.
+            TypeError: JSON cannot carry a value of the session.
+        """
+        part = self.journal
+        if part is None:
+            return
+        with part.lock:
+            with self.lock:
+                self._check(epoch)
+                self.step_deadline = inf
+                rows, written = self.rows_for(part, begins)
+            part.commit(rows)
+            with self.lock:
+                self._check(epoch)
+                part.written = written
+
+    def rows_for(self, part: JournalPart, begins: Sequence[ToolCall] = ()) -> tuple[list[JournalRow], Written]:
+        """Return what is not in the journal yet, and what is once it is written; nobody changes the run meanwhile.
+
+        Raises:
+            TypeError: JSON cannot carry a value of the session.
+        """
+        from understudy.actors.journal.run_rows import run_rows  # loads pydantic
+
+        rows, written = self.machine_rows(part.written, begins)
+        return rows + run_rows(self, part), written
+
     def load_session(self, epoch: int) -> None:
         """Have the run begin with what the store has for it, once; for the driver that holds `epoch`.
 
@@ -347,6 +396,12 @@ class RunRecord(Ownership, ABC):
         """Let go of the step in hand when the run ends; `given_up` says whether its driver is still at it."""
 
     # --- for code that is part of the run
+
+    def call_key(self, call_id: str) -> str:
+        """Return what names a call of this run for ever, also in another process that goes on with the run."""
+        part = self.journal
+        run = self.run_id if part is None else f"{part.journal.run_id}{part.path}"
+        return f"{run}/{place_of_call(self.turns, call_id)}"
 
     def enter(self, hops: int) -> None:
         """Make the code of the current context part of this run, which has `hops`."""

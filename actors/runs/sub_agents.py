@@ -11,6 +11,7 @@ from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, To
 from understudy.actors.waiting.graph import graph
 from understudy.errors import UnderstudyError
 from understudy.orchestration import Agent
+from understudy.orchestration.journal.places import place_of_call
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
 
 from .child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
@@ -104,10 +105,11 @@ def delegate(
     """
     runner = sub_agent.runner
     refuse_call(record, runner)
+    place = place_of_call(record.turns, order.call.id)
     if paused is None:
-        child = begun(record, runner, task)  # it has no conversation: each task is one of its own
+        child = begun(record, runner, task, place)  # it has no conversation: each task is one of its own
     else:
-        child = continued(record, runner, paused, order.scope)
+        child = continued(record, runner, paused, order.scope, place)
     if sub_agent.permit is not None:
         child.link.permits += (sub_agent.permit,)
     under_way[order.call.id] = child

@@ -120,6 +120,12 @@ class PauseTable:
         row: dict[str, SqlValue] = {"run_id": run_id, "revision": revision, "now": self._clock()}
         return self._changed(TAKE, row | {"forget_at": self._clock() + KEPT})
 
+    def taking(self, run_id: str, revision: int) -> Callable[[Sql], bool]:
+        """Return what `take` does, for a transaction that does more."""
+        row: dict[str, SqlValue] = {"run_id": run_id, "revision": revision, "now": self._clock()}
+        row["forget_at"] = self._clock() + KEPT
+        return lambda sql: sql.execute(TAKE, row).rowcount == 1
+
     def close(self, run_id: str, revision: int) -> None:
         self._changed(CLOSE, {"run_id": run_id, "revision": revision, "forget_at": self._clock() + KEPT})
 

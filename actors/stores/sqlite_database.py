@@ -11,6 +11,7 @@ from understudy.actors.threads.run_elsewhere import run_elsewhere
 
 from .database import Sql
 from .figures import StoreFigures
+from .process_locks import ProcessLocks, process_locks
 from .sqlite_job import Job
 from .sqlite_writers import writer_of
 
@@ -46,6 +47,12 @@ class SQLiteDatabase:
     def words(self) -> Mapping[str, str]:
         """What SQLite says for the words that differ."""
         return WORDS
+
+    @property
+    def locks(self) -> ProcessLocks | None:
+        """Which processes that have the file live: files in a folder beside it."""
+        path = self._writer.path
+        return process_locks(path.with_name(f"{path.name}-owners"))
 
     def figures(self) -> StoreFigures:
         """Return the figures of the file in this process; waits for nothing."""

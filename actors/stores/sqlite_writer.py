@@ -59,6 +59,11 @@ class SQLiteWriter:
     def __repr__(self) -> str:
         return f"sqlite:///{self._path}"
 
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
     def figures(self) -> StoreFigures:
         """Return what was done so far."""
         since = self._since

@@ -12,6 +12,8 @@ from .database import Database
 from .figures import HasFigures, StoreFigures
 from .grants import grants_of
 from .pauses import PauseTable
+from .process_locks import HasLocks
+from .runs import RunTable
 from .sessions import Sessions, SessionTable
 from .sessions_in_memory import SessionsInMemory
 
@@ -28,6 +30,8 @@ class Store:
         conversations: the turns of conversations, for `PersistentMemory`.
         sessions: where the values of sessions are kept, always.
         grants: which run of all processes has a conversation; None for the memory of this process.
+        runs: the journals of runs under way; None where no other process could go on with one.
+        locks: which processes that have the database live; None if that is not known.
     """
 
     def __init__(self, database: Database | None = None, pauses: PauseStore | None = None) -> None:
@@ -35,6 +39,10 @@ class Store:
         self.pauses = pauses
         if database is not None and pauses is None:
             self.pauses = PauseTable(database)
+        self.locks = database.locks if isinstance(database, HasLocks) else None
+        self.runs: RunTable | None = None
+        if database is not None and self.locks is not None and pauses is None:
+            self.runs = RunTable(database)
         self.grants = None if database is None else grants_of(database)
         self.conversations: Conversations = ConversationsInMemory() if database is None else ConversationTable(database)
         self.sessions: Sessions = SessionsInMemory() if database is None else SessionTable(database)
@@ -58,6 +66,8 @@ class Store:
         """
         if self.grants is not None:
             self.grants.drop_of_user(user, app)
+        if self.runs is not None:
+            self.runs.erase(user, app)
         erased = self.conversations.erase(user, app) + Erased(values=self.sessions.erase(user, app))
         if isinstance(self.pauses, PauseTable):
             erased += Erased(pauses=self.pauses.erase(user, app))

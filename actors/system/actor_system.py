@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -19,6 +19,7 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.subscriptions import Subscription
 from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.run_handle import Handle
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.store import Store
 from understudy.actors.threads.forked import Stage, at_fork
@@ -31,6 +32,8 @@ from understudy.vocabulary.actors.system_events import DeadLetter, SystemEvent
 from understudy.vocabulary.checks import checked_flag, checked_text, checked_wait, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 from understudy.vocabulary.runs.conversations import Erased
+from understudy.vocabulary.runs.handles import RunHandle
+from understudy.vocabulary.runs.left_runs import LeftRun
 from understudy.vocabulary.runs.memory import begin_anew_in_child
 from understudy.vocabulary.runs.pause_store import PauseStore
 
@@ -48,6 +51,7 @@ from .argument_checks import (
 from .directory import Directory
 from .health import ActorFigures, Health, figures, health_of, tree_of
 from .pykka_registry import RegistryEntries
+from .recovery import Recovery
 from .run_manager import RunManager, RunSettings
 from .shutdown import shut_down
 
@@ -76,6 +80,9 @@ class ActorSystem:
         registry: put spawned actors and agents into `pykka.ActorRegistry` until they stop. Its `stop_all` stops them
             too, and Pykka calls that when an actor of bare Pykka raises `SystemExit` or `KeyboardInterrupt`.
 
+        journal: have runs written into a durable store while they are under way, so that `recover` can go on with them in
+            another process. It costs two short transactions for each round of tool calls.
+
     Raises:
         ValueError: the name is empty, `store` names no store, or `max_runs` or `max_hops` is below 1.
         StoreError: the store cannot be opened.
@@ -90,6 +97,7 @@ class ActorSystem:
         max_hops: int = DEFAULT_MAX_HOPS,
         require_user: bool = False,
         registry: bool = False,
+        journal: bool = True,
     ) -> None:
         self.name = checked_name(name)
         self._settings = RunSettings(
@@ -97,6 +105,7 @@ class ActorSystem:
             max_runs=checked_max_runs(max_runs),
             max_hops=checked_whole("max_hops", max_hops, 1),
             require_user=checked_flag("require_user", require_user),
+            journal=checked_flag("journal", journal),
             store=open_store(store),
         )
         self._events = EventStream(name)
@@ -133,6 +142,56 @@ class ActorSystem:
             StoreError: the store failed.
         """
         return self._runs.paused.runner_of(token)
+
+    def recover(
+        self,
+        *,
+        deps: Callable[[LeftRun], object] | None = None,
+        runners: Iterable[Runner[Any]] = (),
+        adopt: bool = False,
+    ) -> list[RunHandle[object]]:
+        """Go on with the runs of this system's name whose processes died, each from its last finished step.
+
+        Call it when the process starts, after everything is spawned. Of several processes that do so, each run goes on in
+        one. A finished tool call is never made again. A call that was under way is made again if its tool is
+        `idempotent`; its tool is asked if it has `reconcile`; otherwise the run pauses, and a person decides.
+
+        A run whose agent is not known here, or whose definition has changed, is left as it is, and the log says why.
+        Returns when all runs have begun to go on. Blocks for the store.
+
+        Args:
+            deps: returns the dependencies of a run, for they are never saved.
+            runners: agents, groups and workflows beside those that were spawned.
+            adopt: go on with runs of another definition than the present one too.
+
+        Returns:
+            A handle for each run that goes on here.
+
+        Raises:
+            ValueError: the system has no durable store or no journal.
+            StoreError: the store failed.
+            AgentDown: the system has stopped.
+        """
+        self._directory.refuse_if_closed()
+        if deps is not None and not callable(deps):
+            raise TypeError(f"recover: deps must be a function of a run, as in deps=lambda run: Shop(); got {deps!r}")
+        journals = self._runs.journaling.journals
+        if journals is None:
+            raise ValueError(
+                "recover needs a durable store and the journal: ActorSystem(store='sqlite:///shop.db'), without journal=False"
+            )
+        known = dict(self._directory.agents)
+        for runner in runners:
+            if not isinstance(runner, Runner):
+                raise TypeError(f"recover: runners must be agents, groups or workflows; got {runner!r}")
+            known[runner.id] = runner
+        with inside(self):
+            recovery = Recovery(self._runs, journals, known, deps, adopt=adopt)
+            return [self._launched(record) for record in recovery.records()]
+
+    def _launched(self, record: RunRecord) -> RunHandle[object]:
+        self._runs.launch(record)
+        return Handle(record)
 
     def erase(self, user_id: str) -> Erased:
         """Remove all that is kept of a user under this system's name. Blocks for the stores.

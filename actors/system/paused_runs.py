@@ -15,10 +15,13 @@ from understudy.actors.runs.answers import feed_answer
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
+from understudy.actors.stores.database import Sql
 from understudy.actors.stores.turn_hold import TurnHold
 from understudy.errors import UnderstudyError, UnknownToken
+from understudy.vocabulary.context.ancestry import current_ancestry
 
 from .directory import Directory
+from .journaling import Journaling
 from .run_scope import scope_of_run
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ class PausedRuns:
         actors: those of the system.
         watchdog: looks after the runs in flight.
         lose_turn: ends a run whose turn can no longer be committed.
+        journaling: accepts the runs that go on.
     """
 
     def __init__(
@@ -45,7 +49,9 @@ class PausedRuns:
         actors: Directory,
         watchdog: Watchdog,
         lose_turn: Callable[[AgentRunRecord, UnderstudyError], object],
+        journaling: Journaling,
     ) -> None:
+        self._journaling = journaling
         self._host = host
         self._tokens = tokens
         self._actors = actors
@@ -73,7 +79,14 @@ class PausedRuns:
         def read(saved: SavedRun) -> RunRecord:
             return self._host.load(saved, runner, options.deps, scope_of_run(None), adopt=options.adopt)
 
-        with self._tokens.claimed(token, read, hold) as paused:
+        record: RunRecord | None = None
+
+        def accept(take: Callable[[Sql], bool]) -> bool:
+            assert record is not None
+            return self._journaling.go_on(record, take)
+
+        accepts = accept if hold is None and self._journaling.is_on and not current_ancestry() else None
+        with self._tokens.claimed(token, read, hold, accepts) as paused:
             self._refuse_unended(paused.run_id)
             paused.prepare_to_go_on()
             scope = scope_of_run(options.timeout)
@@ -82,7 +95,7 @@ class PausedRuns:
             record = paused.continued(scope, options.deps, options.session)
             record.cell = self._actors.cell_of(paused.runner)  # the one it had may have stopped since
             record.log.note_settled(settled)
-            return record
+        return record
 
     def go_on_turn(
         self, runner: Runner[object], token: str, answer: Answer, options: ResumeOptions, lease: float
@@ -113,6 +126,10 @@ class PausedRuns:
         if live.turn_hold is None:
             raise UnknownToken(f"run {run_id} is not over yet; its token works once it is", run_id=run_id)
         raise leased(time.time())  # the lease of a turn here is over, and it does not know yet
+
+    def is_paused_after(self, run_id: str, revision: int) -> bool:
+        """Whether a run waits in a later pause than the one it went on from; blocks for the store."""
+        return self._tokens.is_after(run_id, revision)
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token."""

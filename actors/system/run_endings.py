@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from understudy.actors.pauses.tokens import Tokens
     from understudy.actors.runs.abandoned import AbandonedWork
 
+    from .journaling import Journaling
     from .late_saves import LateSaves
 
 
@@ -56,9 +57,13 @@ class SystemRunEndings(RunEndings[RunRecord]):
         tokens: where runs are kept that may go on.
         late_saves: stores the session values of runs that were ended from outside.
         hung: counts work that is given up.
+        journaling: is told of the end before anybody hears of it.
     """
 
-    def __init__(self, tokens: Tokens | StoredPauses, late_saves: LateSaves, hung: AbandonedWork) -> None:
+    def __init__(
+        self, tokens: Tokens | StoredPauses, late_saves: LateSaves, hung: AbandonedWork, journaling: Journaling
+    ) -> None:
+        self._journaling = journaling
         self._tokens = tokens
         self._error_tokens = ErrorTokens(tokens)
         self._late_saves = late_saves
@@ -77,6 +82,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
             if not record.hold(epoch):
                 return
             self._tokens.finish(record)
+            self._journaling.end(record, "complete")
             safely(record, self._tokens.over, record)
             safely(record, record.cell.worked)
             record.end(outcome, "complete", epoch=epoch, commit=commit)
@@ -96,6 +102,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
 
     def _leave(self, record: RunRecord, outcome: Outcome[object], phase: RunPhase, epoch: int) -> None:
         token: str = getattr(outcome, "token", "")
+        self._journaling.end(record, phase)
         safely(record, record.cell.worked)
         ended = record.end(outcome, phase, epoch=epoch)
         if token and not ended and record.turn_hold is None:
@@ -127,6 +134,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
         token = self.give_token(record, error)
         if not token and not record.is_inner:
             safely(record, self._note_over, record, error)
+        self._journaling.end(record, type(error).__name__)
         if isinstance(error, (RunError, ContextOverflow)):
             error.run_id = record.run_id
         ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)

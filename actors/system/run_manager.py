@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.drivers.call_run import CallRecord
 from understudy.actors.drivers.factory import driver_of, loaded_record, new_record
+from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.memory.memories import Memories
 from understudy.actors.pauses.stored_pauses import StoredPauses
@@ -34,6 +35,7 @@ from understudy.vocabulary.runs.conversations import NO_USER, Erased
 
 from .directory import Directory
 from .driver_crashes import DriverCrashes
+from .journaling import Journaling
 from .late_saves import LateSaves
 from .paused_runs import PausedRuns
 from .run_endings import SystemRunEndings
@@ -59,6 +61,8 @@ class RunSettings:
     """How many outermost runs may be under way at once; None for any number."""
     store: Store
     """Where the system keeps paused runs, conversations and session values."""
+    journal: bool
+    """Whether runs have a journal, where the store is durable."""
     require_user: bool
     """Whether a run that remembers a conversation is refused without a user id."""
 
@@ -99,11 +103,12 @@ class RunManager(RunHost[RunRecord]):
         self._tokens = Tokens() if pauses is None else StoredPauses(pauses)
         self.late_saves = LateSaves()
         """Stores the session values of runs that were ended from outside."""
-        endings = SystemRunEndings(self._tokens, self.late_saves, hung)
+        self.journaling = Journaling(_journals(settings))
+        endings = SystemRunEndings(self._tokens, self.late_saves, hung, self.journaling)
         self.endings = endings
         self._watchdog = Watchdog(endings.deadline_passed, endings.step_overdue)
         self._crashes = DriverCrashes(events, endings, self._begin)
-        self.paused = PausedRuns(self, self._tokens, actors, self._watchdog, endings.lose_turn)
+        self.paused = PausedRuns(self, self._tokens, actors, self._watchdog, endings.lose_turn, self.journaling)
         self.app = settings.app
         self.sessions = settings.store.sessions
         self.stores = pauses is not None
@@ -114,10 +119,12 @@ class RunManager(RunHost[RunRecord]):
 
     # --- beginning and going on
 
-    def prepare(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> RunRecord:
-        """Make the record of a new run; `launch` starts it."""
+    def prepare(
+        self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions, run_id: str = ""
+    ) -> RunRecord:
+        """Make the record of a new run; `launch` starts it. One that begins anew after its process died keeps its id."""
         cell = self._actors.cell_of(runner)
-        run_id = f"{self._prefix}-{next(self._numbers)}"
+        run_id = run_id or f"{self._prefix}-{next(self._numbers)}"
         record = new_record(run_id, runner, input, options, scope_of_run(options.timeout), self, cell)
         record.lease = self.conversations.lease(record)
         if self._require_user and record.lease is not None and options.user_id is None:
@@ -167,7 +174,8 @@ class RunManager(RunHost[RunRecord]):
         return record
 
     def launch(self, record: RunRecord) -> None:
-        """Start a run that was prepared."""
+        """Start a run that was prepared. Blocks for the store if the run has a journal, and raises `StoreError` then."""
+        self.journaling.begin(record)
         record.started_in = copy_context()
         record.started_in.run(record.enter, next_hops())
         if is_in_handler():
@@ -235,6 +243,7 @@ class RunManager(RunHost[RunRecord]):
         safely(record, self._watchdog.unwatch, record)
         safely(record, self.conversations.leave, record)
         safely(record, self._admission.leave, record)
+        self.journaling.ended(record)
 
     def in_flight(self) -> list[RunRecord]:
         """Return the runs that are under way."""
@@ -253,3 +262,10 @@ class RunManager(RunHost[RunRecord]):
     def rest(self) -> None:
         """Keep no thread beyond the runs in flight, for no other one comes."""
         self._watchdog.end_with_the_last()
+
+
+def _journals(settings: RunSettings) -> RunJournals | None:
+    store = settings.store
+    if not settings.journal or store.runs is None or store.locks is None:
+        return None
+    return RunJournals(store.runs, store.locks, settings.app)

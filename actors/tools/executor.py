@@ -286,6 +286,7 @@ def _context(order: ToolCallTask, overlay: SessionOverlay, scope: Scope) -> Tool
         agent_id=record.agent.id,
         tool_name=order.call.name,
         call_id=order.call.id,
+        call_key=record.call_key(order.call.id),
         arguments=order.call.arguments,
         scope=scope,
         artifacts=record.artifacts,

@@ -104,6 +104,10 @@ class ToolRun(AgentRunView, Protocol):
         """Call id -> what the tool raised, of tools whose errors end the run."""
         ...
 
+    def call_key(self, call_id: str) -> str:
+        """Return what names a call of this run for ever, also in another process."""
+        ...
+
     def fail_agent(self, cause: BaseException) -> None:
         """Have the agent's actor fail."""
         ...

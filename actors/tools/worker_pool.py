@@ -338,6 +338,7 @@ def _request(order: ToolCallTask) -> JsonObject:
             "run_id": record.run_id,
             "agent_id": record.agent.id,
             "call_id": order.call.id,
+            "call_key": record.call_key(order.call.id),
             "user_id": record.options.user_id,
             "conversation_id": record.options.conversation_id,
         },

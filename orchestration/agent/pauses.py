@@ -9,6 +9,7 @@ from typing import cast
 from understudy.errors import ProtocolViolation
 from understudy.vocabulary.messages import ToolResult, user_message
 from understudy.vocabulary.runs.outcomes import Approve, Decision, NeedsApproval, NeedsInput, Pause, PauseAnswer, Reject
+from understudy.vocabulary.tools.reconciling import Happened
 
 from .rounds import check_decisions, take_decisions
 from .state import PausedChild, RunState, ToolRound
@@ -32,7 +33,7 @@ def pauses_of(runner_id: str, state: RunState) -> tuple[Pause, ...]:
 def _pauses_in(round_: ToolRound, path: tuple[str, ...]) -> Iterator[Pause]:
     if round_.waiting:
         reasons = {call_id: why for call_id, why in round_.reasons.items() if call_id in round_.waiting}
-        yield Pause(id=APPROVAL, path=path, calls=round_.waiting_calls(), reasons=reasons)
+        yield Pause(id=APPROVAL, path=path, calls=round_.waiting_calls(), reasons=reasons, in_doubt=round_.in_doubt)
     for call_id, question in round_.questions.items():
         yield Pause(id=f"{QUESTION}/{call_id}", path=path, question=question)
     for call in round_.calls:
@@ -78,7 +79,7 @@ def sort_answers(
             if len(questions) != 1:
                 raise TypeError(f"{_waits_for(pauses)}; got a text, and {_asked(len(questions))}")
             return {questions[0]: answer}
-        case Approve() | Reject():
+        case Approve() | Reject() | Happened():
             decided: dict[str, PauseAnswer] = {pause.id: answer for pause in pauses if pause.calls}
             if not decided:
                 raise TypeError(f"{_waits_for(pauses)}; got {answer!r}")
@@ -134,7 +135,11 @@ def _check_answer(pause: Pause, answer: PauseAnswer) -> None:
         if not isinstance(answer, str):
             raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
     elif isinstance(answer, Mapping):
-        check_decisions([call.id for call in pause.calls], answer)
+        check_decisions([call.id for call in pause.calls], answer, pause.in_doubt)
+    elif isinstance(answer, Happened):
+        check_decisions(
+            [call.id for call in pause.calls], _by_call([call.id for call in pause.calls], answer), pause.in_doubt
+        )
     elif not isinstance(answer, (Approve, Reject)):  # True, or the class Reject, must not run the calls
         raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
 

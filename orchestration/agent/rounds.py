@@ -5,12 +5,14 @@ Arguments that do not fit raise before anything changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from understudy.errors import ProtocolViolation
 from understudy.vocabulary.messages import ToolResult
 from understudy.vocabulary.runs.outcomes import Approve, Decision, Reject
+from understudy.vocabulary.tools.reconciling import Happened
 
 from .calls import error_result, repair
 from .state import RunState, ToolRound
@@ -39,8 +41,8 @@ def take_results(round_: ToolRound, results: Sequence[ToolResult]) -> None:
         round_.children.pop(result.call_id, None)
 
 
-def check_decisions(waiting: Sequence[str], decisions: Mapping[str, Decision]) -> None:
-    """Check decisions against the ids of the waiting calls.
+def check_decisions(waiting: Sequence[str], decisions: Mapping[str, Decision], in_doubt: Container[str]) -> None:
+    """Check decisions against the ids of the waiting calls, and those among them that are in doubt.
 
     Raises:
         ProtocolViolation: there are no decisions, or a call does not wait.
@@ -50,20 +52,27 @@ def check_decisions(waiting: Sequence[str], decisions: Mapping[str, Decision]) -
     if unknown or not decisions:
         raise ProtocolViolation(f"decisions for {unknown or 'no call'}; waiting calls: {', '.join(waiting) or 'none'}")
     for call_id, decision in decisions.items():
+        if isinstance(decision, Happened) and call_id in in_doubt:
+            continue
         if not isinstance(decision, (Approve, Reject)):  # False, or the class Reject, must not run the call
-            raise TypeError(f"call {call_id!r}: expected Approve or Reject, got {decision!r}")
+            expected = "Approve, Reject or Happened" if call_id in in_doubt else "Approve or Reject"
+            raise TypeError(f"call {call_id!r}: expected {expected}, got {decision!r}")
 
 
 def take_decisions(round_: ToolRound, decisions: Mapping[str, Decision]) -> None:
     """Let approved calls run, and give rejected ones an error result; raises what `check_decisions` raises."""
-    check_decisions(round_.waiting, decisions)
+    check_decisions(round_.waiting, decisions, round_.in_doubt)
     round_.waiting = tuple([i for i in round_.waiting if i not in decisions])
+    round_.in_doubt = tuple([i for i in round_.in_doubt if i not in decisions])
     calls = list(round_.calls)
     for position, call in enumerate(calls):
         match decisions.get(call.id):
             case Reject(reason=reason):
                 words = f"Rejected: {reason or 'a person decided that this call must not run'}"
                 round_.results[call.id] = error_result(call, "rejected", words)
+            case Happened(result=result):
+                text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+                round_.results[call.id] = ToolResult(call.id, text, name=call.name)
             case Approve(arguments=arguments) if arguments is not None:
                 calls[position] = repair(call, RepairCall(arguments=arguments))
             case _:
@@ -72,6 +81,20 @@ def take_decisions(round_: ToolRound, decisions: Mapping[str, Decision]) -> None
     approved = tuple([call_id for call_id, decision in decisions.items() if isinstance(decision, Approve)])
     round_.approved += approved
     round_.guarded = tuple([call_id for call_id in round_.guarded if call_id not in approved])
+
+
+def settle_doubts(round_: ToolRound, found: Mapping[str, ToolResult | None]) -> None:
+    """Give results to calls in doubt that happened, and let those run again that did not. Raises `ProtocolViolation`."""
+    unknown = [call_id for call_id in found if call_id not in round_.in_doubt]
+    if unknown:
+        doubted = ", ".join(round_.in_doubt) or "none"
+        raise ProtocolViolation(f"what became of {unknown}, which are not in doubt; calls in doubt: {doubted}")
+    round_.waiting = tuple([i for i in round_.waiting if i not in found])
+    round_.in_doubt = tuple([i for i in round_.in_doubt if i not in found])
+    for call_id, result in found.items():
+        round_.reasons.pop(call_id, None)
+        if result is not None:
+            round_.results[call_id] = result
 
 
 def close_if_complete(state: RunState) -> None:

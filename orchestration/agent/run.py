@@ -48,7 +48,7 @@ from .pauses import (
     take_answers,
     waits_for_person,
 )
-from .rounds import close_if_complete, cut_off, take_decisions, take_results
+from .rounds import close_if_complete, cut_off, settle_doubts, take_decisions, take_results
 from .rulings import Ruling, end_run, guard_calls, replace_turn, review_results, unguarded, unreviewed
 from .spec import RunSpec
 from .state import PausedChild, RunState
@@ -379,6 +379,25 @@ class AgentRun:
         take_decisions(round_, decisions)
         self._close_unless_watched()
         return None
+
+    @property
+    def in_doubt(self) -> tuple[ToolCall, ...]:
+        """The calls that were under way when the run's process died, and that nobody has decided about."""
+        round_ = self._state.round
+        return () if round_ is None else tuple([call for call in round_.calls if call.id in round_.in_doubt])
+
+    def reconcile(self, found: Mapping[str, ToolResult | None]) -> None:
+        """Take what is known of calls in doubt, by call id; the other ones wait for a person.
+
+        Args:
+            found: the result of a call that happened; None for a call that did not happen, which becomes pending.
+
+        Raises:
+            ProtocolViolation: a call is not in doubt.
+        """
+        round_ = admitted_round(self._spec, self._state, "what is known of calls in doubt")
+        settle_doubts(round_, found)
+        self._close_unless_watched()
 
     def answer(self, text: str) -> None:
         """Take a person's answer to the first open question, which is that of the pending `AwaitInput`.

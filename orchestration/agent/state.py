@@ -16,7 +16,7 @@ from understudy.errors import (
 )
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import Message, ToolCall, ToolResult
-from understudy.vocabulary.runs.outcomes import Approve, Pause, Reject
+from understudy.vocabulary.runs.outcomes import Decision, Pause
 
 from .context_state import ContextState
 from .phases import Phase
@@ -31,8 +31,8 @@ class PausedChild:
     """The child's run as text, for its driver."""
     pauses: tuple[Pause, ...]
     """The child's pauses; ids and paths begin at the child. Empty if the child goes on without an answer."""
-    answers: dict[str, str | Approve | Reject | dict[str, Approve | Reject]] = field(
-        default_factory=dict[str, "str | Approve | Reject | dict[str, Approve | Reject]"]
+    answers: dict[str, str | Decision | dict[str, Decision]] = field(
+        default_factory=dict[str, "str | Decision | dict[str, Decision]"]
     )
     """Pause id -> the answer for the child; empty while the child waits."""
 
@@ -58,6 +58,8 @@ class ToolRound:
     """Ids of the calls that callbacks decided about; a person's approval removes the id, so callbacks see it again."""
     reviewed: tuple[str, ...] = ()
     """Ids of the calls whose results callbacks have seen."""
+    in_doubt: tuple[str, ...] = ()
+    """Ids of the calls that were under way when the process died: nobody knows what they did. They wait for a decision."""
     admitted: bool = False
     """Whether the round was counted against max_iterations; no call runs before that."""
 

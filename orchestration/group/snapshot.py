@@ -87,3 +87,11 @@ def _check_size(state: GroupState, spec: GroupSpec) -> None:
     was, (now, what) = state.size, spec.size
     if was != now:
         raise ValueError(f"the run of {spec.runner_id!r} was saved with {was} {what}; it has {now} now")
+
+
+def with_state(text: str, changes: dict[str, JsonValue]) -> str:
+    """Return the text of a run with some fields of its state replaced."""
+    saved = cast("GroupSnapshot", read(_adapter(GroupSnapshot), text))
+    state = cast("dict[str, JsonValue]", saved.state)
+    saved.state = {**state, **changes}
+    return written(_adapter(GroupSnapshot), saved)

@@ -47,6 +47,10 @@ class SavedRun:
     """The number of the next event. 0 in texts of versions that did not save it."""
     by_error: bool = False
     """Whether it was saved because of an error, so that nobody was told what it waits for."""
+    under_way: bool = False
+    """Whether it was under way when its process died: what failed inside of it is not done again."""
+    revision: int = 0
+    """Which pause it went on from, for a run that was under way."""
 
     def to_json(self) -> str:
         """Return the run as text.

@@ -65,8 +65,8 @@ MUTANTS = (
     Mutant(
         "a stored token works for each of two at once",
         STORED_PAUSES,
-        "if not self._ask(what, lambda: self._take(found, hold))",
-        "if None is self._ask(what, lambda: self._take(found, hold))",
+        "if not self._ask(what, lambda: self._take(found, hold, accept))",
+        "if None is self._ask(what, lambda: self._take(found, hold, accept))",
         (f"{TEST_STORED_PAUSES}::test_of_two_who_bring_one_token_one_goes_on",),
     ),
     Mutant(

@@ -54,6 +54,8 @@ LOADED_LATE = {
     "understudy.vocabulary.answers.output_schemas",
     "understudy.vocabulary.tools.schemas",
     "understudy.orchestration.group.snapshot",
+    "understudy.orchestration.journal.accepted_run",
+    "understudy.orchestration.journal.agent_rows",
     "understudy.orchestration.saving.saved_run",
     "understudy.orchestration.agent.saved_text",
     "understudy.orchestration.agent.snapshot",

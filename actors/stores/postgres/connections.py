@@ -77,7 +77,7 @@ class Connections:
             )
             return connection
         except PoolTimeout:
-            self._connect().close()  # raises the reason, unless all connections of the pool are in use
+            self.connect().close()  # raises the reason, unless all connections of the pool are in use
             raise
 
     def give_back(self, connection: psycopg.Connection[Any]) -> None:
@@ -94,7 +94,7 @@ class Connections:
     def _opened(self) -> ConnectionPool[Any]:
         with self._lock:
             if self._pool is None:
-                self._connect().close()  # a pool would try in the background, and not say why it fails
+                self.connect().close()  # a pool would try in the background, and not say why it fails
                 self._pool = self._new_pool()
             return self._pool
 
@@ -108,7 +108,8 @@ class Connections:
         left = {name: value for name, value in SETTINGS.items() if name not in given}
         return left | {"options": f"{ours} {theirs}".rstrip()}
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def connect(self) -> psycopg.Connection[Any]:
+        """Open a connection that is not of the pool. Raises `psycopg.Error`."""
         import psycopg
 
         return psycopg.connect(self._url, autocommit=True, **self._settings)
@@ -134,9 +135,9 @@ class Connections:
         """Leave all to the parent, in a forked child: nothing is sent on its connections, and they are not closed here."""
         for connection in list(self._lives):
             with suppress(Exception):  # it is closed: it has no descriptor
-                _detach(connection.fileno())
+                detach(connection.fileno())
         if self._pool is not None:
-            _left.append(self._pool)  # never collected: its end would wait for threads that are not here
+            keep_for_ever(self._pool)  # its end would wait for threads that are not here
         self._begin_anew()
 
 
@@ -151,10 +152,15 @@ def _learn_life(
         lives[connection] = "" if row is None else row[0] or ""
 
 
+def keep_for_ever(thing: object) -> None:
+    """Never collect what belongs to the parent, in a forked child."""
+    _left.append(thing)
+
+
 _left: list[object] = []
 
 
-def _detach(descriptor: int) -> None:
+def detach(descriptor: int) -> None:
     """Point a descriptor of this process at the null device, so that a later close sends nothing to the server."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     try:

@@ -29,6 +29,7 @@ from .connections import PATIENCE, Connections
 from .counts import Counts
 from .doubt import Begun, begin, was_committed
 from .failures import is_conflict, is_passing, shown_url, statement_of, why
+from .session_locks import SessionLocks
 
 if TYPE_CHECKING:
     import psycopg
@@ -60,6 +61,7 @@ class PostgresDatabase:
     def __init__(self, url: str) -> None:
         self._shown = shown_url(url)
         self._connections = Connections(url)
+        self.locks = SessionLocks(self._connections.connect, self.read, repr(self))
         self._begin_anew()
         _databases.add(self)
         self.read(lambda sql: None)
@@ -174,6 +176,7 @@ class PostgresDatabase:
 
     def leave_to_parent(self) -> None:
         """Leave all connections to the parent, in a forked child."""
+        self.locks.leave_to_parent()
         self._connections.leave_to_parent()
         self._begin_anew()
 

@@ -177,6 +177,14 @@ class Account:
             self._spending.seconds += since
             self._began += since
 
+    def settled(self) -> Spending:
+        """Return a copy of the figures as they are now."""
+        with self._lock:
+            since = self._since()
+            self._spending.seconds += since
+            self._began += since
+            return Spending(**{name: getattr(self._spending, name) for name in Spending.__slots__})
+
     def add_seconds(self, seconds: float) -> None:
         """Add seconds that this clock did not count."""
         with self._lock:

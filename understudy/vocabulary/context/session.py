@@ -151,6 +151,8 @@ class ToolContext(Generic[Deps]):
         agent_id: the agent that runs.
         tool_name: the tool's name.
         call_id: this call's id.
+        call_key: a text that no other call has, and that stays the same if the call is made again because its process died: a
+            service that takes such keys does its work once.
         arguments: the model's arguments.
         scope: the deadline and the cancellation of the call.
         user_id: the user of the run; None if the caller gave none.
@@ -164,6 +166,7 @@ class ToolContext(Generic[Deps]):
         "arguments",
         "artifacts",
         "call_id",
+        "call_key",
         "conversation_id",
         "deps",
         "run_id",
@@ -187,6 +190,7 @@ class ToolContext(Generic[Deps]):
         user_id: str | None = None,
         conversation_id: str | None = None,
         artifacts: Mapping[str, Artifact] | None = None,
+        call_key: str = "",
         report: Callable[[str, float | None, float | None], object] | None = None,
     ) -> None:
         self._report = report
@@ -198,6 +202,7 @@ class ToolContext(Generic[Deps]):
         self.agent_id = agent_id
         self.tool_name = tool_name
         self.call_id = call_id
+        self.call_key = call_key
         self.arguments = arguments
         self.scope = scope
         self.user_id = user_id

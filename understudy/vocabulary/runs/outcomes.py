@@ -10,6 +10,7 @@ from understudy.errors import RunError, UnfinishedRun
 from understudy.vocabulary.checks import checked_json, checked_text
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import JsonObject, JsonValue, Message, ToolCall, Usage
+from understudy.vocabulary.tools.reconciling import Happened
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -143,7 +144,9 @@ class Pause:
     calls: tuple[ToolCall, ...] = ()
     """In call order; empty for a question."""
     reasons: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Call id -> a callback's reason for asking a person."""
+    """Call id -> why a person is asked: a callback's reason, or that the call is in doubt."""
+    in_doubt: tuple[str, ...] = ()
+    """Ids of the calls that were under way when their process died: `Approve` makes such a call again, `Happened` has its result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +324,8 @@ class Reject:
         checked_text("Reject: reason", self.reason)
 
 
-Decision: TypeAlias = Approve | Reject
+Decision: TypeAlias = Approve | Reject | Happened
+"""`Happened` answers only to a call in doubt, which was under way when its process died: it has the call's result."""
 
 PauseAnswer: TypeAlias = "str | Decision | Mapping[str, Decision]"
 """The answer to one pause: text for a question; a decision for all of its calls, or decisions by call id for some."""

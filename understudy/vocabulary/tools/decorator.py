@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar, overload
 from .definition import DEFAULT_TOOL_TIMEOUT, ApprovalRule, Tool
 from .isolation import Isolation
 from .options import DEFAULT_MAX_RESULT, OnToolError
+from .reconciling import Reconcile
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,6 +25,7 @@ def tool(
     timeout: float | None = DEFAULT_TOOL_TIMEOUT,
     retries: int = 0,
     idempotent: bool = False,
+    reconcile: Reconcile | None = None,
     approval: ApprovalRule = False,
     isolation: Isolation = "thread",
     memory_limit: int | None = None,
@@ -40,6 +42,7 @@ def tool(
     timeout: float | None = DEFAULT_TOOL_TIMEOUT,
     retries: int = 0,
     idempotent: bool = False,
+    reconcile: Reconcile | None = None,
     approval: ApprovalRule = False,
     isolation: Isolation = "thread",
     memory_limit: int | None = None,
@@ -58,7 +61,10 @@ def tool(
         description: what the model is told; None for the docstring.
         timeout: seconds one call may take; None for no limit.
         retries: how often a call that raised is tried again.
-        idempotent: whether a call that timed out may be tried again too.
+        idempotent: whether a call that timed out, or whose process died, may be made again.
+        reconcile: a function of `ToolContext.call_key` and the arguments, or of the context and these two: it says what became of a
+            call whose process died, by `us.Happened(result)`, `us.DidNotHappen()` or `us.CannotTell()`. Without one, and for what
+            it cannot tell, the run pauses and a person decides.
         approval: True, or a function of the call and its run: a person must agree first.
         isolation: where calls run. `"thread"`: on threads of the runtime. `"process"`: in a worker process, which may crash
             and is killed when the call times out or its run ends; the function must be at the top level of a module that
@@ -83,6 +89,7 @@ def tool(
         timeout=timeout,
         retries=retries,
         idempotent=idempotent,
+        reconcile=reconcile,
         approval=approval,
         isolation=isolation,
         memory_limit=memory_limit,

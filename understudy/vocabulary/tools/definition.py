@@ -31,6 +31,7 @@ from .isolation import Isolation, Place, check_can_travel, check_isolation, plac
 from .options import DEFAULT_MAX_RESULT, OnToolError, checked_max_result, checked_on_error, checked_parallel
 from .origin import Origin
 from .parameters import without_partial
+from .reconciling import Reconcile, checked_reconcile
 from .signature import signature_of
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class ToolChanges(TypedDict, total=False):
     timeout: float | None
     retries: int
     idempotent: bool
+    reconcile: Reconcile | None
     approval: ApprovalRule
     isolation: Isolation
     memory_limit: int | None
@@ -71,7 +73,8 @@ class Tool(Generic[P, R_co]):
         name: what the model calls it.
         timeout: seconds one call may take before the model is told that it timed out; None for no limit.
         retries: how often a call that raised is tried again.
-        idempotent: whether a call that timed out may be tried again too.
+        idempotent: whether a call that timed out, or whose process died, may be made again.
+        reconcile: says what became of a call whose process died; None if nobody can.
         approval: whether a person must agree first, or a function of the call and its run that says so.
         isolation: where calls run: `"thread"`, `"process"` or `"caller"`.
         memory_limit: bytes of address space that the process of a call may take; None for no limit.
@@ -90,6 +93,7 @@ class Tool(Generic[P, R_co]):
         timeout: float | None = DEFAULT_TOOL_TIMEOUT,
         retries: int = 0,
         idempotent: bool = False,
+        reconcile: Reconcile | None = None,
         approval: ApprovalRule = False,
         isolation: Isolation = "thread",
         memory_limit: int | None = None,
@@ -113,6 +117,7 @@ class Tool(Generic[P, R_co]):
         self.timeout = checked_seconds(f"{where}: timeout", timeout)
         self.retries = checked_whole(f"{where}: retries", retries, 0)
         self.idempotent = checked_flag(f"{where}: idempotent", idempotent)
+        self.reconcile = checked_reconcile(f"{where}: reconcile", reconcile)
         self.approval = _checked_approval(f"{where}: approval", approval)
         self.isolation: Isolation = isolation
         self.memory_limit = memory_limit
@@ -255,6 +260,7 @@ class Tool(Generic[P, R_co]):
             "timeout": self.timeout,
             "retries": self.retries,
             "idempotent": self.idempotent,
+            "reconcile": self.reconcile,
             "approval": self.approval,
             "isolation": self.isolation,
             "memory_limit": self.memory_limit,

@@ -153,6 +153,16 @@ def _names_context(word: str, names: Mapping[str, object]) -> bool:
     return not isinstance(found, str) and _is_context(found, names)
 
 
+def takes_context_first(function: Callable[..., object]) -> bool:
+    """Whether the first parameter of a function is annotated with the context of tools."""
+    try:
+        parameters = _parameters_of(function, "")
+    except (TypeError, ValueError):
+        return False
+    names: Mapping[str, object] = getattr(inspect.unwrap(function), "__globals__", {})
+    return bool(parameters) and _is_context(parameters[0].annotation, names)
+
+
 def signature_of(function: Callable[..., object], name: str) -> Signature:
     """Return the function's one `Signature`, whichever tools and agents share it."""
     bound = inspect.ismethod(function)

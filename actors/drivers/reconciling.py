@@ -1,0 +1,97 @@
+"""Asks tools what became of calls that were under way when their process died.
+
+A function that fails, or returns something else than it should, tells nothing: a person decides then.
+"""
+
+from __future__ import annotations
+
+import time
+from logging import WARNING
+from math import inf
+from typing import TYPE_CHECKING
+
+from understudy.actors.tools.results import rendered, result_of
+from understudy.diagnostics import emit
+from understudy.errors import in_words
+from understudy.orchestration.supervision.call_time import GRACE
+from understudy.vocabulary.checks import WrongReturn, found_instead
+from understudy.vocabulary.context.overlays import CallSession
+from understudy.vocabulary.context.run_values import values_of_run
+from understudy.vocabulary.context.session import ToolContext
+from understudy.vocabulary.messages import ToolCall, ToolResult
+from understudy.vocabulary.tools.reconciling import CannotTell, DidNotHappen, Happened, wants_context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from understudy.actors.runs.agent_record import AgentRunRecord
+    from understudy.vocabulary.tools.definition import Tool
+
+
+def reconcile(record: AgentRunRecord, epoch: int) -> None:
+    """Ask about all calls in doubt whose tools have `reconcile`, and tell the machine; for the driver that holds `epoch`.
+
+    User code runs here, on the driver's thread, for as long as a call of the tool may take.
+
+    Raises:
+        Stale: the run is over or in other hands.
+    """
+    assert record.machine is not None
+    found: dict[str, ToolResult | None] = {}
+    for call in record.machine.in_doubt:
+        tool = record.agent.tools_by_name.get(call.name)
+        if tool is None or tool.reconcile is None:
+            continue
+        limit = inf if tool.timeout is None else time.monotonic() + tool.timeout + GRACE
+        record.begin_step(epoch, f"asking what became of a call of {call.name}", limit)
+        try:
+            result = _asked(record, tool, tool.reconcile, call)
+        except Exception as error:
+            values = values_of_run(record.link) | {"tool": call.name, "call_id": call.id}
+            text = "reconcile of tool %s cannot tell, so a person decides: %s"
+            emit(WARNING, "reconcile_failed", values, text, call.name, in_words(error), exc_info=error)
+            continue
+        if not isinstance(result, CannotTell):
+            found[call.id] = result
+    if found:
+        record.feed(epoch, lambda machine: machine.reconcile(found))
+
+
+def _asked(
+    record: AgentRunRecord, tool: Tool[..., object], ask: Callable[..., object], call: ToolCall
+) -> ToolResult | CannotTell | None:
+    """Return the result of a call that happened, and None if it did not happen."""
+    key = record.call_key(call.id)
+    given: tuple[object, ...] = (key, dict(call.arguments))
+    if wants_context(ask):
+        given = (_context(record, call, key), *given)
+    match ask(*given):
+        case Happened(result=result):
+            return result_of(call, tool, rendered(result), record)
+        case DidNotHappen():
+            return None
+        case CannotTell() as unknown:
+            return unknown
+        case other:
+            raise WrongReturn(
+                f"reconcile of tool {tool.name!r} must return us.Happened(result), us.DidNotHappen() or us.CannotTell(), "
+                f"got {found_instead(other)}"
+            )
+
+
+def _context(record: AgentRunRecord, call: ToolCall, key: str) -> ToolContext[object]:
+    """Return what the function sees of the run; what it writes to the session is dropped."""
+    return ToolContext(
+        deps=record.options.deps,
+        session=CallSession(record.session),
+        run_id=record.run_id,
+        agent_id=record.agent.id,
+        tool_name=call.name,
+        call_id=call.id,
+        call_key=key,
+        arguments=call.arguments,
+        scope=record.scope,
+        artifacts=record.artifacts,
+        user_id=record.options.user_id,
+        conversation_id=record.options.conversation_id,
+    )

@@ -1,0 +1,153 @@
+"""The journal of one run and of the runs inside of it, in a table of runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from understudy.actors.stores.database import Sql
+from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable
+from understudy.errors import LeaseLost, StoreError
+from understudy.orchestration.journal.rows import SPENDING, JournalRow, Written
+from understudy.vocabulary.context.account import Account
+
+
+class RunJournal:
+    """What a process has of a run in the store. Safe to use from any thread.
+
+    Args:
+        table: where the run is.
+        run_id: of the outermost run.
+        claim: of this process, if it has the run already.
+    """
+
+    def __init__(self, table: RunTable, run_id: str, claim: Claim | None = None) -> None:
+        self._table = table
+        self._claim = claim
+        self.run_id = run_id
+        self._lock = threading.Lock()
+        """Guards the paths."""
+        self._paths: set[str] = set()
+        self._drop: list[str] = []
+        self.failed = False
+        """Whether the store failed, so that the run is left for a later process."""
+        self.over = False
+
+    def accept(
+        self, run: NewRun, accepted: str, rows: Sequence[JournalRow] = (), also: Callable[[Sql], bool] | None = None
+    ) -> bool:
+        """Note that this process drives the run from now on. Blocks for the store.
+
+        Args:
+            run: who it is.
+            accepted: what begins it anew, until it has rows.
+            rows: of a run that goes on.
+            also: what else is done in the transaction; if it returns False, nothing is done.
+
+        Returns:
+            Whether the run was accepted.
+
+        Raises:
+            StoreError: the store failed; the run is not accepted.
+        """
+        self._claim = self._table.accept(run, accepted, rows=[RunRow("", *row) for row in rows], also=also)
+        return self._claim is not None
+
+    def commit(self, path: str, rows: Sequence[JournalRow], late: Callable[[], Iterable[RunRow]]) -> None:
+        """Write the rows of one run. Blocks for the store.
+
+        Raises:
+            LeaseLost: another process has taken the run over.
+            StoreError: the store failed.
+        """
+        with self._lock:
+            drop = [each for each in self._drop if each != path]
+            self._paths.add(path)
+        given = [RunRow(path, *row) for row in rows]
+        assert self._claim is not None, "a run is accepted before it writes"
+        try:
+            held = self._table.commit(self._claim, given, drop, late)
+        except StoreError as error:
+            self.failed = True
+            words = f"run {self.run_id} cannot write its journal, and is left for system.recover(): {error}"
+            raise StoreError(words, store=error.store) from error
+        if not held:
+            raise LeaseLost(
+                f"run {self.run_id} was taken over by another process, which goes on with it", run_id=self.run_id
+            )
+        with self._lock:
+            self._drop = [each for each in self._drop if each not in drop]
+            self._paths.difference_update(drop)
+
+    def drop_later(self, path: str) -> None:
+        """Have the rows of a run inside, and of those inside of it, removed with the next rows that are written."""
+        with self._lock:
+            gone = [each for each in self._paths if each == path or each.startswith(f"{path}/")]
+            self._drop += [each for each in gone if each not in self._drop]
+
+    def keep(self, path: str) -> None:
+        """Forget that rows were to be removed: another run has this path now."""
+        with self._lock:
+            self._drop = [each for each in self._drop if each != path]
+
+    def end(self, ending: str) -> None:
+        """Note that the run is over, or waits for a person. Blocks for the store; a second call does nothing.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        if self.over or self.failed or self._claim is None:
+            return
+        self._table.end(self._claim, ending)
+        self.over = True
+
+
+class JournalPart:
+    """The part of one run in the journal.
+
+    Args:
+        journal: of the outermost run.
+        account: of this run.
+        path: of this run.
+        outer: the part of the run around it.
+    """
+
+    __slots__ = ("_account", "_has_inside", "_outer", "journal", "lock", "path", "session", "texts", "written")
+
+    def __init__(self, journal: RunJournal, account: Account, path: str = "", outer: JournalPart | None = None) -> None:
+        self.journal = journal
+        self.path = path
+        self.lock = threading.Lock()
+        """Held while rows are made and written: those of an earlier driver are never written over those of a later one."""
+        self.written = Written()
+        self.session = ""
+        """The text of the session as it was written."""
+        self.texts: dict[str, str] = {}
+        """Id of each artifact that was written -> its text."""
+        self._account = account
+        self._outer = outer
+        self._has_inside = False
+
+    def inside(self, place: str, account: Account) -> JournalPart:
+        """Return the part of a run inside of this one."""
+        self._has_inside = True
+        path = f"{self.path}/{place}"
+        self.journal.keep(path)
+        return JournalPart(self.journal, account, path, self)
+
+    def closed(self, place: str) -> None:
+        """Note that the machine has what came of a run inside."""
+        if self._has_inside:
+            self.journal.drop_later(f"{self.path}/{place}")
+
+    def commit(self, rows: Sequence[JournalRow]) -> None:
+        """Write rows, and what the runs around have spent by now. Blocks for the store; raises as `RunJournal.commit`."""
+        self.journal.commit(self.path, rows, self._spending)
+
+    def _spending(self) -> Iterator[RunRow]:
+        from understudy.orchestration.journal.agent_rows import spending_text  # loads pydantic
+
+        part = self if self._has_inside else self._outer
+        while part is not None:
+            yield RunRow(part.path, SPENDING, "", spending_text(part._account.settled()))
+            part = part._outer

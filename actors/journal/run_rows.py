@@ -1,0 +1,105 @@
+"""What a record writes into its journal beside its machine: who runs, the session and the artifacts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Protocol
+
+from understudy.actors.run_view.event_reader import next_seq
+from understudy.actors.run_view.log import RunLog
+from understudy.orchestration.journal.rows import ARTIFACT, RUN, SESSION, JournalRow
+from understudy.vocabulary.checks import not_json
+from understudy.vocabulary.context.artifacts import Artifacts
+from understudy.vocabulary.context.overlays import SessionOverlay, lasting
+
+from .run_journal import JournalPart
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from understudy.orchestration.definitions.port import RunOptions
+    from understudy.orchestration.definitions.runner import Runner
+    from understudy.vocabulary.messages import JsonValue
+
+
+class KnownValues(Protocol):
+    """What a run knows of its session values in the store."""
+
+    versions: dict[str, int]
+    unsaved: set[str]
+
+
+class JournaledRun(Protocol):
+    """A run, as far as its journal needs it."""
+
+    is_inner: bool
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def runner(self) -> Runner[object]: ...
+    @property
+    def input_text(self) -> str: ...
+    @property
+    def options(self) -> RunOptions: ...
+    @property
+    def session(self) -> SessionOverlay: ...
+    @property
+    def artifacts(self) -> Artifacts: ...
+    @property
+    def log(self) -> RunLog: ...
+    @property
+    def stored(self) -> KnownValues | None: ...
+    @property
+    def revision(self) -> int: ...
+
+
+def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
+    """Return the rows of a run that are new or changed; nobody changes it meanwhile.
+
+    Raises:
+        TypeError: JSON cannot carry a value of the session.
+    """
+    from understudy.orchestration.saving.saved_run import SavedRun
+
+    changes, removed = run.session.lasting_changes()
+    values = changes if run.is_inner else lasting(run.session)
+    unsaved = set() if run.stored is None or run.is_inner else {*run.stored.unsaved, *changes, *removed}
+    saved = SavedRun(
+        run_id=run.run_id,
+        runner_id=run.runner.id,
+        input=run.input_text,
+        machine="",
+        removed=tuple(sorted(removed)) if run.is_inner else (),
+        seen={} if run.stored is None else dict(run.stored.versions),
+        unsaved=tuple(sorted(unsaved)),
+        user_id=run.options.user_id,
+        conversation_id=run.options.conversation_id,
+        own_history=run.options.history is not None,
+        events=next_seq(run.log, is_inner=run.is_inner),
+        under_way=True,
+        revision=run.revision,
+    )
+    return [JournalRow(RUN, "", saved.to_json()), *_session(run.run_id, values, part), *_artifacts(run, part)]
+
+
+def _session(run_id: str, values: Mapping[str, JsonValue], part: JournalPart) -> list[JournalRow]:
+    strange = not_json(values, "session")
+    if strange:
+        raise TypeError(
+            f"run {run_id}: {strange}, which JSON cannot carry, and the run has a journal; name the key 'temp:…', or make "
+            "the system with journal=False"
+        )
+    text = json.dumps(values)
+    if text == part.session:
+        return []
+    part.session = text
+    return [JournalRow(SESSION, "", text)]
+
+
+def _artifacts(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
+    found = run.artifacts.snapshot()
+    new = [each for each in found.values() if part.texts.get(each.id) is not each.text]
+    part.texts = {each.id: each.text for each in found.values()}
+    return [JournalRow(ARTIFACT, each.id, json.dumps(asdict(each))) for each in new]

@@ -1,0 +1,259 @@
+"""Runs in a database, so that another process can go on with them: each as it was accepted, and the rows of its journal.
+
+A run has an owner, the process that drives it, and an epoch. Whoever takes the run over raises the epoch, and what the
+process before it still writes is refused in its own transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from understudy.vocabulary.runs.conversations import NO_USER
+
+from .database import Database, Part, Sql, SqlValue, prepare
+
+KEPT = 30 * 86_400.0  # Seconds for which the end of a run is told.
+
+RUNS = Part(
+    "runs",
+    [
+        (
+            """CREATE TABLE understudy_runs (
+                run {identity}, run_id TEXT NOT NULL UNIQUE, app TEXT NOT NULL, runner_id TEXT NOT NULL,
+                user_id TEXT NOT NULL, conversation_id TEXT, owner TEXT NOT NULL, epoch {bigint} NOT NULL,
+                state TEXT NOT NULL, takeovers INTEGER NOT NULL, created_at {real} NOT NULL, ended_at {real},
+                forget_at {real}, accepted TEXT NOT NULL, ending TEXT NOT NULL
+            )""",
+            "CREATE INDEX understudy_runs_state ON understudy_runs (app, state)",
+            "CREATE INDEX understudy_runs_user ON understudy_runs (user_id, app)",
+            "CREATE INDEX understudy_runs_forget_at ON understudy_runs (forget_at)",
+            """CREATE TABLE understudy_run_rows (
+                id {identity}, run {bigint} NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
+                body TEXT NOT NULL
+            )""",
+            "CREATE UNIQUE INDEX understudy_run_rows_name ON understudy_run_rows (run, path, kind, name)",
+        )
+    ],
+)
+"""A run's `state` is going, parked or over. The outermost run has the path ''."""
+
+_FORGOTTEN = "SELECT run FROM understudy_runs WHERE forget_at <= :now LIMIT 20"
+_FORGET = "DELETE FROM understudy_runs WHERE run = :run"
+ACCEPT = """
+INSERT INTO understudy_runs (run_id, app, runner_id, user_id, conversation_id, owner, epoch, state, takeovers, created_at,
+    accepted, ending)
+VALUES (:run_id, :app, :runner_id, :user_id, :conversation_id, :owner, 1, 'going', 0, :now, :accepted, '')
+ON CONFLICT (run_id) DO UPDATE SET owner = excluded.owner, epoch = understudy_runs.epoch + 1, state = 'going',
+    accepted = excluded.accepted, ended_at = NULL, forget_at = NULL, ending = ''
+RETURNING run, epoch
+"""
+FENCE = "UPDATE understudy_runs SET epoch = epoch WHERE run = :run AND epoch = :epoch AND state = 'going'"
+PUT_ROW = """
+INSERT INTO understudy_run_rows (run, path, kind, name, body) VALUES (:run, :path, :kind, :name, :body)
+ON CONFLICT (run, path, kind, name) DO UPDATE SET body = excluded.body
+"""
+DROP_PATH = "DELETE FROM understudy_run_rows WHERE run = :run AND path = :path"
+DROP_ROWS = "DELETE FROM understudy_run_rows WHERE run = :run"
+END = """
+UPDATE understudy_runs SET state = :state, ended_at = :now, forget_at = :forget_at, accepted = '', ending = :ending
+WHERE run = :run AND epoch = :epoch AND state = 'going'
+"""
+LEFT = """
+SELECT run, run_id, runner_id, user_id, conversation_id, owner, epoch, takeovers, accepted FROM understudy_runs
+WHERE app = :app AND state = 'going' ORDER BY run
+"""
+CLAIM = """
+UPDATE understudy_runs SET owner = :owner, epoch = epoch + 1, takeovers = takeovers + 1
+WHERE run = :run AND epoch = :epoch AND state = 'going'
+"""
+ROWS = "SELECT path, kind, name, body FROM understudy_run_rows WHERE run = :run ORDER BY id"
+OF_USER = "SELECT run FROM understudy_runs WHERE user_id = :user_id"
+
+
+class RunRow(NamedTuple):
+    """One row of a journal; it replaces an earlier one of its path, kind and name."""
+
+    path: str
+    kind: str
+    name: str
+    body: str
+
+
+class NewRun(NamedTuple):
+    """A run that a process is about to drive."""
+
+    run_id: str
+    app: str
+    """The name of its system."""
+    runner_id: str
+    owner: str
+    """The process."""
+    user_id: str | None
+    conversation_id: str | None
+
+
+class Claim(NamedTuple):
+    """What a process has of a run that it drives."""
+
+    run: int
+    """The number of the run in this store."""
+    epoch: int
+
+
+class StoredRun(NamedTuple):
+    """A run that is not over."""
+
+    run: int
+    run_id: str
+    runner_id: str
+    user_id: str
+    conversation_id: str | None
+    owner: str
+    epoch: int
+    takeovers: int
+    """How often a process took it over."""
+    accepted: str
+
+
+class RunTable:
+    """The runs of all systems in a database. Each call blocks for the database.
+
+    Args:
+        database: where they are.
+        clock: seconds since 1970.
+
+    Raises:
+        StoreError: the tables cannot be opened or made.
+    """
+
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._clock = clock
+        prepare(database, RUNS)
+
+    def __repr__(self) -> str:
+        return repr(self._database)
+
+    def accept(
+        self,
+        run: NewRun,
+        accepted: str,
+        *,
+        rows: Sequence[RunRow] = (),
+        also: Callable[[Sql], bool] | None = None,
+    ) -> Claim | None:
+        """Note that a process drives a run from now on: a new one, or one that was paused.
+
+        Args:
+            run: who it is.
+            accepted: what begins it anew, until it has rows.
+            rows: of a run that goes on.
+            also: what else is done in the transaction; if it returns False, nothing is done.
+
+        Returns:
+            The claim; None if `also` returned False.
+        """
+        now = self._clock()
+        row: dict[str, SqlValue] = {**run._asdict(), "now": now}
+        row["user_id"] = NO_USER if run.user_id is None else run.user_id
+
+        def write(sql: Sql) -> Claim | None:
+            if also is not None and not also(sql):
+                return None
+            for forgotten in sql.execute(_FORGOTTEN, {"now": now}).fetchall():
+                sql.execute(_FORGET, {"run": forgotten[0]})
+            found = sql.execute(ACCEPT, row | {"accepted": accepted}).fetchone()
+            assert found is not None, "the statement returns the row that it wrote"
+            claim = Claim(int(found[0]), int(found[1]))
+            if claim.epoch > 1:
+                sql.execute(DROP_ROWS, {"run": claim.run})
+            _put(sql, claim, rows)
+            return claim
+
+        return self._database.write(write, durable=also is not None)
+
+    def commit(
+        self,
+        claim: Claim,
+        rows: Sequence[RunRow],
+        drop: Iterable[str] = (),
+        late: Callable[[], Iterable[RunRow]] | None = None,
+    ) -> bool:
+        """Write rows of a run.
+
+        Args:
+            claim: of this process.
+            rows: new or changed ones.
+            drop: paths whose rows go.
+            late: returns more rows, asked in the transaction: no later one can have older ones.
+
+        Returns:
+            False if another process has the run, or it is over; then nothing is written.
+        """
+        gone = list(drop)
+
+        def write(sql: Sql) -> bool:
+            if sql.execute(FENCE, _of(claim)).rowcount != 1:
+                return False
+            for path in gone:
+                sql.execute(DROP_PATH, {"run": claim.run, "path": path})
+            _put(sql, claim, (*rows, *(late() if late is not None else ())))
+            return True
+
+        return self._database.write(write)
+
+    def end(self, claim: Claim, ending: str, *, state: str = "over") -> bool:
+        """Note that a run is over, waits in the store of paused runs, or cannot go on; its rows go, unless it is parked."""
+        now = self._clock()
+        values: dict[str, SqlValue] = {"state": state, "ending": ending, "now": now}
+
+        def write(sql: Sql) -> bool:
+            forget = None if state == "parked" else now + KEPT
+            if sql.execute(END, _of(claim) | values | {"forget_at": forget}).rowcount != 1:
+                return False
+            if state != "parked":
+                sql.execute(DROP_ROWS, {"run": claim.run})
+            return True
+
+        return self._database.write(write)
+
+    def left(self, app: str) -> list[StoredRun]:
+        """Return the runs of an app that are not over, the oldest first, whether or not a process drives them."""
+        rows = self._database.read(lambda sql: sql.execute(LEFT, {"app": app}).fetchall())
+        return [StoredRun(*row) for row in rows]
+
+    def claim(self, left: StoredRun, owner: str) -> Claim | None:
+        """Take a run over; None if another process was first."""
+        values: dict[str, SqlValue] = {"run": left.run, "epoch": left.epoch, "owner": owner}
+        taken = self._database.write(lambda sql: sql.execute(CLAIM, values).rowcount == 1)
+        return Claim(left.run, left.epoch + 1) if taken else None
+
+    def rows(self, run: int) -> list[RunRow]:
+        """Return the rows of a run, in the order in which they were first written."""
+        return [RunRow(*row) for row in self._database.read(lambda sql: sql.execute(ROWS, {"run": run}).fetchall())]
+
+    def erase(self, user: str, app: str | None) -> int:
+        """Remove the runs of a user, in one app or in all; return how many."""
+        statement = OF_USER if app is None else f"{OF_USER} AND app = :app"
+        values: dict[str, SqlValue] = {"user_id": user} if app is None else {"user_id": user, "app": app}
+
+        def write(sql: Sql) -> int:
+            found = [row[0] for row in sql.execute(statement, values).fetchall()]
+            for run in found:
+                sql.execute(DROP_ROWS, {"run": run})
+                sql.execute(_FORGET, {"run": run})
+            return len(found)
+
+        return self._database.write(write, durable=True)
+
+
+def _put(sql: Sql, claim: Claim, rows: Iterable[RunRow]) -> None:
+    for row in rows:
+        values: dict[str, SqlValue] = {"path": row.path, "kind": row.kind, "name": row.name, "body": row.body}
+        sql.execute(PUT_ROW, values | {"run": claim.run})
+
+
+def _of(claim: Claim) -> dict[str, SqlValue]:
+    return {"run": claim.run, "epoch": claim.epoch}

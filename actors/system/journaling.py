@@ -1,0 +1,122 @@
+"""Which runs of a system have a journal, and when it begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING
+
+from understudy.actors.journal.run_journals import RunJournals
+from understudy.actors.run_view.errors import named
+from understudy.actors.run_view.failsafe import safely
+from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.group_record import GroupRunRecord
+from understudy.actors.threads.run_elsewhere import run_elsewhere
+from understudy.vocabulary.context.overlays import lasting
+
+if TYPE_CHECKING:
+    from understudy.actors.runs.record import RunRecord
+    from understudy.actors.stores.database import Sql
+
+
+class Journaling:
+    """The journals of the runs of one system; does nothing without a durable store. Safe to use from any thread.
+
+    A run has a journal if nothing that is part of a run began it: a run that a tool begins belongs to the call of that tool,
+    which is in doubt as a whole. A run that ends its stay after one turn has none, because its token stands.
+
+    Args:
+        journals: those of the system; None without a durable store.
+    """
+
+    def __init__(self, journals: RunJournals | None) -> None:
+        self.journals = journals
+
+    @property
+    def is_on(self) -> bool:
+        """Whether runs have a journal."""
+        return self.journals is not None
+
+    def begin(self, record: RunRecord) -> None:
+        """Accept a run that is about to begin. Blocks for the store.
+
+        Raises:
+            TypeError: JSON cannot carry the session.
+            StoreError: the store failed; the run is not accepted.
+        """
+        if self.journals is None or record.journal is not None or not _is_journaled(record):
+            return
+        from understudy.orchestration.journal.accepted_run import accepted_text
+
+        given = record.input if isinstance(record.input, str) else tuple(record.input)
+        try:
+            accepted = accepted_text(given, record.options, lasting(record.session))
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"{named(record.runner)}: {error}, and the run has a journal; name the key 'temp:…', or make the system with "
+                "journal=False"
+            ) from None
+        self._accept(record, accepted)
+
+    def go_on(self, record: RunRecord, take: Callable[[Sql], bool]) -> bool:
+        """Accept a run that goes on from a token. Blocks for the store.
+
+        Args:
+            record: of the run, with the answers.
+            take: uses the token up, in the transaction; False if another caller was first.
+
+        Returns:
+            Whether the token was used up.
+
+        Raises:
+            TypeError: JSON cannot carry the session.
+            StoreError: the store failed; the token stands.
+        """
+        return self._accept(record, "", take)
+
+    def _accept(self, record: RunRecord, accepted: str, take: Callable[[Sql], bool] | None = None) -> bool:
+        assert self.journals is not None
+        named_ = self.journals.named(record.run_id, record.runner.id, record.options)
+        part = self.journals.begin(record.run_id, record.account)
+        is_accepted = False
+        try:
+            rows, written = ([], part.written) if take is None else record.rows_for(part)
+            is_accepted = part.journal.accept(named_, accepted, rows, take)
+        finally:
+            if not is_accepted:
+                self.journals.ended(record.run_id)
+        if is_accepted:
+            part.written = written
+            record.journal = part
+        return is_accepted
+
+    def end(self, record: RunRecord, ending: str) -> None:
+        """Note that a run is about to end, for its driver; what fails is logged, for the run has its ending."""
+        if record.journal is not None and not record.is_inner:
+            safely(record, record.journal.journal.end, ending)
+
+    def ended(self, record: RunRecord) -> None:
+        """Note that a run has ended, whoever ended it; does not block."""
+        if self.journals is None or record.journal is None or record.is_inner:
+            return
+        journal = record.journal.journal
+        if journal.over or journal.failed:
+            self.journals.ended(journal.run_id)
+        else:  # it was ended from outside
+            safely(record, run_elsewhere, partial(safely, record, partial(self._end_late, record)))
+
+    def _end_late(self, record: RunRecord) -> None:
+        assert self.journals is not None and record.journal is not None
+        try:
+            record.journal.journal.end(record.phase)
+        finally:
+            self.journals.ended(record.run_id)
+
+
+def _is_journaled(record: RunRecord) -> bool:
+    if record.is_inner or record.link.begun_in or record.turn_hold is not None:
+        return False
+    if type(record) is AgentRunRecord:
+        return record.last_turn == inf
+    return isinstance(record, GroupRunRecord)

@@ -1,0 +1,125 @@
+"""Recovery: goes on with the runs that processes which died have left in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from logging import ERROR, WARNING
+from typing import TYPE_CHECKING
+
+from understudy.actors.journal.run_journal import JournalPart
+from understudy.actors.stores.runs import StoredRun
+from understudy.diagnostics import emit
+from understudy.errors import StoreError, UnderstudyError, in_words
+from understudy.vocabulary.runs.left_runs import LeftRun
+
+from .run_manager import RunManager
+from .run_scope import scope_of_run
+
+if TYPE_CHECKING:
+    from understudy.actors.journal.run_journals import RunJournals
+    from understudy.actors.runs.record import RunRecord
+    from understudy.orchestration.definitions.runner import Runner
+
+MAX_TAKEOVERS = 50  # A run that outlives so many processes may be what they die of.
+
+
+class Recovery:
+    """Takes up runs that were left, for one call of `recover`.
+
+    Args:
+        runs: of the system.
+        journals: of the system.
+        runners: id -> the definition with which a run goes on.
+        deps: returns the dependencies of a run; None for none.
+        adopt: go on with runs that have another definition.
+    """
+
+    def __init__(
+        self,
+        runs: RunManager,
+        journals: RunJournals,
+        runners: Mapping[str, Runner[object]],
+        deps: Callable[[LeftRun], object] | None,
+        *,
+        adopt: bool,
+    ) -> None:
+        self._runs = runs
+        self._journals = journals
+        self._runners = runners
+        self._deps = deps
+        self._adopt = adopt
+
+    def records(self) -> list[RunRecord]:
+        """Return the records of the runs that this process has now; each is to be launched.
+
+        Raises:
+            StoreError: the store failed; the runs that were not taken up are left.
+        """
+        found = [self._taken(left) for left in self._journals.left()]
+        return [record for record in found if record is not None]
+
+    def _taken(self, left: StoredRun) -> RunRecord | None:
+        runner = self._runners.get(left.runner_id)
+        if runner is None:
+            known = ", ".join(self._runners) or "none"
+            return self._leave(
+                left, f"no runner {left.runner_id!r} is known here (known: {known}): spawn it, or pass runners="
+            )
+        if left.takeovers >= MAX_TAKEOVERS:
+            return self._leave(left, f"{left.takeovers} processes have died while they drove it, maybe of it")
+        try:
+            return self._claimed(left, runner)
+        except StoreError:
+            raise
+        except Exception as error:  # what is wrong with one run must not keep the others
+            return self._leave(left, in_words(error), error)
+
+    def _leave(self, left: StoredRun, why: str, error: BaseException | None = None) -> RunRecord | None:
+        expected = error is None or isinstance(error, UnderstudyError)
+        values = {"run_id": left.run_id, "agent": left.runner_id}
+        emit(
+            ERROR,
+            "run_not_recovered",
+            values,
+            "run %s is left as it is: %s",
+            left.run_id,
+            why,
+            exc_info=None if expected else error,
+        )
+        return None
+
+    def _claimed(self, left: StoredRun, runner: Runner[object]) -> RunRecord | None:
+        told = LeftRun(left.run_id, left.runner_id, left.user_id, left.conversation_id, left.takeovers)
+        deps = None if self._deps is None else self._deps(told)
+        record = self._record(left, runner, deps)  # before it is claimed: with another definition, nothing changes
+        journal = self._journals.claim(left)
+        if journal is None:
+            return None
+        if self._runs.paused.is_paused_after(left.run_id, record.revision):
+            journal.end("waiting")  # its process died between the pause and the end of its journal
+            self._journals.ended(left.run_id)
+            return None
+        record.journal = JournalPart(journal, record.account)
+        emit(
+            WARNING,
+            "run_recovered",
+            {"run_id": left.run_id, "agent": left.runner_id},
+            "run %s goes on here",
+            left.run_id,
+        )
+        return record
+
+    def _record(self, left: StoredRun, runner: Runner[object], deps: object) -> RunRecord:
+        from understudy.orchestration.journal.accepted_run import accepted_of
+        from understudy.orchestration.journal.put_together import by_path, put_together
+
+        saved = put_together(runner, "", by_path(self._journals.rows(left)), adopt=self._adopt)
+        accepted = accepted_of(left.accepted) if left.accepted else None
+        if saved is None:
+            if accepted is None:
+                raise UnderstudyError("its journal has neither rows nor what it was begun with")
+            return self._runs.prepare(runner, accepted.input, accepted.options(deps), left.run_id)
+        timeout = None if accepted is None else accepted.timeout
+        record = self._runs.load(saved, runner, deps, scope_of_run(timeout), adopt=self._adopt)
+        record.revision = saved.revision
+        return record

@@ -1,0 +1,145 @@
+"""An agent's run as rows of a journal: one for each message, and a head of bounded size.
+
+A step writes the rows that are new or that changed. A message of results that stand in rows of their own names these rows
+and does not repeat them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+
+from understudy.orchestration.agent.saved_text import written
+from understudy.orchestration.agent.snapshot import FORMAT, Snapshot
+from understudy.orchestration.agent.spec import RunSpec
+from understudy.orchestration.agent.state import RunState
+from understudy.vocabulary.context.budget import Spending
+from understudy.vocabulary.messages import Message, ToolCall, ToolResult
+
+from .rows import DEFINITION, HEAD, INTENT, MESSAGE, RESULT, SYSTEM, JournalRow, Written
+
+IN_DOUBT = "in_doubt: the process ended during this call, and nobody knows whether it had its effect"
+
+_NOT_IN_HEAD = {"parts": True, "state": {"messages": True, "system": True, "round": {"results"}}}
+
+
+def rows_of(
+    state: RunState, spec: RunSpec, before: Written, begins: Iterable[ToolCall] = ()
+) -> tuple[list[JournalRow], Written]:
+    """Return the rows that are new or changed, and what is written once they are.
+
+    Args:
+        state: of the run; nobody changes it meanwhile.
+        spec: of the run.
+        before: what is written.
+        begins: calls that are about to begin: without a result, they are in doubt if the process dies.
+    """
+    rows = [JournalRow(HEAD, "", written(_snapshot(), Snapshot(FORMAT, spec.fingerprint(), state), _NOT_IN_HEAD))]
+    if not before.is_defined:
+        rows.append(JournalRow(SYSTEM, "", json.dumps(state.system)))
+        rows.append(JournalRow(DEFINITION, "", json.dumps(spec.parts())))
+    for index in range(before.messages, len(state.messages)):
+        rows.append(JournalRow(MESSAGE, str(index), _message(state.messages[index], before.results)))
+    open_, count = state.round, len(state.messages)
+    results: dict[str, ToolResult] = {}
+    if open_ is not None:
+        known = before.results if before.messages == count else {}
+        for call_id, result in open_.results.items():
+            if known.get(call_id) is not result:
+                rows.append(JournalRow(RESULT, f"{count}/{call_id}", written(_result(), result)))
+        results = dict(open_.results)
+        rows += [JournalRow(INTENT, f"{count}/{call.id}", "") for call in begins]
+    return rows, Written(count, results, True)
+
+
+def _message(message: Message, results: Mapping[str, ToolResult]) -> str:
+    parts = message.parts
+    if not results or not all(isinstance(part, ToolResult) for part in parts):
+        return written(_message_adapter(), message)
+    named: list[object] = []
+    for part in cast("Sequence[ToolResult]", parts):
+        is_written = results.get(part.call_id) is part
+        named.append(part.call_id if is_written else json.loads(written(_result(), part)))
+    return json.dumps({"results": named})
+
+
+def machine_of(rows: Mapping[tuple[str, str], str], repeats: Mapping[str, bool]) -> str:
+    """Return the text of a run that has these rows, as `AgentRun.to_json` gives it.
+
+    A call that began and has no result is in doubt. It is pending again if its tool may be repeated; otherwise it waits for
+    a decision.
+
+    Args:
+        rows: kind and key of each row -> its body.
+        repeats: name of a tool -> whether its calls in doubt are just made again.
+
+    Raises:
+        KeyError: a row is missing.
+        ValueError: a row is no JSON.
+    """
+    data = json.loads(rows[HEAD, ""])
+    state = data["state"]
+    data["parts"] = json.loads(rows[DEFINITION, ""])
+    state["system"] = json.loads(rows[SYSTEM, ""])
+    results = {key: json.loads(body) for (kind, key), body in rows.items() if kind == RESULT}
+    count = 1 + max(int(key) for kind, key in rows if kind == MESSAGE)
+    state["messages"] = [_joined(json.loads(rows[MESSAGE, str(index)]), index, results) for index in range(count)]
+    if state["round"] is not None:
+        begun = {key.partition("/")[2] for kind, key in rows if kind == INTENT and key.startswith(f"{count}/")}
+        there = {key.partition("/")[2]: each for key, each in results.items() if key.startswith(f"{count}/")}
+        _join_round(state["round"], begun, there, repeats)
+    return json.dumps(data)
+
+
+def _joined(message: dict[str, Any], index: int, results: Mapping[str, Any]) -> dict[str, Any]:
+    named = message.get("results")
+    if named is None:
+        return message
+    parts = [results[f"{index}/{each}"] if isinstance(each, str) else each for each in named]
+    return {"role": "user", "parts": parts}
+
+
+def _join_round(
+    round_: dict[str, Any], begun: set[str], results: Mapping[str, Any], repeats: Mapping[str, bool]
+) -> None:
+    round_["results"] = {call["id"]: results[call["id"]] for call in round_["calls"] if call["id"] in results}
+    known = {*results, *round_["waiting"], *round_["questions"], *round_["children"]}
+    doubted = [call for call in round_["calls"] if call["id"] in begun and call["id"] not in known]
+    asked = [call["id"] for call in doubted if not repeats.get(call["name"], False)]
+    round_["in_doubt"] = [*round_.get("in_doubt", ()), *asked]
+    round_["waiting"] = [*round_["waiting"], *asked]
+    round_["reasons"].update(dict.fromkeys(asked, IN_DOUBT))
+
+
+def spending_text(spending: Spending) -> str:
+    """Return the figures of an account as the body of a row."""
+    return written(_spending(), spending)
+
+
+def with_spending(state: dict[str, Any], body: str) -> None:
+    """Have a run's state, as JSON, count what a later row says."""
+    state.update(json.loads(body))
+
+
+@cache
+def _snapshot() -> TypeAdapter[Snapshot]:
+    return TypeAdapter(Snapshot)
+
+
+@cache
+def _message_adapter() -> TypeAdapter[Message]:
+    return TypeAdapter(Message)
+
+
+@cache
+def _result() -> TypeAdapter[ToolResult]:
+    return TypeAdapter(ToolResult)
+
+
+@cache
+def _spending() -> TypeAdapter[Spending]:
+    return TypeAdapter(Spending)

@@ -1,0 +1,101 @@
+"""A run put together from the rows of its journal, with the runs inside of it.
+
+Each run has a path: the outermost one "", and a run inside of another one the path of that one, a slash and its place
+there. A place is the number of a group's child, or the turn and the id of a call of a sub-agent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from understudy.orchestration.agent.run import AgentRun
+from understudy.orchestration.definitions.agent import Agent
+from understudy.orchestration.definitions.groups import Group
+from understudy.orchestration.definitions.runner import Runner
+from understudy.orchestration.definitions.sub_agent import SubAgent
+from understudy.orchestration.definitions.workflow import Workflow
+from understudy.orchestration.group.snapshot import with_state
+from understudy.orchestration.saving.machines import loaded, runner_at
+from understudy.orchestration.saving.saved_run import SavedRun
+from understudy.vocabulary.context.artifacts import Artifact
+
+from .agent_rows import machine_of, with_spending
+from .places import place_of_call
+from .rows import ARTIFACT, HEAD, RUN, SESSION, SPENDING
+
+Rows = Mapping[tuple[str, str], str]
+"""Kind and key of each row of one run -> its body."""
+
+
+def put_together(
+    runner: Runner[object], path: str, runs: Mapping[str, Rows], *, adopt: bool = False
+) -> SavedRun | None:
+    """Return a run as it stands in its rows; None if it had not written its first step.
+
+    Args:
+        runner: whose run it is.
+        path: of the run.
+        runs: path of each run -> its rows.
+        adopt: go on even if the run has another definition.
+
+    Raises:
+        SpecChanged: the run has another definition, and `adopt` is false.
+        ValueError, KeyError: the rows are not those of a run.
+    """
+    rows = runs.get(path, {})
+    if (HEAD, "") not in rows:
+        return None
+    inside = {each[len(path) + 1 :] for each in runs if each.startswith(f"{path}/")}
+    places = sorted({each for each in inside if "/" not in each})
+    if isinstance(runner, Agent):
+        machine = _agent(runner, path, places, runs, adopt)
+    else:
+        assert isinstance(runner, (Group, Workflow))
+        machine = _group(runner, path, places, runs, adopt)
+    saved = SavedRun.from_json(rows[RUN, ""])
+    artifacts = [Artifact(**json.loads(body)) for (kind, _), body in rows.items() if kind == ARTIFACT]
+    return replace(saved, machine=machine, session=json.loads(rows[SESSION, ""]), artifacts=tuple(artifacts))
+
+
+def _agent(agent: Agent[object], path: str, places: Iterable[str], runs: Mapping[str, Rows], adopt: bool) -> str:
+    rows = runs[path]
+    repeats = {name: tool.idempotent or isinstance(tool, SubAgent) for name, tool in agent.tools_by_name.items()}
+    text = machine_of(rows, repeats)
+    if (SPENDING, "") in rows:
+        data = json.loads(text)
+        with_spending(data["state"], rows[SPENDING, ""])
+        text = json.dumps(data)
+    run = AgentRun.from_json(text, agent.run_spec, adopt=adopt)
+    round_ = run.state.round
+    for call in () if round_ is None else round_.pending():
+        place, tool = place_of_call(run.state.turns, call.id), agent.tools_by_name.get(call.name)
+        if place in places and isinstance(tool, SubAgent):
+            child = put_together(tool.runner, f"{path}/{place}", runs, adopt=True)
+            if child is not None:
+                run.child_stopped(call.id, child.to_json())
+    return run.to_json()
+
+
+def _group(group: Group | Workflow, path: str, places: Iterable[str], runs: Mapping[str, Rows], adopt: bool) -> str:
+    rows = runs[path]
+    text = rows[HEAD, ""]
+    if (SPENDING, "") in rows:
+        text = with_state(text, {"spending": json.loads(rows[SPENDING, ""])})
+    machine = loaded(group, text, adopt=adopt)
+    for place in places:
+        position = int(place)
+        if machine.expects(position):
+            child = put_together(runner_at(group, machine, position), f"{path}/{place}", runs, adopt=True)
+            if child is not None:
+                machine.child_kept(position, child.to_json())
+    return machine.to_json()
+
+
+def by_path(rows: Iterable[tuple[str, str, str, str]]) -> dict[str, dict[tuple[str, str], str]]:
+    """Return rows by the path of their run; each is path, kind, key and body, and the newest comes last."""
+    found: dict[str, dict[tuple[str, str], str]] = {}
+    for path, kind, key, body in rows:
+        found.setdefault(path, {})[kind, key] = body
+    return found

@@ -1,0 +1,31 @@
+"""The rows of a journal: their kinds, and what of a run stands in rows already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from understudy.vocabulary.messages import ToolResult
+
+HEAD, SYSTEM, DEFINITION, MESSAGE, RESULT, INTENT = "head", "system", "definition", "message", "result", "intent"
+"""What a machine writes: its state, what never changes of it, its messages, and the results and beginnings of open calls."""
+RUN, SESSION, ARTIFACT, SPENDING = "run", "session", "artifact", "spending"
+"""What stands beside the machine."""
+
+
+class JournalRow(NamedTuple):
+    """A row of one run: a later row with the same kind and key replaces it."""
+
+    kind: str
+    key: str
+    body: str
+
+
+class Written(NamedTuple):
+    """What of a run stands in rows."""
+
+    messages: int = 0
+    results: Mapping[str, ToolResult] = {}
+    """Call id -> the result of the open round, as it was written."""
+    is_defined: bool = False
+    """Whether the system prompt and the definition are written, which do not change."""

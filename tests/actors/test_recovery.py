@@ -1,0 +1,303 @@
+"""Recovery of runs whose process was killed: each goes on from its last finished step, and nothing finished is done again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import understudy as us
+from tests.support.killing import Effects, Runner, killed, runners, worker
+from tests.support.scripts import WAIT, finished, needs_approval
+from understudy.testing import calls, says
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
+KINDS = ["agent", "sub-agent", "sequence", "parallel", "workflow"]
+
+
+@pytest.fixture
+def effects(tmp_path: Path) -> Effects:
+    return Effects(tmp_path / "effects")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/runs.db"
+
+
+def run_and_be_killed(runner: Runner, store: str, input: str = "go") -> None:
+    assert killed(lambda: runner.run(input, system=us.ActorSystem("shop", store=store)))
+
+
+def recovered(runner: Runner, store: str) -> us.Outcome[object]:
+    """Go on with the one run that was left."""
+    system = us.ActorSystem("shop", store=store)
+    (handle,) = system.recover(runners=[runner])
+    return handle.result(timeout=WAIT)
+
+
+@pytest.mark.parametrize("dies_before", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_is_killed_at_any_of_its_effects_goes_on_to_its_end(
+    kind: str, dies_before: bool, effects: Effects, tmp_path: Path
+) -> None:
+    _, count = runners(effects.tool())[kind]
+    for deadly in range(1, count + 1):
+        effects = Effects(tmp_path / f"effects-{deadly}", deadly)
+        effects.dies_before = dies_before
+        runner, _ = runners(effects.tool(idempotent=True))[kind]
+        store = f"sqlite:///{tmp_path}/{deadly}.db"
+        run_and_be_killed(runner, store)
+        before, effects.deadly = effects.noted, 0
+
+        finished(recovered(runner, store))
+
+        last_of_each_run = {key.rpartition("/")[0]: key for key in before}
+        assert len(set(effects.noted)) == count
+        assert set(effects.repeated) <= set(last_of_each_run.values())
+        assert kind == "parallel" or len(effects.repeated) == (0 if dies_before else 1)
+
+
+def test_a_call_in_doubt_waits_for_a_person_who_may_make_it_again(effects: Effects, store: str) -> None:
+    effects.deadly = 1
+    agent = worker("clerk", effects.tool(), ["a", "b"])
+    run_and_be_killed(agent, store)
+    effects.deadly = 0
+    system = us.ActorSystem("shop", store=store)
+    (handle,) = system.recover(runners=[agent])
+
+    waits = needs_approval(handle.result(timeout=WAIT))
+
+    (pause,) = waits.pauses
+    assert (pause.in_doubt, pause.calls[0].name) == (("c0",), "act")
+    assert pause.reasons["c0"].startswith("in_doubt")
+    assert len(effects.noted) == 1
+    assert finished(agent.resume(waits.token, us.Approve(), system=system)).text == "did a; did b"
+    assert len(effects.repeated) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"), [(us.Reject("leave it"), "Rejected: leave it"), (us.Happened("it is done"), "it is done")]
+)
+def test_a_person_may_fail_a_call_in_doubt_or_give_its_result(
+    answer: us.Reject | us.Happened, told: str, effects: Effects, store: str
+) -> None:
+    effects.deadly = 1
+    agent = worker("clerk", effects.tool(), ["a", "b"])
+    run_and_be_killed(agent, store)
+    effects.deadly = 0
+    waits = needs_approval(recovered(agent, store))
+
+    outcome = finished(agent.resume(waits.token, answer, system=us.ActorSystem("shop", store=store)))
+
+    assert outcome.text == f"{told}; did b"
+    assert effects.repeated == []
+
+
+def test_a_result_can_be_given_only_for_a_call_in_doubt() -> None:
+    @us.tool(approval=True)
+    def act() -> str:
+        """Act."""
+        return "did"
+
+    agent = us.Agent("clerk", model=us.ScriptedModel([calls("act"), says("done")]), tools=[act])
+    waits = needs_approval(agent.run("go"))
+
+    with pytest.raises(TypeError, match="expected Approve or Reject"):
+        agent.resume(waits.token, us.Happened("it is done"))
+
+
+def happened(key: str, arguments: us.JsonObject) -> us.Happened:
+    return us.Happened(f"{arguments['word']} was done")
+
+
+def did_not(ctx: us.ToolContext, key: str, arguments: us.JsonObject) -> us.DidNotHappen:
+    assert ctx.call_key == key
+    return us.DidNotHappen()
+
+
+def cannot_tell(key: str, arguments: us.JsonObject) -> us.CannotTell:
+    return us.CannotTell()
+
+
+def returns_nothing(key: str, arguments: us.JsonObject) -> None:
+    """Return what says nothing."""
+
+
+def fails(key: str, arguments: us.JsonObject) -> us.Happened:
+    raise LookupError("no such table")
+
+
+@pytest.mark.parametrize(("ask", "told", "made"), [(happened, "a was done", 2), (did_not, "did a", 3)])
+def test_a_tool_that_knows_says_what_became_of_its_call(
+    ask: Callable[..., object], told: str, made: int, effects: Effects, store: str
+) -> None:
+    effects.deadly = 1
+    agent = worker("clerk", effects.tool(reconcile=ask), ["a", "b"])
+    run_and_be_killed(agent, store)
+    effects.deadly = 0
+
+    assert finished(recovered(agent, store)).text == f"{told}; did b"
+    assert len(effects.noted) == made
+
+
+@pytest.mark.parametrize("ask", [cannot_tell, returns_nothing, fails])
+def test_a_tool_that_does_not_say_it_leaves_its_call_to_a_person(
+    ask: Callable[..., object], effects: Effects, store: str
+) -> None:
+    effects.deadly = 1
+    agent = worker("clerk", effects.tool(reconcile=ask), ["a"])
+    run_and_be_killed(agent, store)
+    effects.deadly = 0
+
+    assert needs_approval(recovered(agent, store)).pauses[0].in_doubt == ("c0",)
+    assert len(effects.noted) == 1
+
+
+def test_a_run_that_was_killed_before_its_first_step_begins_anew_with_its_input_and_session(store: str) -> None:
+    def ask(request: us.ModelRequest) -> us.ModelTurn:
+        os.kill(os.getpid(), 9)
+        raise AssertionError
+
+    session: dict[str, us.JsonValue] = {"shelf": "B-7"}
+    dying = us.Agent("clerk", model=us.FunctionModel(ask))
+    assert killed(lambda: dying.run("five?", session=session, system=us.ActorSystem("shop", store=store)))
+    agent = us.Agent("clerk", model=us.FunctionModel(lambda request: says(request.messages[-1].text)))
+
+    outcome = finished(recovered(agent, store))
+
+    assert (outcome.text, outcome.session) == ("five?", {"shelf": "B-7"})
+
+
+def test_session_values_of_a_killed_run_are_kept_and_stored_at_its_end(store: str, effects: Effects) -> None:
+    @us.tool
+    def mark(ctx: us.ToolContext, word: str) -> str:
+        """Mark."""
+        ctx.session[f"app:{word}"] = True
+        if word == "b":
+            effects.note("b")
+        return "marked"
+
+    effects.deadly = 1
+    agent = worker("clerk", mark.replace(name="mark", idempotent=True), ["a", "b"])
+    run_and_be_killed(agent, store)
+    effects.deadly = 0
+
+    assert finished(recovered(agent, store)).session == {"app:a": True, "app:b": True}
+    later = us.Agent("other", model=us.ScriptedModel([says("hello")]))
+    assert finished(later.run("go", system=us.ActorSystem("shop", store=store))).session == {
+        "app:a": True,
+        "app:b": True,
+    }
+
+
+def test_deps_are_given_anew_for_each_run(store: str, effects: Effects) -> None:
+    @us.tool(idempotent=True)
+    def act(ctx: us.ToolContext[str]) -> str:
+        """Act."""
+        effects.note("x")
+        return ctx.deps
+
+    def next_turn(request: us.ModelRequest) -> us.ModelTurn:
+        results = request.messages[-1].tool_results
+        return says(results[0].content) if results else calls("act")
+
+    agent = us.Agent("clerk", model=us.FunctionModel(next_turn), tools=[act])
+    effects.deadly = 1
+    assert killed(lambda: agent.run("go", user_id="ada", deps="old", system=us.ActorSystem("shop", store=store)))
+    effects.deadly = 0
+    told: list[us.LeftRun] = []
+
+    def deps(run: us.LeftRun) -> str:
+        told.append(run)
+        return "new"
+
+    (handle,) = us.ActorSystem("shop", store=store).recover(runners=[agent], deps=deps)
+
+    assert finished(handle.result(timeout=WAIT)).text == "new"
+    assert [(run.runner_id, run.user_id, run.takeovers) for run in told] == [("clerk", "ada", 0)]
+
+
+def test_a_run_that_lives_is_taken_by_nobody(store: str) -> None:
+    def ask(request: us.ModelRequest) -> us.ModelTurn:
+        assert us.ActorSystem("shop", store=store).recover(runners=[agent]) == []
+        assert not killed(lambda: sys.exit(len(us.ActorSystem("shop", store=store).recover(runners=[agent]))))
+        return says("done")
+
+    agent = us.Agent("clerk", model=us.FunctionModel(ask))
+
+    assert finished(agent.run("go", system=us.ActorSystem("shop", store=store))).text == "done"
+
+
+def test_of_two_systems_one_goes_on_with_a_run(store: str, effects: Effects) -> None:
+    effects.deadly = 1
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    run_and_be_killed(agent, store)
+    effects.deadly = 0
+
+    handles = [handle for _ in range(2) for handle in us.ActorSystem("shop", store=store).recover(runners=[agent])]
+
+    assert [finished(handle.result(timeout=WAIT)).text for handle in handles] == ["did a"]
+
+
+def test_a_run_that_goes_on_may_be_killed_again(store: str, effects: Effects) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a", "b", "c"])
+    effects.deadly = 1
+    run_and_be_killed(agent, store)
+    for deadly in (3, 5):
+        effects.deadly = deadly
+        assert killed(lambda: recovered(agent, store))
+    effects.deadly = 0
+
+    assert finished(recovered(agent, store)).text == "did a; did b; did c"
+    assert len(set(effects.noted)) == 3
+
+
+def test_a_resumed_run_that_is_killed_goes_on_with_the_answer_it_was_given(store: str, effects: Effects) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True).replace(approval=True), ["a"])
+    waits = needs_approval(agent.run("go", system=us.ActorSystem("shop", store=store)))
+    effects.deadly = 1
+
+    def answered() -> us.Outcome:
+        return agent.resume(waits.token, us.Approve(), system=us.ActorSystem("shop", store=store))
+
+    assert killed(answered)
+    effects.deadly = 0
+
+    assert finished(recovered(agent, store)).text == "did a"
+    with pytest.raises(us.TokenUsed):
+        answered()
+
+
+def test_a_run_whose_agent_is_not_known_is_left_and_the_log_says_so(
+    store: str, effects: Effects, caplog: pytest.LogCaptureFixture
+) -> None:
+    effects.deadly = 1
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    run_and_be_killed(agent, store)
+    effects.deadly = 0
+    other = us.Agent("clerk", model=us.ScriptedModel([says("hello")]))
+
+    with caplog.at_level(logging.ERROR, "understudy"):
+        assert us.ActorSystem("shop", store=store).recover() == []
+        assert us.ActorSystem("shop", store=store).recover(runners=[other]) == []
+
+    unknown, changed = caplog.messages
+    assert "no runner 'clerk' is known here" in unknown
+    assert "another definition of agent 'clerk'" in changed
+    assert finished(recovered(agent, store)).text == "did a"
+
+
+def test_nothing_is_written_without_a_journal(store: str, effects: Effects) -> None:
+    effects.deadly = 1
+    agent = worker("clerk", effects.tool(), ["a"])
+
+    assert killed(lambda: agent.run("go", system=us.ActorSystem("shop", store=store, journal=False)))
+
+    assert us.ActorSystem("shop", store=store).recover(runners=[agent]) == []
+    with pytest.raises(ValueError, match="durable store and the journal"):
+        us.ActorSystem("shop").recover()
