@@ -216,7 +216,7 @@ EVERYTHING: dict[str, Options] = {
     ),
     "PersistentMemory": Options(
         us.PersistentMemory,
-        {"store": f"None {TEXT}", "turns": f"None {COUNT}", "tokens": f"None {COUNT}", "keep": f"None {SECONDS}"},
+        {"store": "None", "turns": f"None {COUNT}", "tokens": f"None {COUNT}", "keep": f"None {SECONDS}"},
     ),
     "KeywordCriteria": Options(us.KeywordCriteria, {"keyword": "blank word"}),
     "MaxIterationsCriteria": Options(us.MaxIterationsCriteria, {"limit": COUNT}, called={"limit": "takes a"}),

@@ -638,7 +638,7 @@ def test_a_limit_that_no_child_inside_stands_at_is_refused_and_the_token_stands(
     flow = us.Workflow("w", [us.Task("a", desk.agent("one", slow(), says("1")))])
     group = us.SequentialAgent("s", [flow])
     stopped, system = incomplete(group.run("go", system=another())), another()
-    with pytest.raises(ValueError, match="max_turns is a limit of agents, and none"):
+    with pytest.raises(ValueError, match="max_turns is a limit of agents, and no agent that goes on has reached one"):
         group.resume(stopped.token, max_turns=20, system=system)
 
     assert finished(group.resume(stopped.token, system=system)).text == "1"
