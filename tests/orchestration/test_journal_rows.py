@@ -1,0 +1,162 @@
+"""The rows of an agent's run: what is put together from them is the run, with calls that were under way in doubt."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from understudy import Agent, ModelTurn, TextPart, ToolCall, ToolResult
+from understudy.orchestration import AgentRun
+from understudy.orchestration.agent.steps import CallModel, CallTools, Done
+from understudy.orchestration.journal.agent_rows import machine_of, rows_of
+from understudy.orchestration.journal.places import place_of_call
+from understudy.orchestration.journal.rows import HEAD, INTENT, MESSAGE, JournalRow, Written
+from understudy.providers import ScriptedModel
+from understudy.vocabulary.runs.outcomes import Approve
+
+
+def act(word: str) -> str:
+    """Act."""
+    return word
+
+
+AGENT = Agent("clerk", model=ScriptedModel([]), tools=[act], max_iterations=100, max_turns=100)
+
+
+class Journal:
+    """Keeps the rows of a run, as a store does."""
+
+    def __init__(self, run: AgentRun) -> None:
+        self.run = run
+        self.rows: dict[tuple[str, str], str] = {}
+        self.new: list[JournalRow] = []
+        self._written = Written()
+
+    def write(self, *begins: ToolCall) -> None:
+        self.new, self._written = rows_of(self.run.state, self.run.spec, self._written, begins)
+        self.rows.update({(row.kind, row.key): row.body for row in self.new})
+
+    def loaded(self, *, repeats: bool = False) -> AgentRun:
+        return AgentRun.from_json(machine_of(self.rows, {"act": repeats}), self.run.spec)
+
+
+def calling(*ids: str) -> ModelTurn:
+    return ModelTurn(tuple([ToolCall(id, "act", {"word": id * 300}) for id in ids]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_run_that_writes_at_any_step_is_put_together_as_it_is(seed: int) -> None:
+    chance = random.Random(seed)
+    run = AgentRun(AGENT.run_spec, "go")
+    journal = Journal(run)
+    while True:
+        step = run.next_step()
+        if isinstance(step, Done):
+            break
+        if isinstance(step, CallModel):
+            ids = [f"{run.state.turns}/{n}" for n in range(chance.randint(0, 3))]
+            run.model_response(calling(*ids) if ids else ModelTurn((TextPart("done"),)))
+        else:
+            assert isinstance(step, CallTools)
+            some = chance.sample(step.calls, chance.randint(1, len(step.calls)))
+            run.tool_results([ToolResult(call.id, f"did {call.id}") for call in some])
+        if chance.random() < 0.6:
+            journal.write()
+            assert json.loads(journal.loaded().to_json()) == json.loads(run.to_json())
+
+
+def test_a_step_of_a_long_run_writes_no_more_than_one_of_a_short_run() -> None:
+    run = AgentRun(AGENT.run_spec, "go")
+    journal, sizes = Journal(run), list[int]()
+    for turn in range(60):
+        run.next_step()
+        run.model_response(calling(f"{turn:03}"))
+        run.next_step()
+        run.tool_results([ToolResult(f"{turn:03}", "y" * 5_000)])
+        journal.write()
+        sizes.append(sum([len(row.body) for row in journal.new]))
+
+    assert max(sizes[10:]) <= max(sizes[1:10]) + 20  # numbers with one digit more
+
+
+def test_a_result_that_was_written_is_named_by_its_message_and_not_repeated() -> None:
+    run = AgentRun(AGENT.run_spec, "go")
+    journal = Journal(run)
+    run.next_step()
+    run.model_response(calling("a", "b"))
+    run.next_step()
+    run.tool_results([ToolResult("a", "x" * 5_000)])
+    journal.write()
+    run.tool_results([ToolResult("b", "short")])
+    journal.write()
+
+    assert [len(row.body) < 500 for row in journal.new if row.kind == MESSAGE] == [True]
+    assert journal.loaded().to_json() == run.to_json()
+
+
+def test_a_call_that_began_and_has_no_result_is_in_doubt_and_waits_for_a_decision() -> None:
+    run = AgentRun(AGENT.run_spec, "go")
+    journal = Journal(run)
+    run.next_step()
+    run.model_response(calling("a", "b"))
+    step = run.next_step()
+    assert isinstance(step, CallTools)
+    first, second = step.calls
+    journal.write(first)
+
+    loaded = journal.loaded()
+
+    assert [row.key for row in journal.new if row.kind == INTENT] == ["2/a"]
+    assert loaded.in_doubt == (first,)
+    assert loaded.next_step() == CallTools((second,))
+    loaded.tool_results([ToolResult("b", "did b")])
+    loaded.decisions({"a": Approve()})
+    assert not loaded.in_doubt
+    assert loaded.next_step() == CallTools((first,))
+
+
+def test_a_call_that_began_is_due_again_if_its_tool_may_be_repeated() -> None:
+    run = AgentRun(AGENT.run_spec, "go")
+    journal = Journal(run)
+    run.next_step()
+    run.model_response(calling("a"))
+    step = run.next_step()
+    assert isinstance(step, CallTools)
+    journal.write(*step.calls)
+
+    assert journal.loaded(repeats=True).next_step() == step
+
+
+def test_what_is_known_of_a_call_in_doubt_is_its_result_or_makes_it_due_again() -> None:
+    run = AgentRun(AGENT.run_spec, "go")
+    journal = Journal(run)
+    run.next_step()
+    run.model_response(calling("a", "b"))
+    step = run.next_step()
+    assert isinstance(step, CallTools)
+    journal.write(*step.calls)
+    loaded = journal.loaded()
+
+    loaded.reconcile({"a": ToolResult("a", "was done"), "b": None})
+
+    assert loaded.next_step() == CallTools((step.calls[1],))
+    loaded.tool_results([ToolResult("b", "did b")])
+    assert [result.content for result in loaded.messages[-1].tool_results] == ["was done", "did b"]
+
+
+def test_rows_without_a_head_or_a_message_are_no_run() -> None:
+    run = AgentRun(AGENT.run_spec, "go")
+    journal = Journal(run)
+    journal.write()
+
+    for missing in ((HEAD, ""), (MESSAGE, "0")):
+        with pytest.raises((KeyError, ValueError)):
+            machine_of({key: body for key, body in journal.rows.items() if key != missing}, {})
+
+
+@pytest.mark.parametrize(("one", "other"), [("a/b", "a%2Fb"), ("a", "a/"), ("1.a", "a")])
+def test_no_two_calls_have_one_place(one: str, other: str) -> None:
+    assert place_of_call(1, one) != place_of_call(1, other)
+    assert "/" not in place_of_call(1, one)
