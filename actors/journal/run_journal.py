@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable
 from understudy.errors import LeaseLost, StoreError
 from understudy.orchestration.journal.rows import SPENDING, JournalRow, Written
 from understudy.vocabulary.context.account import Account
+
+if TYPE_CHECKING:
+    from understudy.actors.run_view.event_reader import EventCount
 
 
 class RunJournal:
@@ -112,7 +116,18 @@ class JournalPart:
         outer: the part of the run around it.
     """
 
-    __slots__ = ("_account", "_has_inside", "_outer", "journal", "lock", "path", "session", "texts", "written")
+    __slots__ = (
+        "_account",
+        "_has_inside",
+        "_outer",
+        "events",
+        "journal",
+        "lock",
+        "path",
+        "session",
+        "texts",
+        "written",
+    )
 
     def __init__(self, journal: RunJournal, account: Account, path: str = "", outer: JournalPart | None = None) -> None:
         self.journal = journal
@@ -120,6 +135,8 @@ class JournalPart:
         self.lock = threading.Lock()
         """Held while rows are made and written: those of an earlier driver are never written over those of a later one."""
         self.written = Written()
+        self.events: EventCount | None = None
+        """Counts the events of the run; made when its first rows are."""
         self.session = ""
         """The text of the session as it was written."""
         self.texts: dict[str, str] = {}

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol
 
-from understudy.actors.run_view.event_reader import next_seq
+from understudy.actors.run_view.event_reader import EventCount
 from understudy.actors.run_view.log import RunLog
 from understudy.orchestration.journal.rows import ARTIFACT, RUN, SESSION, JournalRow
 from understudy.vocabulary.checks import not_json
@@ -63,6 +63,8 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
     """
     from understudy.orchestration.saving.saved_run import SavedRun
 
+    if part.events is None:
+        part.events = EventCount(run.log, is_inner=run.is_inner)
     changes, removed = run.session.lasting_changes()
     values = changes if run.is_inner else lasting(run.session)
     unsaved = set() if run.stored is None or run.is_inner else {*run.stored.unsaved, *changes, *removed}
@@ -77,7 +79,7 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
         user_id=run.options.user_id,
         conversation_id=run.options.conversation_id,
         own_history=run.options.history is not None,
-        events=next_seq(run.log, is_inner=run.is_inner),
+        events=part.events.next_seq(),
         under_way=True,
         revision=run.revision,
     )

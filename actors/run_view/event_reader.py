@@ -79,11 +79,37 @@ def next_seq(log: RunLog, *, is_inner: bool) -> int:
         log: of the run, so far.
         is_inner: whether it is part of another run, which tells how this one ends or pauses.
     """
-    under_way: set[str] = set()
-    told = [fact for fact in tuple(log.facts) if not _is_late(fact, under_way)]
-    about: _About = {"run_id": log.run_id, "path": (), "parent_run_id": None}
-    heard = [fact for fact in told if not (is_inner and isinstance(fact, ENDINGS))]
-    return log.first_seq + sum(1 for fact in heard for _ in _tell(fact, 0, about))
+    return EventCount(log, is_inner=is_inner).next_seq()
+
+
+class EventCount:
+    """Counts the events of a run while its log grows; each call counts only what is new. For one thread at a time.
+
+    Args:
+        log: of the run.
+        is_inner: whether it is part of another run, which tells how this one ends or pauses.
+    """
+
+    __slots__ = ("_about", "_is_inner", "_log", "_position", "_seq", "_under_way")
+
+    def __init__(self, log: RunLog, *, is_inner: bool) -> None:
+        self._log = log
+        self._is_inner = is_inner
+        self._about: _About = {"run_id": log.run_id, "path": (), "parent_run_id": None}
+        self._position = 0
+        self._seq = log.first_seq
+        self._under_way: set[str] = set()
+
+    def next_seq(self) -> int:
+        """Return the number of the event that comes after those that the run has told."""
+        facts = self._log.facts
+        while self._position < len(facts):
+            fact = facts[self._position]
+            self._position += 1
+            if _is_late(fact, self._under_way) or (self._is_inner and isinstance(fact, ENDINGS)):
+                continue
+            self._seq += sum(1 for _ in _tell(fact, 0, self._about))
+        return self._seq
 
 
 class _Reader:

@@ -38,10 +38,10 @@ def rows_of(
         before: what is written.
         begins: calls that are about to begin: without a result, they are in doubt if the process dies.
     """
-    rows = [JournalRow(HEAD, "", written(_snapshot(), Snapshot(FORMAT, spec.fingerprint(), state), _NOT_IN_HEAD))]
+    rows = [JournalRow(HEAD, "", written(_snapshot(), Snapshot(FORMAT, "", state), _NOT_IN_HEAD))]
     if not before.is_defined:
         rows.append(JournalRow(SYSTEM, "", json.dumps(state.system)))
-        rows.append(JournalRow(DEFINITION, "", json.dumps(spec.parts())))
+        rows.append(JournalRow(DEFINITION, "", json.dumps([spec.fingerprint(), spec.parts()])))
     for index in range(before.messages, len(state.messages)):
         rows.append(JournalRow(MESSAGE, str(index), _message(state.messages[index], before.results)))
     open_, count = state.round, len(state.messages)
@@ -83,7 +83,7 @@ def machine_of(rows: Mapping[tuple[str, str], str], repeats: Mapping[str, bool])
     """
     data = json.loads(rows[HEAD, ""])
     state = data["state"]
-    data["parts"] = json.loads(rows[DEFINITION, ""])
+    data["fingerprint"], data["parts"] = json.loads(rows[DEFINITION, ""])
     state["system"] = json.loads(rows[SYSTEM, ""])
     results = {key: json.loads(body) for (kind, key), body in rows.items() if kind == RESULT}
     count = 1 + max(int(key) for kind, key in rows if kind == MESSAGE)
