@@ -11,6 +11,7 @@ from typing import cast
 import pykka
 import pytest
 
+from tests.support.killing import killed
 from tests.support.paths import ROOT, wire_folder
 from tests.support.programs import Models, performed, program_text
 from understudy import ActorRef, ActorSystem, Agent, Budget, BudgetExceeded, Complete, LoadedSpec, SessionState
@@ -21,7 +22,6 @@ FILES = {int(path.name[1:3]): path for path in sorted(PROGRAMS.glob("p*.py"))}
 
 NOT_YET = {
     4: "runs do not stream text yet",
-    10: "a system takes up no runs after a crash yet",
 }
 """Programs without a file, and why."""
 
@@ -188,6 +188,22 @@ def test_driving_a_run_by_hand() -> None:
     assert isinstance(outcome, Complete)
     assert outcome.text == "Yes: seven."
     assert outcome.messages[2].tool_results[0].content == "7"
+
+
+def test_a_system_that_goes_on_with_the_run_of_a_process_that_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    deadly = Path("deadly")
+    deadly.touch()
+    assert killed(lambda: performed(FILES[10]).__enter__())
+    deadly.unlink()
+
+    with performed(FILES[10]):
+        pass
+
+    told = capsys.readouterr().out
+    assert re.findall(r"(?m)^shop-\w+-\d+ Complete\(.*text='Yes: seven\.'", told)
 
 
 def test_an_actor_of_ones_own() -> None:
