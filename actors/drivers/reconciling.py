@@ -1,6 +1,7 @@
 """Asks tools what became of calls that were under way when their process died.
 
-A function that fails, or returns something else than it should, tells nothing: a person decides then.
+A function that fails, returns something else than it should, or takes longer than a call of the tool may take, tells
+nothing: a person decides then.
 """
 
 from __future__ import annotations
@@ -42,19 +43,27 @@ def reconcile(record: AgentRunRecord, epoch: int) -> None:
         tool = record.agent.tools_by_name.get(call.name)
         if tool is None or tool.reconcile is None:
             continue
+        question = ("reconcile", call.id)
+        if question in record.answered:  # a driver before this one hung in it
+            _tell_failed(record, call, str(record.answered[question]))
+            continue
         limit = inf if tool.timeout is None else time.monotonic() + tool.timeout + GRACE
-        record.begin_step(epoch, f"asking what became of a call of {call.name}", limit)
+        record.begin_step(epoch, f"asking what became of a call of {call.name}", limit, check=question)
         try:
             result = _asked(record, tool, tool.reconcile, call)
         except Exception as error:
-            values = values_of_run(record.link) | {"tool": call.name, "call_id": call.id}
-            text = "reconcile of tool %s cannot tell, so a person decides: %s"
-            emit(WARNING, "reconcile_failed", values, text, call.name, in_words(error), exc_info=error)
+            _tell_failed(record, call, in_words(error), error)
             continue
         if not isinstance(result, CannotTell):
             found[call.id] = result
     if found:
         record.feed(epoch, lambda machine: machine.reconcile(found))
+
+
+def _tell_failed(record: AgentRunRecord, call: ToolCall, why: str, error: Exception | None = None) -> None:
+    values = values_of_run(record.link) | {"tool": call.name, "call_id": call.id}
+    text = "reconcile of tool %s cannot tell, so a person decides: %s"
+    emit(WARNING, "reconcile_failed", values, text, call.name, why, exc_info=error)
 
 
 def _asked(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.actors.stores.database import Sql
-from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable
+from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
 from understudy.errors import LeaseLost, StoreError
 from understudy.orchestration.journal.rows import SPENDING, JournalRow, Written
 from understudy.vocabulary.context.account import Account
@@ -22,12 +22,11 @@ class RunJournal:
     Args:
         table: where the run is.
         run_id: of the outermost run.
-        claim: of this process, if it has the run already.
     """
 
-    def __init__(self, table: RunTable, run_id: str, claim: Claim | None = None) -> None:
+    def __init__(self, table: RunTable, run_id: str) -> None:
         self._table = table
-        self._claim = claim
+        self._claim: Claim | None = None
         self.run_id = run_id
         self._lock = threading.Lock()
         """Guards the paths."""
@@ -56,6 +55,16 @@ class RunJournal:
         """
         self._claim = self._table.accept(run, accepted, rows=[RunRow("", *row) for row in rows], also=also)
         return self._claim is not None
+
+    def claim(self, left: StoredRun, owner: str) -> bool:
+        """Take over a run that was left; False if another process was first. Raises `StoreError`."""
+        self._claim = self._table.claim(left, owner)
+        return self._claim is not None
+
+    def has(self, paths: Iterable[str]) -> None:
+        """Note which runs have rows from a process before."""
+        with self._lock:
+            self._paths.update(paths)
 
     def commit(self, path: str, rows: Sequence[JournalRow], late: Callable[[], Iterable[RunRow]]) -> None:
         """Write the rows of one run. Blocks for the store.

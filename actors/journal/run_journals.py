@@ -32,25 +32,24 @@ class RunJournals:
 
     def begin(self, run_id: str, account: Account) -> JournalPart:
         """Return the journal of a run that this process is about to accept."""
-        self._note_driven(run_id)
-        return JournalPart(RunJournal(self._table, run_id), account)
+        journal = RunJournal(self._table, run_id)
+        with _lock:
+            _driven[self._key(run_id)] = journal
+        return JournalPart(journal, account)
 
     def named(self, run_id: str, runner_id: str, options: RunOptions) -> NewRun:
         """Return who a run is, with this process as its owner. Raises `StoreError` if the process can have no name."""
         return NewRun(run_id, self._app, runner_id, self._locks.name(), options.user_id, options.conversation_id)
 
-    def _note_driven(self, run_id: str) -> bool:
-        """Note that this process drives a run; False if it does so already."""
-        key = (repr(self._table), run_id)
-        with _lock:
-            is_new = key not in _driven
-            _driven.add(key)
-        return is_new
+    def _key(self, run_id: str) -> tuple[str, str]:
+        return repr(self._table), run_id
 
-    def ended(self, run_id: str) -> None:
-        """Note that this process does not drive a run any more."""
+    def ended(self, journal: RunJournal) -> None:
+        """Note that this process does not drive a run any more, unless it has gone on with it under another journal."""
+        key = self._key(journal.run_id)
         with _lock:
-            _driven.discard((repr(self._table), run_id))
+            if _driven.get(key) is journal:
+                del _driven[key]
 
     def left(self) -> list[StoredRun]:
         """Return the runs of this system that nobody drives: their process died, or its store failed."""
@@ -58,25 +57,27 @@ class RunJournals:
 
     def _is_driven(self, run: StoredRun) -> bool:
         with _lock:
-            if (repr(self._table), run.run_id) in _driven:
+            if self._key(run.run_id) in _driven:
                 return True
         return run.owner != self._locks.name() and self._locks.lives(run.owner)
 
     def claim(self, left: StoredRun) -> RunJournal | None:
-        """Take a run over; None if another process was first.
+        """Take a run over; None if another process or thread was first.
 
         Raises:
             StoreError: the store failed.
         """
-        if not self._note_driven(left.run_id):
-            return None
-        claim = None
+        journal = RunJournal(self._table, left.run_id)
+        with _lock:
+            if _driven.setdefault(self._key(left.run_id), journal) is not journal:
+                return None
+        is_claimed = False
         try:
-            claim = self._table.claim(left, self._locks.name())
+            is_claimed = journal.claim(left, self._locks.name())
         finally:
-            if claim is None:
-                self.ended(left.run_id)
-        return None if claim is None else RunJournal(self._table, left.run_id, claim)
+            if not is_claimed:
+                self.ended(journal)
+        return journal if is_claimed else None
 
     def rows(self, left: StoredRun) -> list[RunRow]:
         """Return what a run has written."""
@@ -85,8 +86,8 @@ class RunJournals:
 
 _lock = threading.Lock()
 """Guards what this process drives; two systems of one process may have one store."""
-_driven: set[tuple[str, str]] = set()
-"""Store and id of each run that this process drives."""
+_driven: dict[tuple[str, str], RunJournal] = {}
+"""Store and id of each run that this process drives -> its journal: a run may end while it goes on from a token."""
 
 
 def _begin_anew_in_child() -> None:

@@ -67,7 +67,9 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
         part.events = EventCount(run.log, is_inner=run.is_inner)
     changes, removed = run.session.lasting_changes()
     values = changes if run.is_inner else lasting(run.session)
-    unsaved = set() if run.stored is None or run.is_inner else {*run.stored.unsaved, *changes, *removed}
+    unsaved: set[str] = set()
+    if run.stored is not None and not run.is_inner:
+        unsaved = {*run.stored.unsaved, *changes, *removed}
     saved = SavedRun(
         run_id=run.run_id,
         runner_id=run.runner.id,

@@ -29,7 +29,7 @@ from understudy.orchestration.supervision.restarts import OneForOne
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
 from understudy.vocabulary.actors.messages import DEFAULT_CAPACITY, Mailbox
 from understudy.vocabulary.actors.system_events import DeadLetter, SystemEvent
-from understudy.vocabulary.checks import checked_flag, checked_text, checked_wait, checked_whole
+from understudy.vocabulary.checks import checked_flag, checked_text, checked_wait, checked_whole, is_async
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.handles import RunHandle
@@ -169,12 +169,15 @@ class ActorSystem:
 
         Raises:
             ValueError: the system has no durable store or no journal.
-            StoreError: the store failed.
+            StoreError: the store failed before any run went on. If it fails later, the others are left for another call, and
+                the log says so.
             AgentDown: the system has stopped.
         """
         self._directory.refuse_if_closed()
-        if deps is not None and not callable(deps):
-            raise TypeError(f"recover: deps must be a function of a run, as in deps=lambda run: Shop(); got {deps!r}")
+        if deps is not None and (not callable(deps) or is_async(deps)):
+            raise TypeError(
+                f"recover: deps must be a plain function of a run, as in deps=lambda run: Shop(); got {deps!r}"
+            )
         journals = self._runs.journaling.journals
         if journals is None:
             raise ValueError(
@@ -187,11 +190,7 @@ class ActorSystem:
             known[runner.id] = runner
         with inside(self):
             recovery = Recovery(self._runs, journals, known, deps, adopt=adopt)
-            return [self._launched(record) for record in recovery.records()]
-
-    def _launched(self, record: RunRecord) -> RunHandle[object]:
-        self._runs.launch(record)
-        return Handle(record)
+            return [Handle(record) for record in recovery.begun()]
 
     def erase(self, user_id: str) -> Erased:
         """Remove all that is kept of a user under this system's name. Blocks for the stores.

@@ -85,7 +85,7 @@ class Journaling:
             is_accepted = part.journal.accept(named_, accepted, rows, take)
         finally:
             if not is_accepted:
-                self.journals.ended(record.run_id)
+                self.journals.ended(part.journal)
         if is_accepted:
             part.written = written
             record.journal = part
@@ -102,16 +102,17 @@ class Journaling:
             return
         journal = record.journal.journal
         if journal.over or journal.failed:
-            self.journals.ended(journal.run_id)
+            self.journals.ended(journal)
         else:  # it was ended from outside
             safely(record, run_elsewhere, partial(safely, record, partial(self._end_late, record)))
 
     def _end_late(self, record: RunRecord) -> None:
         assert self.journals is not None and record.journal is not None
+        journal = record.journal.journal
         try:
-            record.journal.journal.end(record.phase)
+            journal.end(record.phase)
         finally:
-            self.journals.ended(record.run_id)
+            self.journals.ended(journal)
 
 
 def _is_journaled(record: RunRecord) -> bool:

@@ -7,7 +7,7 @@ from logging import ERROR, WARNING
 from typing import TYPE_CHECKING
 
 from understudy.actors.journal.run_journal import JournalPart
-from understudy.actors.stores.runs import StoredRun
+from understudy.actors.stores.runs import RunRow, StoredRun
 from understudy.diagnostics import emit
 from understudy.errors import StoreError, UnderstudyError, in_words
 from understudy.vocabulary.runs.left_runs import LeftRun
@@ -49,14 +49,24 @@ class Recovery:
         self._deps = deps
         self._adopt = adopt
 
-    def records(self) -> list[RunRecord]:
-        """Return the records of the runs that this process has now; each is to be launched.
+    def begun(self) -> list[RunRecord]:
+        """Return the records of the runs that go on here from now on.
 
         Raises:
-            StoreError: the store failed; the runs that were not taken up are left.
+            StoreError: the store failed before any run went on. If it fails later, the others are left, and the log says so.
         """
-        found = [self._taken(left) for left in self._journals.left()]
-        return [record for record in found if record is not None]
+        found: list[RunRecord] = []
+        for left in self._journals.left():
+            try:
+                record = self._taken(left)
+            except StoreError as error:
+                if not found:
+                    raise
+                self._leave(left, in_words(error), error)
+                break
+            if record is not None:
+                found.append(record)
+        return found
 
     def _taken(self, left: StoredRun) -> RunRecord | None:
         runner = self._runners.get(left.runner_id)
@@ -67,8 +77,13 @@ class Recovery:
             )
         if left.takeovers >= MAX_TAKEOVERS:
             return self._leave(left, f"{left.takeovers} processes have died while they drove it, maybe of it")
+        told = LeftRun(left.run_id, left.runner_id, left.user_id, left.conversation_id, left.takeovers)
         try:
-            return self._claimed(left, runner)
+            deps = None if self._deps is None else self._deps(told)
+        except Exception as error:
+            return self._leave(left, f"deps of recover: {in_words(error)}", error)
+        try:
+            return self._claimed(left, runner, deps)
         except StoreError:
             raise
         except Exception as error:  # what is wrong with one run must not keep the others
@@ -88,32 +103,39 @@ class Recovery:
         )
         return None
 
-    def _claimed(self, left: StoredRun, runner: Runner[object]) -> RunRecord | None:
-        told = LeftRun(left.run_id, left.runner_id, left.user_id, left.conversation_id, left.takeovers)
-        deps = None if self._deps is None else self._deps(told)
-        record = self._record(left, runner, deps)  # before it is claimed: with another definition, nothing changes
+    def _claimed(self, left: StoredRun, runner: Runner[object], deps: object) -> RunRecord | None:
+        rows = self._journals.rows(left)
+        # Before it is claimed: with another definition, nothing changes.
+        record = self._record(left, rows, runner, deps)
         journal = self._journals.claim(left)
         if journal is None:
             return None
-        if self._runs.paused.is_paused_after(left.run_id, record.revision):
-            journal.end("waiting")  # its process died between the pause and the end of its journal
-            self._journals.ended(left.run_id)
-            return None
-        record.journal = JournalPart(journal, record.account)
-        emit(
-            WARNING,
-            "run_recovered",
-            {"run_id": left.run_id, "agent": left.runner_id},
-            "run %s goes on here",
-            left.run_id,
-        )
+        try:
+            if self._runs.paused.is_paused_after(left.run_id, record.revision):
+                journal.end("waiting")  # its process died between the pause and the end of its journal
+                self._journals.ended(journal)
+                return None
+            now = self._journals.rows(left)
+            if now != rows:  # a process that lost its lock while it lives has written meanwhile
+                record = self._record(left, now, runner, deps)
+            journal.has({row.path for row in now})
+            record.journal = JournalPart(journal, record.account)
+            self._launch(record)
+        except BaseException:
+            self._journals.ended(journal)  # another call may go on with it
+            raise
         return record
 
-    def _record(self, left: StoredRun, runner: Runner[object], deps: object) -> RunRecord:
+    def _launch(self, record: RunRecord) -> None:
+        values = {"run_id": record.run_id, "agent": record.runner.id}
+        emit(WARNING, "run_recovered", values, "run %s goes on here", record.run_id)
+        self._runs.launch(record)
+
+    def _record(self, left: StoredRun, rows: list[RunRow], runner: Runner[object], deps: object) -> RunRecord:
         from understudy.orchestration.journal.accepted_run import accepted_of
         from understudy.orchestration.journal.put_together import by_path, put_together
 
-        saved = put_together(runner, "", by_path(self._journals.rows(left)), adopt=self._adopt)
+        saved = put_together(runner, "", by_path(rows), adopt=self._adopt)
         accepted = accepted_of(left.accepted) if left.accepted else None
         if saved is None:
             if accepted is None:

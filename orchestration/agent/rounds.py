@@ -53,10 +53,18 @@ def check_decisions(waiting: Sequence[str], decisions: Mapping[str, Decision], i
         raise ProtocolViolation(f"decisions for {unknown or 'no call'}; waiting calls: {', '.join(waiting) or 'none'}")
     for call_id, decision in decisions.items():
         if isinstance(decision, Happened) and call_id in in_doubt:
+            _check_result(call_id, decision.result)
             continue
         if not isinstance(decision, (Approve, Reject)):  # False, or the class Reject, must not run the call
             expected = "Approve, Reject or Happened" if call_id in in_doubt else "Approve or Reject"
             raise TypeError(f"call {call_id!r}: expected {expected}, got {decision!r}")
+
+
+def _check_result(call_id: str, result: object) -> None:
+    try:
+        json.dumps(result)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"call {call_id!r}: Happened(…) must have a JSON value: {error}") from None
 
 
 def take_decisions(round_: ToolRound, decisions: Mapping[str, Decision]) -> None:

@@ -1,0 +1,205 @@
+"""Recovery when something else fails: the store, the functions of the user, or another caller at the same time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import understudy as us
+from tests.support.killing import Effects, killed, worker
+from tests.support.scripts import WAIT, finished, needs_approval
+from understudy.actors.journal.run_journals import RunJournals
+from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
+from understudy.actors.stores.sqlite_database import SQLiteDatabase
+from understudy.errors import StoreError
+from understudy.orchestration.definitions.port import RunOptions
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Spending
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
+
+
+@pytest.fixture
+def effects(tmp_path: Path) -> Effects:
+    return Effects(tmp_path / "effects")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/runs.db"
+
+
+def leave_runs(agent: us.Agent, store: str, effects: Effects, count: int = 1) -> None:
+    for _ in range(count):
+        effects.deadly = len(effects.noted) + 1
+        assert killed(lambda: agent.run("go", system=us.ActorSystem("shop", store=store)))
+    effects.deadly = 0
+
+
+def results(handles: list[us.RunHandle[object]]) -> list[str]:
+    return [finished(handle.result(timeout=WAIT)).text for handle in handles]
+
+
+def test_a_store_that_fails_once_costs_no_run(
+    effects: Effects, store: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_runs(agent, store, effects, 3)
+    claim, answers = RunTable.claim, iter([True, False, True, True])
+
+    def fails_once(table: RunTable, left: StoredRun, owner: str) -> Claim | None:
+        if not next(answers):
+            raise StoreError("the disk is full")
+        return claim(table, left, owner)
+
+    monkeypatch.setattr(RunTable, "claim", fails_once)
+    system = us.ActorSystem("shop", store=store)
+
+    assert results(system.recover(runners=[agent])) == ["did a"]
+    assert "is left as it is: StoreError: the disk is full" in caplog.text
+    assert results(system.recover(runners=[agent])) == ["did a", "did a"]
+
+
+def test_a_run_that_was_claimed_when_the_store_failed_is_taken_up_by_the_next_call(
+    effects: Effects, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_runs(agent, store, effects)
+    rows, answers = RunTable.rows, iter([True, False, True, True])
+
+    def fails_once(table: RunTable, run: int) -> list[RunRow]:
+        if not next(answers):
+            raise StoreError("the disk is full")
+        return rows(table, run)
+
+    monkeypatch.setattr(RunTable, "rows", fails_once)
+    system = us.ActorSystem("shop", store=store)
+
+    with pytest.raises(StoreError, match="the disk is full"):
+        system.recover(runners=[agent])
+    assert results(system.recover(runners=[agent])) == ["did a"]
+
+
+def test_a_run_whose_deps_cannot_be_made_is_left(
+    effects: Effects, store: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_runs(agent, store, effects)
+    system = us.ActorSystem("shop", store=store)
+
+    def fails(run: us.LeftRun) -> object:
+        raise StoreError("no shop")
+
+    assert system.recover(runners=[agent], deps=fails) == []
+    assert "deps of recover: StoreError: no shop" in caplog.text
+    assert results(system.recover(runners=[agent])) == ["did a"]
+
+
+def test_deps_are_made_by_a_plain_function(store: str) -> None:
+    async def deps(run: us.LeftRun) -> object:
+        return run
+
+    with pytest.raises(TypeError, match="a plain function of a run"):
+        us.ActorSystem("shop", store=store).recover(deps=deps)
+
+
+def test_deps_may_recover_runs_themselves(effects: Effects, store: str) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_runs(agent, store, effects)
+    system, inside = us.ActorSystem("shop", store=store), list[us.RunHandle[object]]()
+
+    def deps(run: us.LeftRun) -> object:
+        inside.extend(system.recover(runners=[agent]))
+        return run
+
+    assert system.recover(runners=[agent], deps=deps) == []
+    assert results(inside) == ["did a"]
+
+
+def test_of_many_calls_at_once_each_run_goes_on_in_one(effects: Effects, store: str) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_runs(agent, store, effects, 5)
+    systems, found = [us.ActorSystem("shop", store=store) for _ in range(2)], list[us.RunHandle[object]]()
+
+    def recover(system: us.ActorSystem) -> None:
+        found.extend(system.recover(runners=[agent]))
+
+    threads = [threading.Thread(target=recover, args=(system,)) for system in systems * 3]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert results(found) == ["did a"] * 5
+    assert len(effects.repeated) == 5
+
+
+def test_a_reconcile_that_hangs_leaves_its_call_to_a_person(effects: Effects, store: str) -> None:
+    over = threading.Event()
+
+    def hangs(key: str, arguments: us.JsonObject) -> us.Happened:
+        over.wait(WAIT)
+        return us.Happened("too late")
+
+    agent = worker("clerk", effects.tool(reconcile=hangs).replace(timeout=0.05), ["a"])
+    leave_runs(agent, store, effects)
+
+    (handle,) = us.ActorSystem("shop", store=store).recover(runners=[agent])
+
+    assert needs_approval(handle.result(timeout=WAIT)).pauses[0].in_doubt == ("c0",)
+    over.set()
+
+
+@pytest.mark.parametrize("result", [object(), {1}, b"sent"])
+def test_a_person_gives_a_result_that_is_json(result: us.JsonValue, effects: Effects, store: str) -> None:
+    agent = worker("clerk", effects.tool(), ["a"])
+    leave_runs(agent, store, effects)
+    system = us.ActorSystem("shop", store=store)
+    (handle,) = system.recover(runners=[agent])
+    waits = needs_approval(handle.result(timeout=WAIT))
+
+    with pytest.raises(TypeError, match="must have a JSON value"):
+        agent.resume(waits.token, us.Happened(result), system=system)
+    assert finished(agent.resume(waits.token, us.Happened("sent"), system=system)).text == "sent"
+
+
+def journals_in(file: Path) -> tuple[RunTable, RunJournals]:
+    database = SQLiteDatabase(str(file))
+    table = RunTable(database)
+    assert database.locks is not None
+    return table, RunJournals(table, database.locks, "shop")
+
+
+def test_a_run_that_goes_on_is_still_driven_when_its_end_before_is_noted(tmp_path: Path) -> None:
+    _, journals = journals_in(tmp_path / "runs.db")
+    options = RunOptions()
+    before, now = [journals.begin("r-1", Account("clerk", None, Spending())).journal for _ in range(2)]
+    for journal in (before, now):
+        assert journal.accept(journals.named("r-1", "clerk", options), "{}")
+
+    journals.ended(before)
+
+    assert journals.left() == []
+    journals.ended(now)
+    assert [run.run_id for run in journals.left()] == ["r-1"]
+
+
+def test_rows_that_a_process_before_wrote_of_a_run_inside_go_with_it(tmp_path: Path) -> None:
+    table, journals = journals_in(tmp_path / "runs.db")
+    claim = table.accept(NewRun("r-1", "shop", "clerk", "gone", None, None), "{}")
+    assert claim is not None
+    table.commit(claim, [RunRow(path, "head", "", "{}") for path in ("", "/0", "/0/1.c0", "/1")])
+    (left,) = journals.left()
+    journal = journals.claim(left)
+    assert journal is not None
+    journal.has({row.path for row in journals.rows(left)})
+
+    journal.drop_later("/0")
+    journal.commit("", [], list)
+
+    assert [row.path for row in journals.rows(left)] == ["", "/1"]
+    journals.ended(journal)
