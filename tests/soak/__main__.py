@@ -23,6 +23,7 @@ from .conversations import fill, talk_together
 from .endings import end_runs
 from .faults import chaotic, replayed, try_all
 from .forks import fork_all
+from .kills import kill_all
 from .mixed import run_all
 from .sessions import EACH, update_together
 from .tree_machines import try_machines
@@ -68,6 +69,9 @@ jobs:
            exactly one event.
   conversations  Write as many conversations into one SQLite file, and load some. Then 16 threads each of 4 processes talk in
            one conversation: each run must know all turns before its own. About 5,000 conversations a second.
+  kills    Kill a process before and after each write of its runs (--runs: so many of them, by chance), and then 20 processes,
+           one after another, that go on with them. The last one must bring each run to its end: nothing finished is done
+           again, nothing is lost, and no token works twice. About 300 kills a minute.
 """
 
 RUNS = {
@@ -80,6 +84,7 @@ RUNS = {
     "forks": 1_000,
     "sessions": 2_560,
     "conversations": 100_000,
+    "kills": 1_000,
 }
 
 
@@ -96,11 +101,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "forks": _forks,
         "sessions": _sessions,
         "conversations": _conversations,
+        "kills": _kills,
     }
     store: str = options.store
     if store:
         jobs["sessions"] = partial(_sessions, stores=((store, 4),))
         jobs["conversations"] = partial(_talk_in, store)
+        jobs["kills"] = partial(_kills, url=store)
     for job in options.jobs or list(jobs):
         print(f"{job}:", flush=True)
         try:
@@ -126,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="*",
         metavar="JOB",
         type=_job,
-        help="endings, mixed, faults, waits, trees, machines or forks; all of them if none is named",
+        help="one of those below; all of them if none is named",
     )
     sizes = ", ".join([f"{runs:,} for {job}" for job, runs in RUNS.items()])
     parser.add_argument("--runs", type=_positive, metavar="N", help=f"how many runs (default {sizes})")
@@ -134,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
         "--store",
         default="",
         metavar="URL",
-        help="where sessions and conversations are, as postgresql://USER@HOST/DATABASE",
+        help="where sessions, conversations and runs that are killed are, as postgresql://USER@HOST/DATABASE",
     )
     return parser
 
@@ -242,6 +249,20 @@ def _conversations(conversations: int) -> None:
 def _talk_in(url: str, conversations: int) -> None:
     turns = talk_together(url, processes=4, threads=16, runs=min(10, max(1, conversations // 1000)))
     print(f"  {turns:>7,}  turns of 4 processes in one conversation, and none is lost or out of order", flush=True)
+
+
+def _kills(trials: int, url: str = "") -> None:
+    seed = random.randrange(1_000_000)
+    print(f"  seed {seed}", flush=True)
+    report = kill_all(_progress, trials=trials, url=url, seed=seed)
+    for scenario, number in report.kinds.items():
+        print(f"  {number:>7,}  kills of {scenario}")
+    minutes = report.seconds / 60
+    print(
+        f"  {report.kills:>7,}  kills in all, {report.kills / minutes:,.0f} a minute; {len(report.faults)} faults",
+        flush=True,
+    )
+    assert not report.faults, "\n".join(report.faults)
 
 
 def _show(endings: Counter[tuple[str, str]]) -> None:

@@ -1,0 +1,191 @@
+"""The scenarios of `python -m tests.soak kills`: runs whose process is killed at each of its writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import understudy as us
+from understudy.testing import FunctionModel
+from understudy.vocabulary.messages import Usage, says
+
+Runner: TypeAlias = "us.Runner[Any]"
+Note: TypeAlias = Mapping[str, Any]
+
+USER, CONVERSATION = "ada", "c-42"
+BILLED = Usage(10, 1)
+"""What each turn of a model costs."""
+
+
+class Notes:
+    """What came to pass in the processes of a trial: a file of JSON lines, outside of the store.
+
+    Args:
+        file: made with the first note.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+
+    def add(self, what: str, **values: object) -> None:
+        """Add a note; it outlives the process."""
+        line = json.dumps({"what": what, "pid": os.getpid(), **values}) + "\n"
+        with self._lock, self._file.open("a") as file:
+            file.write(line)
+
+    def all(self, what: str) -> list[Note]:
+        """Return the notes of one kind, in order."""
+        return [note for note in self._read() if note["what"] == what]
+
+    def _read(self) -> Iterator[Note]:
+        if self._file.exists():
+            for line in self._file.read_text().splitlines():
+                yield json.loads(line)
+
+
+def tools(notes: Notes, *, length: int = 0, approval: bool = False) -> list[us.Tool[..., Any]]:
+    """Return a tool for each rule of calls in doubt: `plain`, `again` and `known`. Each has an effect.
+
+    Args:
+        notes: where effects are noted.
+        length: of a result.
+        approval: whether calls wait for a person.
+    """
+
+    def act(ctx: us.ToolContext, word: str) -> str:
+        """Act."""
+        notes.add("effect", tool="again", key=ctx.call_key, word=word)
+        total = ctx.session.get("app:total", 0)
+        assert isinstance(total, int)
+        ctx.session["app:total"] = total + 1
+        ctx.session[f"user:{word}"] = True
+        return f"did {word} {'x' * length}".strip()
+
+    def became(key: str, arguments: us.JsonObject) -> us.Happened | us.DidNotHappen:
+        notes.add("asked", key=key)
+        is_there = any(each["key"] == key for each in notes.all("effect"))
+        return us.Happened(f"did {arguments['word']}") if is_there else us.DidNotHappen()
+
+    def ended(ctx: us.ToolContext, word: str) -> str:
+        """Act."""
+        notes.add("effect", tool="", key=ctx.call_key, word=word)
+        return f"did {word}"
+
+    return [
+        us.tool(name="plain", approval=approval)(ended),
+        us.tool(name="again", idempotent=True, approval=approval)(act),
+        us.tool(name="known", reconcile=became, approval=approval)(ended),
+    ]
+
+
+def worker(
+    id: str,
+    given: Sequence[us.Tool[..., Any]],
+    words: Sequence[str],
+    sub_agents: Sequence[us.Agent] = (),
+    **options: Any,
+) -> us.Agent:
+    """Return an agent that makes a call for each word, a round for each: `plain:a` calls `plain` with a; others are sub-agents.
+
+    Its answer says how many messages of earlier runs it knows, and has a number that no other answer has.
+    """
+
+    def next_turn(request: us.ModelRequest) -> us.ModelTurn:
+        if request.system.startswith("You sum up") or not request.tools:
+            return us.ModelTurn(says("A summary.").parts, usage=BILLED)
+        inputs = [number for number, each in enumerate(request.messages) if _is_input(each)]
+        own = request.messages[inputs[-1] :]
+        done = sum([message.role == "assistant" for message in own])
+        if done == len(words):
+            text = f"{len(inputs) - 1} before; {os.getpid()}-{os.urandom(4).hex()}"
+            return us.ModelTurn(says(text).parts, usage=BILLED)
+        name, _, word = words[done].partition(":")
+        arguments = {"word": word} if word else {"input": "go inside"}
+        return us.ModelTurn((us.ToolCall(f"c{done}", name, arguments),), usage=BILLED)
+
+    return us.Agent(
+        id, model=FunctionModel(next_turn, context_window=8_000), tools=given, sub_agents=sub_agents, **options
+    )
+
+
+def _is_input(message: us.Message) -> bool:
+    """Whether a message begins a run: with words of the user, or with the answer of the run before."""
+    return message.role == "user" and ("go " in message.text or "before;" in message.text)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Runs of one runner, one after another."""
+
+    name: str
+    runner: Callable[[Notes], Runner]
+    effects: int
+    """Of each run."""
+    turns: int
+    """Of the models, in each run."""
+    runs: int = 1
+    has_memory: bool = False
+    total: int | None = None
+    """The value that the session has in the end; None where runs side by side change it."""
+
+    def options(self) -> dict[str, str]:
+        """Return whose runs they are."""
+        return {"user_id": USER, "conversation_id": CONVERSATION} if self.has_memory else {"user_id": USER}
+
+
+def _agent(notes: Notes) -> Runner:
+    return worker("one", tools(notes), ["plain:a", "again:b", "known:c"])
+
+
+def _lead(notes: Notes) -> us.Agent:
+    given = tools(notes)
+    return worker("lead", given, ["again:x", "below", "plain:y"], [worker("below", given, ["known:a", "again:b"])])
+
+
+def _two(notes: Notes, id: str = "two") -> us.Agent:
+    return worker(id, tools(notes), [f"plain:{id}", f"again:{id}-again"])
+
+
+def _flow(notes: Notes) -> Runner:
+    first, then = us.Task("first", _two(notes), prompt="go inside"), us.Task("then", _lead(notes), prompt="go inside")
+    return us.Workflow(
+        "flow", [first, us.Task("last", _two(notes, "three"), prompt="go inside", dependencies=["first"]), then]
+    )
+
+
+def _approved(notes: Notes) -> Runner:
+    return worker("asks", tools(notes, approval=True), ["again:a", "plain:b"])
+
+
+def _remembers(notes: Notes) -> Runner:
+    return worker("clerk", tools(notes), ["again:a"], memory=us.PersistentMemory())
+
+
+def _answers_at_once(notes: Notes) -> Runner:
+    return worker("host", tools(notes), [], memory=us.PersistentMemory())
+
+
+def _compacts(notes: Notes) -> Runner:
+    words = [f"again:{number}" for number in range(4)]
+    rule = us.Compaction(context_window=1_500, keep=0.2)
+    return worker("reader", tools(notes, length=2_500), words, memory=us.PersistentMemory(), compaction=rule)
+
+
+SCENARIOS = (
+    Scenario("agent", _agent, 3, 4, total=1),
+    Scenario("sub-agent", _lead, 4, 7),
+    Scenario("sequence", lambda notes: us.SequentialAgent("seq", [_two(notes), _lead(notes)]), 6, 10),
+    Scenario("parallel", lambda notes: us.ParallelAgent("par", [_two(notes), _lead(notes)]), 6, 10),
+    Scenario("workflow", _flow, 8, 13),
+    Scenario("approval", _approved, 2, 3, total=1),
+    Scenario("memory", _remembers, 1, 2, runs=2, has_memory=True, total=2),
+    Scenario("answers", _answers_at_once, 0, 1, runs=2, has_memory=True),
+    Scenario("compaction", _compacts, 4, 5, has_memory=True, total=4),
+    Scenario("session", _agent, 3, 4, runs=2, total=2),
+)

@@ -1,0 +1,255 @@
+"""One scenario, played in a process that may be killed, and gone on with in the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import Any, NamedTuple
+
+import understudy as us
+from tests.support.deadly import DeadlyDatabase
+from understudy.actors.stores.database import Database, Row
+from understudy.actors.stores.store import Store
+from understudy.orchestration.agent.run import AgentRun
+from understudy.orchestration.definitions.groups import Group
+from understudy.orchestration.definitions.workflow import Workflow
+from understudy.orchestration.saving.machines import loaded
+from understudy.orchestration.saving.saved_run import SavedRun
+from understudy.testing import says
+from understudy.vocabulary.runs.outcomes import PauseAnswer
+
+from .kill_cast import CONVERSATION, USER, Notes, Runner, Scenario
+
+PATIENCE = 30.0  # Seconds for a run that goes on.
+
+RUNS = "SELECT run_id, state, ending FROM understudy_runs WHERE app = :app ORDER BY run"
+PAUSES = "SELECT run_id, revision, nonce, state FROM understudy_pauses WHERE run_id LIKE :app"
+PAYLOAD = "SELECT payload FROM understudy_pauses WHERE run_id = :run_id"
+RESULTS = """
+SELECT run_id, path, name FROM understudy_run_rows JOIN understudy_runs ON understudy_runs.run = understudy_run_rows.run
+WHERE app = :app AND kind = 'result'
+"""
+ROWS_LEFT = """
+SELECT count(*) FROM understudy_run_rows JOIN understudy_runs ON understudy_runs.run = understudy_run_rows.run
+WHERE app = :app
+"""
+
+
+class Paused(NamedTuple):
+    """A row of the store of paused runs."""
+
+    token: str
+    state: str
+
+
+class Left(NamedTuple):
+    """What a store has of a trial."""
+
+    runs: list[tuple[str, str, str]]
+    """Id, state and ending of each."""
+    pauses: list[Paused]
+    finished: set[tuple[str, str]]
+    """The run with its path, and the id of a call whose result is stored."""
+    rows: int
+    """Of journals."""
+
+
+def found_in(database: Database, app: str) -> Left:
+    """Look into a store."""
+
+    def all_of(statement: str, value: str = app) -> list[Row]:
+        return database.read(lambda sql: sql.execute(statement, {"app": value}).fetchall())
+
+    pauses = [Paused(f"{run}.{revision}.{nonce}", state) for run, revision, nonce, state in all_of(PAUSES, f"{app}-%")]
+    finished = {(run + path, name.partition("/")[2]) for run, path, name in all_of(RESULTS)}
+    return Left(
+        [(run, state, ending) for run, state, ending in all_of(RUNS)], pauses, finished, all_of(ROWS_LEFT)[0][0]
+    )
+
+
+class Play:
+    """A scenario in this process.
+
+    Args:
+        scenario: what is played.
+        app: the name of the system.
+        database: of the store.
+        notes: of the trial.
+    """
+
+    def __init__(self, scenario: Scenario, app: str, database: DeadlyDatabase, notes: Notes) -> None:
+        self.scenario = scenario
+        self.app = app
+        self.notes = notes
+        self.database = database
+        self.runner: Runner = scenario.runner(notes)
+        self.system = us.ActorSystem(app, store=Store(database))
+
+    def begin(self) -> None:
+        """Carry out the runs that are not there yet."""
+        for number in range(len(self.found().runs), self.scenario.runs):
+            options: dict[str, Any] = self.scenario.options()
+            self.settle(self.runner.run(f"go {number}", system=self.system, **options))
+
+    def found(self) -> Left:
+        """Look into the store."""
+        return found_in(self.database, self.app)
+
+    def settle(self, outcome: us.Outcome[Any]) -> None:
+        """Note an outcome, and answer for the person whom it waits for."""
+        while isinstance(outcome, us.NeedsApproval):
+            self.notes.add("token", token=outcome.token)
+            token, answers = outcome.token, {pause.id: self._answer(outcome.run_id, pause) for pause in outcome.pauses}
+            outcome = self.runner.resume(token, answers, system=self.system)
+        assert isinstance(outcome, us.Complete), f"run {outcome.run_id} is {outcome!r}"
+        self.notes.add("told", run=outcome.run_id, text=outcome.text)
+        self._check(outcome)
+
+    def _answer(self, run_id: str, pause: us.Pause) -> PauseAnswer:
+        (call,) = pause.calls
+        if not pause.in_doubt:
+            return us.Approve()
+        self._must(call.name == "plain", f"a call of {call.name!r} waits in doubt")
+        effects = [each for each in self.notes.all("effect") if each["key"].startswith(f"{run_id}/")]
+        words = [each["word"] for each in effects]  # no two calls of a run have the same
+        return us.Happened(f"did {call.arguments['word']}") if call.arguments["word"] in words else us.Approve()
+
+    def _check(self, outcome: us.Complete[Any]) -> None:
+        billed, turns = outcome.usage.input_tokens or 0, self.scenario.turns
+        self._must(billed >= 10 * turns, f"run {outcome.run_id} has {billed} tokens for {turns} turns")
+        each: us.Outcome[Any] | BaseException
+        for each in (outcome, *outcome.children):
+            if isinstance(each, us.Complete):
+                self._check_history(each)
+
+    def _check_history(self, outcome: us.Complete[Any]) -> None:
+        asked = [call.id for message in outcome.messages for call in message.tool_calls]
+        told = [result.call_id for message in outcome.messages for result in message.tool_results]
+        self._must(asked == told, f"run {outcome.run_id} has calls {asked} and results {told}")
+        wrong = [
+            result.content
+            for message in outcome.messages
+            for result in message.tool_results
+            if not result.content.startswith(("did ", "0 before"))
+        ]
+        self._must(not wrong, f"run {outcome.run_id} has results {wrong}")
+
+    def _must(self, holds: bool, what: str) -> None:
+        if not holds:
+            self.notes.add("fault", text=what)
+
+    # --- after a kill
+
+    def go_on(self, *, waits: bool) -> None:
+        """Recover the runs that were left, answer for those that wait, and carry out what is missing.
+
+        Args:
+            waits: whether the store may take a moment to notice that a process is dead.
+        """
+        before = self.found()
+        effects = len(self.notes.all("effect"))
+        self._refuse_used(before)
+        self._recover(waits)
+        after = self.found()
+        stand = [each.token for each in before.pauses if each.state == "waiting"]
+        still = [each.token for each in after.pauses if each.state == "waiting"]
+        told = [each["token"] for each in self.notes.all("token")]
+        for token in stand:
+            self._must(token in still, f"token {token} stood, and is lost")
+        for token in still:
+            if token not in told:
+                self.notes.add("untold", token=token)
+            self._resume_standing(token)
+        self.begin()
+        self._check_effects(before, self.notes.all("effect")[effects:])
+
+    def _recover(self, waits: bool) -> None:
+        until = monotonic() + (10.0 if waits else 0.0)
+        while True:
+            for handle in self.system.recover(runners=[self.runner]):
+                outcome = handle.result(timeout=PATIENCE)
+                strange = [e for e in handle.events() if isinstance(e, us.SessionOverwritten | us.ConversationDiverged)]
+                self._must(not strange, f"run {handle.run_id} was told {strange}")
+                if isinstance(outcome, us.NeedsApproval):
+                    self.notes.add("token", token=outcome.token)
+                else:
+                    self.settle(outcome)
+            going = [run for run, state, _ in self.found().runs if state == "going"]
+            if not going or monotonic() > until:
+                break
+        self._must(not going, f"runs {going} are left by recover()")
+
+    def _resume_standing(self, token: str) -> None:
+        run_id = token.rsplit(".", 2)[0]
+        answers = {pause.id: self._answer(run_id, pause) for pause in self._pauses_of(run_id)}
+        self.settle(self.runner.resume(token, answers, system=self.system))
+
+    def _pauses_of(self, run_id: str) -> Sequence[us.Pause]:
+        """Return what a run waits for, from the store: its process may have told nobody."""
+        (row,) = self.database.read(lambda sql: sql.execute(PAYLOAD, {"run_id": run_id}).fetchall())
+        text = SavedRun.from_json(row[0]).machine
+        if isinstance(self.runner, us.Agent):
+            return AgentRun.from_json(text, self.runner.run_spec).pauses
+        assert isinstance(self.runner, Group | Workflow)
+        return loaded(self.runner, text).pauses
+
+    def _refuse_used(self, before: Left) -> None:
+        for token, state in before.pauses:
+            if state != "waiting":
+                self._must(self._is_refused(token), f"token {token} works twice")
+
+    def _is_refused(self, token: str) -> bool:
+        try:
+            self.runner.resume(token, us.Approve(), system=self.system)
+        except us.TokenUsed:
+            return True
+        return False
+
+    def _check_effects(self, before: Left, made: list[Mapping[str, Any]]) -> None:
+        for each in made:
+            run, _, place = each["key"].rpartition("/")
+            call = (run, place.partition(".")[2])
+            self._must(call not in before.finished, f"call {each['key']} was finished, and was made again")
+
+    # --- in the end
+
+    def check_end(self) -> None:
+        """Look at what is left when all is done."""
+        found = self.found()
+        ids = [run for run, _, _ in found.runs]
+        self._must(all(state == "over" for _, state, _ in found.runs), f"the runs are {found.runs}")
+        self._must(len(ids) == self.scenario.runs, f"{len(ids)} runs were accepted")
+        self._must(found.rows == 0, f"{found.rows} rows are left in journals")
+        self._must(all(each.state != "waiting" for each in found.pauses), f"a token stands: {found.pauses}")
+        self._refuse_used(found)
+        effects = self.notes.all("effect")
+        for run in ids:
+            keys = {each["key"] for each in effects if each["key"].startswith(f"{run}/")}
+            self._must(len(keys) == self.scenario.effects, f"run {run} has had {len(keys)} effects")
+        self._check_session()
+        if self.scenario.has_memory:
+            self._check_memory(ids)
+
+    def _check_session(self) -> None:
+        idle = us.Agent("idle", model=us.ScriptedModel([says("done")]))
+        with us.ActorSystem(self.app, store=Store(self.database), journal=False) as system:
+            values = idle.run("what is there?", user_id=USER, system=system).session
+        total = self.scenario.total
+        self._must(total is None or values.get("app:total", 0) == total, f"the session has {dict(values)}")
+        words = {f"user:{e['word']}" for e in self.notes.all("effect") if e["tool"] == "again"}
+        self._must(words <= set(values), f"the session has {sorted(values)}, and not all of {sorted(words)}")
+
+    def _check_memory(self, ids: Sequence[str]) -> None:
+        memory = us.PersistentMemory(Store(self.database))
+        kept = memory.read(us.ConversationKey(self.app, USER, CONVERSATION))
+        turns = [each for each in kept if each.kind == "turn"]
+        self._must([each.run_id for each in turns] == list(ids), f"turns of {[each.run_id for each in turns]}: {ids}")
+        summaries = [each.run_id for each in kept if each.kind == "summary"]
+        self._must(len(set(summaries)) == len(summaries), f"summaries of {summaries}")
+        told = {each["run"]: each["text"] for each in self.notes.all("told")}
+        for number, turn in enumerate(turns):
+            text = turn.messages[-1].text
+            inputs = [each.text for each in turn.messages if each.text.startswith("go ")]
+            self._must(inputs == [f"go {number}"], f"turn {number} has inputs {inputs}")
+            self._must(text.startswith(f"{number} before"), f"turn {number} is {text!r}")
+            self._must(told.get(turn.run_id, text) == text, f"{told.get(turn.run_id)!r} was told, {text!r} is kept")

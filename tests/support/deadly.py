@@ -1,0 +1,64 @@
+"""A database that kills its process before or after one of its writes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from understudy.actors.stores.database import Database, Sql
+from understudy.actors.stores.figures import HasFigures, StoreFigures
+from understudy.actors.stores.process_locks import HasLocks, Locks
+
+T = TypeVar("T")
+
+
+class DeadlyDatabase:
+    """A `Database` that counts its writes.
+
+    Args:
+        inner: does the work.
+        deadly: the write that kills, counted from 1; 0 for none.
+        before: whether that write does not come to pass.
+    """
+
+    def __init__(self, inner: Database, deadly: int = 0, *, before: bool = True) -> None:
+        self._inner = inner
+        self._lock = threading.Lock()
+        self.writes = 0
+        self.deadly = deadly
+        self.before = before
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        return self._inner.words
+
+    @property
+    def locks(self) -> Locks | None:
+        return self._inner.locks if isinstance(self._inner, HasLocks) else None
+
+    def figures(self) -> StoreFigures:
+        assert isinstance(self._inner, HasFigures)
+        return self._inner.figures()
+
+    def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
+        with self._lock:
+            self.writes += 1
+            is_deadly = self.writes == self.deadly
+        if is_deadly and self.before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        done = self._inner.write(work, durable=durable)
+        if is_deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    def read(self, work: Callable[[Sql], T]) -> T:
+        return self._inner.read(work)
+
+    def drop_remains(self) -> None:
+        self._inner.drop_remains()
