@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +18,8 @@ from typing import Protocol, runtime_checkable
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import StoreError
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # on Windows
-    fcntl = None  # type: ignore[assignment]
 
 
 class Locks(Protocol):
@@ -127,7 +126,7 @@ def process_locks(folder: Path) -> ProcessLocks | None:
 
     None on a system without record locks.
     """
-    if fcntl is None:
+    if sys.platform == "win32":
         return None
     with _registering:
         found = _by_folder.get(folder)

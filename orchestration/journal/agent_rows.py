@@ -47,7 +47,7 @@ def rows_of(
     open_, count = state.round, len(state.messages)
     results: dict[str, ToolResult] = {}
     if open_ is not None:
-        known = before.results if before.messages == count else {}
+        known: Mapping[str, ToolResult] = before.results if before.messages == count else {}
         for call_id, result in open_.results.items():
             if known.get(call_id) is not result:
                 rows.append(JournalRow(RESULT, f"{count}/{call_id}", written(_result(), result)))
