@@ -399,9 +399,7 @@ class RunRecord(Ownership, ABC):
 
     def call_key(self, call_id: str) -> str:
         """Return what names a call of this run for ever, also in another process that goes on with the run."""
-        part = self.journal
-        run = self.run_id if part is None else f"{part.journal.run_id}{part.path}"
-        return f"{run}/{place_of_call(self.turns, call_id)}"
+        return f"{self.run_id}/{place_of_call(self.turns, call_id)}"
 
     def enter(self, hops: int) -> None:
         """Make the code of the current context part of this run, which has `hops`."""

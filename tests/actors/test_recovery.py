@@ -301,3 +301,11 @@ def test_nothing_is_written_without_a_journal(store: str, effects: Effects) -> N
     assert us.ActorSystem("shop", store=store).recover(runners=[agent]) == []
     with pytest.raises(ValueError, match="durable store and the journal"):
         us.ActorSystem("shop").recover()
+
+
+def test_calls_of_a_task_that_runs_again_have_keys_of_their_own(store: str, effects: Effects) -> None:
+    task = us.Task("first", worker("one", effects.tool(), ["a"]), prompt="go", until=lambda text: False, max_repeats=2)
+
+    finished(us.Workflow("flow", [task]).run("go", system=us.ActorSystem("shop", store=store)))
+
+    assert len(set(effects.noted)) == 3
