@@ -35,6 +35,7 @@ class RunJournal:
         self.failed = False
         """Whether the store failed, so that the run is left for a later process."""
         self.over = False
+        self._is_lost = False
 
     def accept(
         self, run: NewRun, accepted: str, rows: Sequence[JournalRow] = (), also: Callable[[Sql], bool] | None = None
@@ -85,9 +86,7 @@ class RunJournal:
             words = f"run {self.run_id} cannot write its journal, and is left for system.recover(): {error}"
             raise StoreError(words, store=error.store) from error
         if not held:
-            raise LeaseLost(
-                f"run {self.run_id} was taken over by another process, which goes on with it", run_id=self.run_id
-            )
+            raise self._lost_error()
         with self._lock:
             self._drop = [each for each in self._drop if each not in drop]
             self._paths.difference_update(drop)
@@ -111,8 +110,19 @@ class RunJournal:
         """
         if self.over or self.failed or self._claim is None:
             return
-        self._table.end(self._claim, ending)
+        self._is_lost = not self._table.end(self._claim, ending)
         self.over = True
+
+    def refuse_if_lost(self) -> None:
+        """Raise `LeaseLost` if another process had the run when its end was to be noted."""
+        if self._is_lost:
+            raise self._lost_error()
+
+    def _lost_error(self) -> LeaseLost:
+        return LeaseLost(
+            f"run {self.run_id} is not this process's any more: another one took it over, or erased its user",
+            run_id=self.run_id,
+        )
 
 
 class JournalPart:

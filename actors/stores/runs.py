@@ -69,6 +69,7 @@ UPDATE understudy_runs SET owner = :owner, epoch = epoch + 1, takeovers = takeov
 WHERE run = :run AND epoch = :epoch AND state = 'going'
 """
 ROWS = "SELECT path, kind, name, body FROM understudy_run_rows WHERE run = :run ORDER BY id"
+TAKEN = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch > :epoch"
 OF_USER = "SELECT run FROM understudy_runs WHERE user_id = :user_id"
 
 
@@ -205,14 +206,18 @@ class RunTable:
         return self._database.write(write)
 
     def end(self, claim: Claim, ending: str, *, state: str = "over") -> bool:
-        """Note that a run is over, waits in the store of paused runs, or cannot go on; its rows go, unless it is parked."""
+        """Note that a run is over, waits in the store of paused runs, or cannot go on; its rows go, unless it is parked.
+
+        Returns:
+            False if another process has the run; then nothing is written.
+        """
         now = self._clock()
         values: dict[str, SqlValue] = {"state": state, "ending": ending, "now": now}
 
         def write(sql: Sql) -> bool:
             forget = None if state == "parked" else now + KEPT
             if sql.execute(END, _of(claim) | values | {"forget_at": forget}).rowcount != 1:
-                return False
+                return sql.execute(TAKEN, _of(claim)).fetchone() is None
             if state != "parked":
                 sql.execute(DROP_ROWS, {"run": claim.run})
             return True

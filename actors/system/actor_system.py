@@ -181,7 +181,8 @@ class ActorSystem:
         journals = self._runs.journaling.journals
         if journals is None:
             raise ValueError(
-                "recover needs a durable store and the journal: ActorSystem(store='sqlite:///shop.db'), without journal=False"
+                "recover needs a durable store and the journal: ActorSystem(store='sqlite:///shop.db'), without journal=False; on "
+                "an operating system without record locks, such as Windows, only PostgreSQL has a journal"
             )
         known = dict(self._directory.agents)
         for runner in runners:

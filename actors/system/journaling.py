@@ -96,6 +96,12 @@ class Journaling:
         if record.journal is not None and not record.is_inner:
             safely(record, record.journal.journal.end, ending)
 
+    def end_complete(self, record: RunRecord) -> None:
+        """Note that a run is about to end with its answer. Raises `LeaseLost` if another process goes on with it."""
+        self.end(record, "complete")
+        if record.journal is not None and not record.is_inner:
+            record.journal.journal.refuse_if_lost()
+
     def ended(self, record: RunRecord) -> None:
         """Note that a run has ended, whoever ended it; does not block."""
         if self.journals is None or record.journal is None or record.is_inner:

@@ -82,7 +82,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
             if not record.hold(epoch):
                 return
             self._tokens.finish(record)
-            self._journaling.end(record, "complete")
+            self._journaling.end_complete(record)
             safely(record, self._tokens.over, record)
             safely(record, record.cell.worked)
             record.end(outcome, "complete", epoch=epoch, commit=commit)

@@ -12,10 +12,12 @@ import understudy as us
 from tests.support.killing import Effects, killed, worker
 from tests.support.scripts import WAIT, finished, needs_approval
 from understudy.actors.journal.run_journals import RunJournals
+from understudy.actors.stores import process_locks
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.errors import StoreError
 from understudy.orchestration.definitions.port import RunOptions
+from understudy.testing import says
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
 
@@ -165,6 +167,30 @@ def test_a_person_gives_a_result_that_is_json(result: us.JsonValue, effects: Eff
     with pytest.raises(TypeError, match="must have a JSON value"):
         agent.resume(waits.token, us.Happened(result), system=system)
     assert finished(agent.resume(waits.token, us.Happened("sent"), system=system)).text == "sent"
+
+
+def test_a_run_that_another_process_has_does_not_end_with_its_answer(tmp_path: Path) -> None:
+    table, _ = journals_in(tmp_path / "runs.db")
+
+    def ask(request: us.ModelRequest) -> us.ModelTurn:
+        (left,) = table.left("shop")
+        assert table.claim(left, "another") is not None
+        return says("done")
+
+    with pytest.raises(us.LeaseLost, match="another one took it over"):
+        system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db")
+        us.Agent("clerk", model=us.FunctionModel(ask)).run("go", system=system)
+
+    assert [run.owner for run in table.left("shop")] == ["another"]
+
+
+def test_a_system_without_locks_of_processes_has_no_journal(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_locks, "fcntl", None)
+    system = us.ActorSystem("shop", store=store)
+
+    assert finished(us.Agent("clerk", model=us.ScriptedModel([says("done")])).run("go", system=system)).text == "done"
+    with pytest.raises(ValueError, match="record locks, such as Windows"):
+        system.recover()
 
 
 def journals_in(file: Path) -> tuple[RunTable, RunJournals]:
