@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from understudy.actors.run_view.errors import LOADING, STORING
@@ -14,7 +15,7 @@ from understudy.orchestration.agent.window import count_new
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import Message
 from understudy.vocabulary.runs.compacted_memory import CompactedMemory, SummaryMemory
-from understudy.vocabulary.runs.memory import Memory
+from understudy.vocabulary.runs.memory import ConversationKey, Memory
 
 from .attempts import use_memory
 from .conversations import ConversationUser, Lease
@@ -102,11 +103,25 @@ def _append(record: RememberedRun, lease: Lease, memory: Memory, messages: Seque
     _check_stored(record, "append", append(key, messages, record.run_id))
 
 
-def _came_between(record: RememberedRun, epoch: int) -> int:
-    """Return how many messages others have added since a saved run began."""
-    machine = record.machine
-    assert machine is not None
+def _came_between(record: RememberedRun, lease: Lease, epoch: int) -> int:
+    """Return how many messages others have added since a saved run began.
+
+    A run that was recovered may have added its own turn before its process died. Then others come after that turn.
+    """
+    machine, actor, key = record.machine, lease.memory, lease.line.key
+    assert machine is not None and actor is not None
+    if not actor.is_quick and use_memory(record, epoch, LOADING, actor, Load(key, partial(_has_added, record, key))):
+        return 0
     return count_new(machine.messages[: machine.state.start], recall(record, epoch))
+
+
+def _has_added(record: RememberedRun, key: ConversationKey, memory: Memory) -> bool:
+    return isinstance(memory, StoredMemory) and memory.has_added(key, record.run_id)
+
+
+def is_stored(lease: Lease) -> bool:
+    """Whether the turn of a run is added to a memory that may outlive the process."""
+    return lease.memory is not None and not lease.memory.is_quick
 
 
 def remember(record: RememberedRun, messages: Sequence[Message], epoch: int) -> Callable[[], object] | None:
@@ -121,7 +136,7 @@ def remember(record: RememberedRun, messages: Sequence[Message], epoch: int) -> 
         return None
     actor, key = lease.memory, lease.line.key
     if lease.was_saved:
-        lease.came_between = _came_between(record, epoch)
+        lease.came_between = _came_between(record, lease, epoch)
     if not actor.is_quick:
         message = Append(key, lambda memory: _append(record, lease, memory, messages))
         use_memory(record, epoch, STORING, actor, message)

@@ -65,6 +65,10 @@ class StoredMemory:
         if upto:
             self._conversations.summarize(key, upto, (summary_message(summary.text),), run_id, fence=fence)
 
+    def has_added(self, key: ConversationKey, run_id: str) -> bool:
+        """Whether a run has added its turn, or the summary before it."""
+        return self._conversations.has_added(checked_key(key), run_id)
+
     def clear(self, key: ConversationKey, /) -> None:
         """Forget a conversation."""
         self._conversations.clear(checked_key(key))

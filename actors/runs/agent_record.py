@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from understudy.actors.memory.access import recall, remember
+from understudy.actors.memory.access import is_stored, recall, remember
 from understudy.actors.run_view.errors import note_missing_deps
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLogEntry
@@ -422,6 +422,10 @@ class AgentRunRecord(RunRecord):
         return successor
 
     def remember(self, outcome: Complete[object], epoch: int) -> Callable[[], object] | None:
+        if self.lease is not None and self.has_unwritten and is_stored(self.lease):
+            self.write_journal(
+                epoch
+            )  # a process that goes on with the run must not have another answer than the memory
         return remember(self, outcome.messages, epoch)
 
     def fails_runner(self, cause: BaseException) -> bool:

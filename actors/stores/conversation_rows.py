@@ -45,6 +45,7 @@ RETURNING conversation, last_number
 """
 NOT_NEXT = "UPDATE understudy_conversations SET last_number = last_number - 1 WHERE conversation = :conversation"
 IS_THERE = "SELECT 1 FROM understudy_turns WHERE run_id = :run_id AND kind = :kind AND id BETWEEN :low AND :high"
+IS_ANY_THERE = "SELECT 1 FROM understudy_turns WHERE run_id = :run_id AND id BETWEEN :low AND :high"
 ADD = "INSERT INTO understudy_turns VALUES (:id, :kind, :run_id, :tokens, :upto, :now, :body)"
 SET_SUMMARY = "UPDATE understudy_conversations SET summary_number = :number WHERE conversation = :conversation"
 SUMMARY = "SELECT upto, tokens, body FROM understudy_turns WHERE id = :id"
@@ -110,6 +111,12 @@ def add_row(sql: Sql, key: ConversationKey, row: dict[str, SqlValue]) -> tuple[i
         return None
     sql.execute(ADD, row | {"id": conversation * MOST + number})
     return conversation, number
+
+
+def has_row_of(sql: Sql, key: ConversationKey, run_id: str) -> bool:
+    """Whether a run has added a row to a conversation."""
+    head = sql.execute(HEAD, names_of(key)).fetchone()
+    return head is not None and sql.execute(IS_ANY_THERE, {"run_id": run_id, **span_of(head[0])}).fetchone() is not None
 
 
 def forget_some(sql: Sql, app: str, before: float) -> None:

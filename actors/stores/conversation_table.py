@@ -23,6 +23,7 @@ from .conversation_rows import (
     count_rows,
     drop_conversation,
     forget_some,
+    has_row_of,
     names_of,
     newest,
     span_of,
@@ -103,6 +104,9 @@ class ConversationTable:
         body = messages_as_text(messages, repr(self._database))
         tokens = messages_tokens(messages)
         return {"kind": kind, "run_id": run_id, "tokens": tokens, "upto": upto, "now": now, "body": body}
+
+    def has_added(self, key: ConversationKey, run_id: str) -> bool:
+        return self._database.read(lambda sql: has_row_of(sql, key, run_id))
 
     def read(self, key: ConversationKey, after: int, limit: int) -> list[ConversationTurn]:
         def find(sql: Sql) -> list[Row]:

@@ -69,6 +69,10 @@ class Conversations(Protocol):
         """Add a summary of all turns up to a number; they can still be read by `read`."""
         ...
 
+    def has_added(self, key: ConversationKey, run_id: str) -> bool:
+        """Whether a run has added a turn or a summary."""
+        ...
+
     def read(self, key: ConversationKey, after: int, limit: int) -> list[ConversationTurn]:
         """Return turns and summaries with numbers above `after`, oldest first."""
         ...

@@ -125,6 +125,11 @@ class ConversationsInMemory:
                     if not conversation.entries:
                         del self._conversations[key]
 
+    def has_added(self, key: ConversationKey, run_id: str) -> bool:
+        with self._lock:
+            conversation = self._conversations.get(key)
+            return conversation is not None and any(each == run_id for _, each in conversation.stored_by)
+
     def read(self, key: ConversationKey, after: int, limit: int) -> list[ConversationTurn]:
         with self._lock:
             conversation = self._conversations.get(key)

@@ -7,14 +7,20 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 import understudy as us
+from tests.support.deadly import DeadlyDatabase
 from tests.support.killing import Effects, Runner, killed, runners, worker
 from tests.support.scripts import WAIT, finished, needs_approval
+from understudy.actors.stores.database import Sql
+from understudy.actors.stores.sqlite_database import SQLiteDatabase
+from understudy.actors.stores.store import Store
 from understudy.testing import calls, says
 
+T = TypeVar("T")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
 KINDS = ["agent", "sub-agent", "sequence", "parallel", "workflow"]
 
@@ -193,6 +199,50 @@ def test_session_values_of_a_killed_run_are_kept_and_stored_at_its_end(store: st
         "app:a": True,
         "app:b": True,
     }
+
+
+class DiesOnceATurnIsStored(DeadlyDatabase):
+    """Kills the process after the write that adds a turn to a conversation, once it is armed."""
+
+    is_armed = False
+
+    def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
+        done = super().write(work, durable=durable)
+        if self.is_armed and self.read(lambda sql: sql.execute("SELECT 1 FROM understudy_turns").fetchone()):
+            os.kill(os.getpid(), 9)
+        return done
+
+
+@pytest.mark.parametrize("words", [[], ["a"]])
+def test_a_run_that_was_killed_once_its_turn_was_remembered_ends_with_that_turn(
+    words: list[str], tmp_path: Path, effects: Effects
+) -> None:
+    asked = worker("clerk", effects.tool(), words).model
+    assert isinstance(asked, us.FunctionModel)
+    agent = worker("clerk", effects.tool(), words).replace(
+        model=us.FunctionModel(lambda request: _signed(asked.complete(request))), memory=us.PersistentMemory()
+    )
+    database = DiesOnceATurnIsStored(SQLiteDatabase(f"{tmp_path}/runs.db"))
+    dying = us.ActorSystem("shop", store=Store(database))
+
+    def die() -> None:
+        database.is_armed = True
+        agent.run("go", conversation_id="c-1", system=dying)
+
+    assert killed(die)
+
+    system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db")
+    (handle,) = system.recover(runners=[agent])
+
+    outcome = finished(handle.result(timeout=WAIT))
+    (turn,) = us.PersistentMemory(f"sqlite:///{tmp_path}/runs.db").read(us.ConversationKey("shop", "default", "c-1"))
+    assert outcome.text == turn.messages[-1].text
+    assert not [event for event in handle.events() if isinstance(event, us.ConversationDiverged)]
+
+
+def _signed(turn: us.ModelTurn) -> us.ModelTurn:
+    """Have an answer differ from process to process."""
+    return turn if turn.tool_calls else says(f"{turn.text} by {os.getpid()}")
 
 
 def test_deps_are_given_anew_for_each_run(store: str, effects: Effects) -> None:

@@ -112,6 +112,14 @@ def test_threads_that_append_at_once_lose_nothing_and_keep_turns_whole(conversat
     assert sorted(kept[::2]) == sorted(f"{number}.{place}" for number in range(8) for place in range(5))
 
 
+def test_a_store_knows_whether_a_run_has_added_a_turn_or_a_summary(conversations: Conversations) -> None:
+    conversations.append(KEY, turn("1"), "run-1")
+    conversations.summarize(KEY, 1, turn("one"), "run-2")
+
+    assert [conversations.has_added(KEY, run_id) for run_id in ("run-1", "run-2", "run-3")] == [True, True, False]
+    assert not conversations.has_added(KEY._replace(conversation="another"), "run-1")
+
+
 # --- summaries
 
 

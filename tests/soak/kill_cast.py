@@ -39,9 +39,9 @@ class Notes:
         with self._lock, self._file.open("a") as file:
             file.write(line)
 
-    def all(self, what: str) -> list[Note]:
-        """Return the notes of one kind, in order."""
-        return [note for note in self._read() if note["what"] == what]
+    def all(self, *kinds: str) -> list[Note]:
+        """Return the notes of some kinds, in order."""
+        return [note for note in self._read() if note["what"] in kinds]
 
     def _read(self) -> Iterator[Note]:
         if self._file.exists():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -147,7 +147,7 @@ class Play:
             waits: whether the store may take a moment to notice that a process is dead.
         """
         before = self.found()
-        effects = len(self.notes.all("effect"))
+        self.notes.add("finished", calls=sorted(before.finished))
         self._refuse_used(before)
         self._recover(waits)
         after = self.found()
@@ -161,7 +161,6 @@ class Play:
                 self.notes.add("untold", token=token)
             self._resume_standing(token)
         self.begin()
-        self._check_effects(before, self.notes.all("effect")[effects:])
 
     def _recover(self, waits: bool) -> None:
         until = monotonic() + (10.0 if waits else 0.0)
@@ -205,12 +204,6 @@ class Play:
             return True
         return False
 
-    def _check_effects(self, before: Left, made: list[Mapping[str, Any]]) -> None:
-        for each in made:
-            run, _, place = each["key"].rpartition("/")
-            call = (run, place.partition(".")[2])
-            self._must(call not in before.finished, f"call {each['key']} was finished, and was made again")
-
     # --- in the end
 
     def check_end(self) -> None:
@@ -226,9 +219,20 @@ class Play:
         for run in ids:
             keys = {each["key"] for each in effects if each["key"].startswith(f"{run}/")}
             self._must(len(keys) == self.scenario.effects, f"run {run} has had {len(keys)} effects")
+        self._check_finished()
         self._check_session()
         if self.scenario.has_memory:
             self._check_memory(ids)
+
+    def _check_finished(self) -> None:
+        finished = set[tuple[str, str]]()
+        for each in self.notes.all("effect", "finished"):
+            if each["what"] == "finished":
+                finished |= {(run, call) for run, call in each["calls"]}
+                continue
+            run, _, place = each["key"].rpartition("/")
+            is_new = (run, place.partition(".")[2]) not in finished
+            self._must(is_new, f"call {each['key']} was finished, and was made again")
 
     def _check_session(self) -> None:
         idle = us.Agent("idle", model=us.ScriptedModel([says("done")]))

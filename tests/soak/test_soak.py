@@ -20,7 +20,6 @@ from .conversations import talk_together
 from .endings import ROUND, end_runs
 from .faults import FAULTS, replayed, try_all
 from .footprint import Footprint
-from .kill_cast import SCENARIOS
 from .kills import kill_all
 from .mixed import Report, run_all
 from .sessions import EACH, update_together
@@ -90,11 +89,10 @@ def test_processes_that_talk_in_one_conversation_on_a_server_take_turns_and_lose
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 def test_a_run_whose_process_is_killed_at_a_write_goes_on_to_its_end() -> None:
-    some = [each for each in SCENARIOS if not each.has_memory]
-    report = kill_all(unheard, trials=10, seed=7, depth=5, scenarios=some)
+    report = kill_all(unheard, trials=16, seed=7, depth=5)
 
     assert report.faults == []
-    assert report.kills >= 10
+    assert report.kills >= 16
 
 
 def test_a_thousand_runs_are_of_the_kinds_they_should_be() -> None:
