@@ -59,7 +59,7 @@ class SessionLocks:
             StoreError: no connection can be had.
         """
         with self._lock:
-            if self._connection is None or self._connection.closed:
+            if self._connection is None or _is_lost(self._connection):
                 self._take_name()
             return self._name
 
@@ -97,3 +97,15 @@ class SessionLocks:
             with suppress(Exception):
                 detach(connection.fileno())
             keep_for_ever(connection)
+
+
+def _is_lost(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server has ended an idle session; asks the socket alone, and does not block."""
+    import psycopg
+
+    with suppress(psycopg.Error):
+        connection.pgconn.consume_input()  # the server's last words
+        connection.pgconn.consume_input()  # the end of the connection
+        return connection.closed
+    connection.close()
+    return True
