@@ -523,7 +523,7 @@ class TokenLeased(RunError):
     It is no `TokenUsed`: the worker may die, and then the token is needed.
 
     Attributes:
-        until: when the lease ends unless it is renewed, in seconds since 1970.
+        until: when the lease ends unless it is renewed: seconds since 1970, to compare with `time.time()`.
     """
 
     def __init__(self, message: str, *, run_id: str = "", token: str = "", until: float = 0.0) -> None:
