@@ -102,7 +102,7 @@ class AgentDriver:
         record, epoch = self._record, self._epoch
         try:
             record.open(epoch)
-            if record.machine is not None and record.machine.in_doubt:
+            if record.machine is not None and record.machine.in_doubt and not record.issued:  # its token has the answer
                 reconcile(record, epoch)
             self._drive()
         except Stale:

@@ -192,6 +192,18 @@ class Conversations:
             return Lease(line, memory, was_saved, () if memory.persistent is None else (memory.persistent,))
         return Lease(line, None, was_saved, tuple(self._persistent_inside(runner)))
 
+    def take_over(self, record: ConversationUser) -> None:
+        """Take the conversation of a run from the process before, which cannot give it back. Blocks for the stores.
+
+        Raises:
+            StoreError: a store failed.
+        """
+        lease = record.lease
+        for each in () if lease is None else lease.persistent:
+            grants = each.store_in(self._store).grants
+            if grants is not None and lease is not None:
+                grants.drop_of_run(lease.line.key, record.root)
+
     def _persistent_inside(self, runner: Runner[object]) -> Iterator[PersistentMemory]:
         memory = self._memories.of(runner) if isinstance(runner, Agent) else None
         if memory is not None and memory.persistent is not None:

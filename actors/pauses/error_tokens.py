@@ -68,9 +68,12 @@ class ErrorTokens:
         """
         writing: Promise[str] = Promise()
         with record.lock:
-            record.writing = writing
+            record.writing, stands = (
+                writing,
+                record.issued,
+            )  # of a pause that an earlier process stored, and told nobody
         try:
-            token = issue(record)
+            token = stands or issue(record)
             writing.set(token)
         except BaseException as failure:
             with record.lock:

@@ -68,6 +68,16 @@ class Token:
         return str(Token(kept.run_id, kept.revision, kept.nonce)) if same and kept.state == "waiting" else None
 
 
+@dataclass(frozen=True, slots=True)
+class LastPause:
+    """The last pause of a run."""
+
+    token: str
+    revision: int
+    waiting: SavedRun | None
+    """The run as it waits; None if the token was used or withdrawn."""
+
+
 class StoredPauses:
     """Paused runs by token, like `Tokens`; each call may block for the store.
 
@@ -227,10 +237,13 @@ class StoredPauses:
 
     # --- the others
 
-    def is_after(self, run_id: str, revision: int) -> bool:
-        """Whether a run waits here in a later pause than the one it went on from. Raises `StoreError`."""
+    def last_pause(self, run_id: str) -> LastPause | None:
+        """Return the last pause of a run that was under way when its process died; None without one. Raises `StoreError`."""
         kept = self._ask(f"run {run_id} cannot be looked up in", lambda: _entry(self._store.get(run_id)))
-        return kept is not None and kept.state == "waiting" and kept.revision > revision
+        if kept is None:
+            return None
+        token = Token(run_id, kept.revision, kept.nonce)
+        return LastPause(str(token), kept.revision, self._read(token, kept) if kept.state == "waiting" else None)
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token; the token stays valid."""

@@ -198,9 +198,8 @@ class Tokens:
 
     # --- the others
 
-    def is_after(self, run_id: str, revision: int) -> bool:
-        """Return False: what waits here is known to nobody else."""
-        return False
+    def last_pause(self, run_id: str) -> None:
+        """Return None: what waits here is known to nobody else."""
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token; the token stays valid."""

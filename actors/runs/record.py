@@ -138,7 +138,7 @@ class RunRecord(Ownership, ABC):
         self.crashes: tuple[BaseException, ...] = ()
         """The exceptions at which its drivers failed, one after another."""
         self.issued = ""
-        """The token of the error with which the run ends or is about to end; empty if there is none."""
+        """The token of the error with which the run ends or is about to end, or of a pause that is told again; else empty."""
         self.writing: Promise[str] | None = None
         """That token, while it is written into a store."""
         self.journal: JournalPart | None = None

@@ -117,6 +117,15 @@ class Grants:
 
         return check
 
+    def drop_of_run(self, key: ConversationKey, run_id: str) -> None:
+        """Take a conversation from a process that died, or lost a run: the one that goes on with the run need not wait.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        self._prepare()
+        self._database.write(lambda sql: tickets.drop_of_run(sql, key, run_id))
+
     def drop_of_user(self, user: str, app: str | None) -> None:
         """Take the conversations of a user from all runs."""
         self._prepare()

@@ -36,6 +36,7 @@ OF_OWNER = "SELECT claim FROM understudy_tickets WHERE owner = :owner AND claim 
 OF_NOBODY = """
 DELETE FROM understudy_tickets WHERE owner NOT IN (SELECT owner FROM understudy_owners)
 """
+OF_RUN = f"DELETE FROM understudy_tickets WHERE {_NAMED} AND run_id = :run_id"
 OF_USER = "DELETE FROM understudy_tickets WHERE user_id = :user_id AND app = :app"
 OF_USER_ANYWHERE = "DELETE FROM understudy_tickets WHERE user_id = :user_id"
 LEAVE = """
@@ -78,6 +79,11 @@ def give_back_unknown(sql: Sql, owner: str, known: Collection[int], below: int) 
 def drop_of_nobody(sql: Sql) -> None:
     """Remove the tickets of owners that are not there any more."""
     sql.execute(OF_NOBODY)
+
+
+def drop_of_run(sql: Sql, key: ConversationKey, run_id: str) -> None:
+    """Remove the tickets of a run for a conversation, whatever process has them."""
+    sql.execute(OF_RUN, names_of(key) | {"run_id": run_id})
 
 
 def drop_of_user(sql: Sql, user: str, app: str | None) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.actors.pauses.refusals import leased
-from understudy.actors.pauses.stored_pauses import StoredPauses
+from understudy.actors.pauses.stored_pauses import LastPause, StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.answers import feed_answer
@@ -127,9 +127,14 @@ class PausedRuns:
             raise UnknownToken(f"run {run_id} is not over yet; its token works once it is", run_id=run_id)
         raise leased(time.time())  # the lease of a turn here is over, and it does not know yet
 
-    def is_paused_after(self, run_id: str, revision: int) -> bool:
-        """Whether a run waits in a later pause than the one it went on from; blocks for the store."""
-        return self._tokens.is_after(run_id, revision)
+    def since(self, record: RunRecord) -> LastPause | None:
+        """Return the pause of a run after the one it went on from; None without one. Blocks for the store."""
+        found = self._tokens.last_pause(record.run_id)
+        return found if found is not None and found.revision > record.revision else None
+
+    def withdraw(self, token: str) -> None:
+        """Use up a token that no caller has; a failure of the store is only logged."""
+        self._tokens.revoke(token)
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token."""

@@ -111,19 +111,34 @@ class Recovery:
         if journal is None:
             return None
         try:
-            if self._runs.paused.is_paused_after(left.run_id, record.revision):
-                journal.end("waiting")  # its process died between the pause and the end of its journal
-                self._journals.ended(journal)
-                return None
             now = self._journals.rows(left)
             if now != rows:  # a process that lost its lock while it lives has written meanwhile
                 record = self._record(left, now, runner, deps)
+            record = self._since_pause(record, deps)
+            self._runs.conversations.take_over(record)
             journal.has({row.path for row in now})
             record.journal = JournalPart(journal, record.account)
             self._launch(record)
         except BaseException:
             self._journals.ended(journal)  # another call may go on with it
             raise
+        return record
+
+    def _since_pause(self, record: RunRecord, deps: object) -> RunRecord:
+        """Return the record with which a run goes on whose process died between a pause and the end of its journal.
+
+        A run that waits for a person only tells it again, with the same token. A run that ended with an error, which nobody
+        was told, goes on without the token of that error.
+        """
+        pause = self._runs.paused.since(record)
+        if pause is None:
+            return record
+        if pause.waiting is not None and pause.waiting.by_error:
+            self._runs.paused.withdraw(pause.token)
+        elif pause.waiting is not None:
+            record = self._runs.load(pause.waiting, record.runner, deps, scope_of_run(None), adopt=self._adopt)
+            record.issued = pause.token
+        record.revision = pause.revision
         return record
 
     def _launch(self, record: RunRecord) -> None:

@@ -201,41 +201,73 @@ def test_session_values_of_a_killed_run_are_kept_and_stored_at_its_end(store: st
     }
 
 
-class DiesOnceATurnIsStored(DeadlyDatabase):
-    """Kills the process after the write that adds a turn to a conversation, once it is armed."""
+class DiesWithARow(DeadlyDatabase):
+    """Kills the process after the write that adds the first row to a table."""
 
-    is_armed = False
+    table = ""
 
     def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
         done = super().write(work, durable=durable)
-        if self.is_armed and self.read(lambda sql: sql.execute("SELECT 1 FROM understudy_turns").fetchone()):
+        if self.table and self.read(lambda sql: sql.execute(f"SELECT 1 FROM {self.table}").fetchone()):
             os.kill(os.getpid(), 9)
         return done
 
 
+def run_and_die_with(table: str, agent: us.Agent, store: str) -> None:
+    database = DiesWithARow(SQLiteDatabase(store.removeprefix("sqlite:///")))
+    system = us.ActorSystem("shop", store=Store(database))
+
+    def die() -> None:
+        database.table = table
+        agent.run("go", system=system, conversation_id="c-1")
+
+    assert killed(die)
+
+
+def test_a_pause_that_was_stored_and_told_nobody_is_told_with_its_token(store: str, effects: Effects) -> None:
+    agent = worker("clerk", effects.tool().replace(approval=True), ["a"])
+    run_and_die_with("understudy_pauses", agent, store)
+
+    waits = needs_approval(recovered(agent, store))
+
+    system = us.ActorSystem("shop", store=store)
+    assert system.recover(runners=[agent]) == []
+    assert finished(agent.resume(waits.token, us.Approve(), system=system)).text == "did a"
+    assert len(effects.noted) == 1
+    with pytest.raises(us.TokenUsed):
+        agent.resume(waits.token, us.Approve(), system=system)
+
+
+def test_a_run_whose_error_was_told_to_nobody_goes_on(store: str) -> None:
+    here = os.getpid()
+
+    def ask(request: us.ModelRequest) -> us.ModelTurn:
+        if os.getpid() == here:
+            return says("done")
+        raise us.RateLimited("too many", provider="p", retryable=True)
+
+    agent = us.Agent("clerk", model=us.FunctionModel(ask))
+    run_and_die_with("understudy_pauses", agent, store)
+
+    assert finished(recovered(agent, store)).text == "done"
+
+
 @pytest.mark.parametrize("words", [[], ["a"]])
 def test_a_run_that_was_killed_once_its_turn_was_remembered_ends_with_that_turn(
-    words: list[str], tmp_path: Path, effects: Effects
+    words: list[str], store: str, effects: Effects
 ) -> None:
     asked = worker("clerk", effects.tool(), words).model
     assert isinstance(asked, us.FunctionModel)
     agent = worker("clerk", effects.tool(), words).replace(
         model=us.FunctionModel(lambda request: _signed(asked.complete(request))), memory=us.PersistentMemory()
     )
-    database = DiesOnceATurnIsStored(SQLiteDatabase(f"{tmp_path}/runs.db"))
-    dying = us.ActorSystem("shop", store=Store(database))
+    run_and_die_with("understudy_turns", agent, store)
 
-    def die() -> None:
-        database.is_armed = True
-        agent.run("go", conversation_id="c-1", system=dying)
-
-    assert killed(die)
-
-    system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db")
+    system = us.ActorSystem("shop", store=store)
     (handle,) = system.recover(runners=[agent])
 
     outcome = finished(handle.result(timeout=WAIT))
-    (turn,) = us.PersistentMemory(f"sqlite:///{tmp_path}/runs.db").read(us.ConversationKey("shop", "default", "c-1"))
+    (turn,) = us.PersistentMemory(store).read(us.ConversationKey("shop", "default", "c-1"))
     assert outcome.text == turn.messages[-1].text
     assert not [event for event in handle.events() if isinstance(event, us.ConversationDiverged)]
 

@@ -26,8 +26,10 @@ RUNS = "SELECT run_id, state, ending FROM understudy_runs WHERE app = :app ORDER
 PAUSES = "SELECT run_id, revision, nonce, state FROM understudy_pauses WHERE run_id LIKE :app"
 PAYLOAD = "SELECT payload FROM understudy_pauses WHERE run_id = :run_id"
 RESULTS = """
-SELECT run_id, path, name FROM understudy_run_rows JOIN understudy_runs ON understudy_runs.run = understudy_run_rows.run
-WHERE app = :app AND kind = 'result'
+SELECT own.body, result.name FROM understudy_run_rows result
+JOIN understudy_runs ON understudy_runs.run = result.run
+JOIN understudy_run_rows own ON own.run = result.run AND own.path = result.path AND own.kind = 'run'
+WHERE app = :app AND result.kind = 'result'
 """
 ROWS_LEFT = """
 SELECT count(*) FROM understudy_run_rows JOIN understudy_runs ON understudy_runs.run = understudy_run_rows.run
@@ -49,7 +51,7 @@ class Left(NamedTuple):
     """Id, state and ending of each."""
     pauses: list[Paused]
     finished: set[tuple[str, str]]
-    """The run with its path, and the id of a call whose result is stored."""
+    """The id of a run, maybe inside of another one, and that of a call whose result is stored."""
     rows: int
     """Of journals."""
 
@@ -61,7 +63,7 @@ def found_in(database: Database, app: str) -> Left:
         return database.read(lambda sql: sql.execute(statement, {"app": value}).fetchall())
 
     pauses = [Paused(f"{run}.{revision}.{nonce}", state) for run, revision, nonce, state in all_of(PAUSES, f"{app}-%")]
-    finished = {(run + path, name.partition("/")[2]) for run, path, name in all_of(RESULTS)}
+    finished = {(SavedRun.from_json(own).run_id, name.partition("/")[2]) for own, name in all_of(RESULTS)}
     return Left(
         [(run, state, ending) for run, state, ending in all_of(RUNS)], pauses, finished, all_of(ROWS_LEFT)[0][0]
     )
@@ -110,8 +112,9 @@ class Play:
         if not pause.in_doubt:
             return us.Approve()
         self._must(call.name == "plain", f"a call of {call.name!r} waits in doubt")
-        effects = [each for each in self.notes.all("effect") if each["key"].startswith(f"{run_id}/")]
-        words = [each["word"] for each in effects]  # no two calls of a run have the same
+        is_own = self.scenario.runs == 1  # then no two calls have the same word
+        effects = [each for each in self.notes.all("effect") if is_own or each["key"].startswith(f"{run_id}/")]
+        words = [each["word"] for each in effects]
         return us.Happened(f"did {call.arguments['word']}") if call.arguments["word"] in words else us.Approve()
 
     def _check(self, outcome: us.Complete[Any]) -> None:
@@ -154,10 +157,12 @@ class Play:
         stand = [each.token for each in before.pauses if each.state == "waiting"]
         still = [each.token for each in after.pauses if each.state == "waiting"]
         told = [each["token"] for each in self.notes.all("token")]
+        known = {run for run, state, _ in before.runs if state == "over"}
         for token in stand:
             self._must(token in still, f"token {token} stood, and is lost")
         for token in still:
             if token not in told:
+                self._must(token.rsplit(".", 2)[0] in known, f"token {token} is told to nobody")
                 self.notes.add("untold", token=token)
             self._resume_standing(token)
         self.begin()
@@ -216,9 +221,8 @@ class Play:
         self._must(all(each.state != "waiting" for each in found.pauses), f"a token stands: {found.pauses}")
         self._refuse_used(found)
         effects = self.notes.all("effect")
-        for run in ids:
-            keys = {each["key"] for each in effects if each["key"].startswith(f"{run}/")}
-            self._must(len(keys) == self.scenario.effects, f"run {run} has had {len(keys)} effects")
+        keys, wanted = {each["key"] for each in effects}, self.scenario.effects * self.scenario.runs
+        self._must(len(keys) == wanted, f"{len(keys)} calls had an effect, and not {wanted}")
         self._check_finished()
         self._check_session()
         if self.scenario.has_memory:

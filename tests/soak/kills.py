@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.deadly import DeadlyDatabase
-from understudy.actors.stores import grants
 from understudy.actors.stores.database import Database
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
@@ -29,8 +28,6 @@ BOUND = 60  # Seconds after which a process that hangs is ended.
 DEPTH = 20  # Processes that are killed one after another while they go on.
 SOON = (1, 1, 1, 1, 2, 2, 3, 4)
 """The writes at which they are killed: late enough to get on, and early enough to get on 20 times."""
-
-LEASE = 0.3  # Seconds for which conversations of a dead process are kept from others.
 
 
 @dataclass
@@ -168,7 +165,6 @@ class Trial:
 
     def begun(self, deadly: int, *, before: bool) -> Play:
         """Begin a system in this process."""
-        grants.LEASE = LEASE
         database = DeadlyDatabase(self._database())
         play = Play(self._scenario, self._app, database, self.notes)
         database.writes, database.deadly, database.before = 0, deadly, before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,19 +37,21 @@ class Effects:
 
     def __init__(self, file: Path, deadly: int = 0) -> None:
         self._file = file
+        self._lock = threading.Lock()
         self.deadly = deadly
         self.dies_before = False
         """Whether the deadly effect does not come to pass."""
 
     def note(self, key: str) -> None:
         """Have an effect."""
-        is_last = len(self.noted) + 1 == self.deadly
-        if is_last and self.dies_before:
-            os.kill(os.getpid(), signal.SIGKILL)
-        with self._file.open("a") as file:
-            file.write(f"{key}\n")
-        if is_last:
-            os.kill(os.getpid(), signal.SIGKILL)
+        with self._lock:  # the calls of a parallel group count one after another
+            is_last = len(self.noted) + 1 == self.deadly
+            if is_last and self.dies_before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            with self._file.open("a") as file:
+                file.write(f"{key}\n")
+            if is_last:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     @property
     def noted(self) -> list[str]:
