@@ -189,11 +189,12 @@ class Directory:
         """Add a supervisor and its children; the sub-agents of these stand alone.
 
         Raises:
-            ValueError: something else has the name of a child, or of a sub-agent.
+            ValueError: something else has the name of the group, of a child, or of a sub-agent.
             AgentDown: the system has stopped.
         """
         with self._lock:
             self.refuse_if_closed()
+            self._refuse_twin(supervisor)
             names, below = self._names_of(supervisor), self._below(list(supervisor.everyone()))
             family = self._family(supervisor, self._system, None, names | {child.name for child in below})
             begun = self._all_alone(below, ALONE)
@@ -217,6 +218,14 @@ class Directory:
             )
         self._by_definition[agent] = cell
         return cell
+
+    def _refuse_twin(self, supervisor: Supervisor) -> None:
+        """Refuse a group whose name one has whose actors have not all stopped."""
+        address = f"{self._system}/{supervisor.id}"
+        if any(isinstance(unit, SupervisorCell) and unit.name == address for unit in self._units):
+            raise ValueError(
+                f"system {self._system!r} has a supervisor {supervisor.id!r} already; stop it first, or take another name"
+            )
 
     def _names_of(self, supervisor: Supervisor) -> frozenset[str]:
         names = [child.name for child in supervisor.everyone() if child.name]

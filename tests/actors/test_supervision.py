@@ -538,6 +538,19 @@ def test_names_of_children_are_unique_in_the_system(system: us.ActorSystem) -> N
         system.find("b")
 
 
+def test_a_supervisor_is_refused_while_another_one_has_its_name(system: us.ActorSystem) -> None:
+    stage = Stage()
+    first = system.spawn(us.Supervisor("desk", [stage.child("a")]))
+
+    with pytest.raises(ValueError, match="system 'shop' has a supervisor 'desk' already"):
+        system.spawn(us.Supervisor("desk", [stage.child("b")]))
+    assert "b" not in system.tree()
+
+    first.stop()
+    system.spawn(us.Supervisor("desk", [stage.child("b")]))
+    assert system.find("b").ask("x") == 1
+
+
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
