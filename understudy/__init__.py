@@ -216,7 +216,7 @@ if TYPE_CHECKING:
     )
     from understudy.vocabulary.runs.guardrails import InputGuardrail, OutputGuardrail
     from understudy.vocabulary.runs.handles import Future, RunHandle, RunStatus
-    from understudy.vocabulary.runs.left_runs import LeftRun
+    from understudy.vocabulary.runs.left_runs import LeftRun, WaitingRun
     from understudy.vocabulary.runs.memory import ConversationKey, InMemoryMemory, Memory, MemoryNotUsed, WindowedMemory
     from understudy.vocabulary.runs.outcomes import (
         Approve,
@@ -490,7 +490,7 @@ else:
             "PauseStore",
             "PausedRun",
         ),
-        "understudy.vocabulary.runs.left_runs": ("LeftRun",),
+        "understudy.vocabulary.runs.left_runs": ("LeftRun", "WaitingRun"),
         "understudy.vocabulary.tools.reconciling": ("CannotTell", "DidNotHappen", "Happened"),
         "understudy.vocabulary.actors.system_events": (
             "ActorBackedOff",
@@ -750,6 +750,7 @@ __all__ = [
     "UnknownToken",
     "Usage",
     "Vertex",
+    "WaitingRun",
     "WindowedMemory",
     "WorkAbandoned",
     "WorkOverdue",

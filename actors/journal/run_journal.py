@@ -34,6 +34,8 @@ class RunJournal:
         self._drop: list[str] = []
         self.failed = False
         """Whether the store failed, so that the run is left for a later process."""
+        self.is_left = False
+        """Whether the run is left for a later process if it is cancelled now: its system stops."""
         self.over = False
         self._is_lost = False
 

@@ -16,6 +16,7 @@ from understudy.actors.stores.pauses import PauseTable
 from understudy.diagnostics import emit
 from understudy.errors import StoreError, TokenLeased, TokenUsed, UnknownToken, in_words
 from understudy.vocabulary.checks import found_instead, named_safely
+from understudy.vocabulary.runs.left_runs import WaitingRun
 from understudy.vocabulary.runs.pause_store import LeasedPauseStore, PausedRun, PauseStore
 
 from .refusals import leased, used
@@ -245,6 +246,17 @@ class StoredPauses:
         token = Token(run_id, kept.revision, kept.nonce)
         return LastPause(str(token), kept.revision, self._read(token, kept) if kept.state == "waiting" else None)
 
+    def waiting(self, app: str) -> list[WaitingRun]:
+        """Return the runs of an app that wait here; a user's own store tells of none. Raises `StoreError`."""
+        found = self._ask("waiting runs cannot be listed in", lambda: self._of_app(app))
+        return [_waiting(paused, self._read(token, paused)) for token, paused in found]
+
+    def _of_app(self, app: str) -> list[tuple[Token, PausedRun]]:
+        if not isinstance(self._store, PauseTable):
+            return []
+        found = [each for each in self._store.waiting() if each.run_id.rsplit("-", 2)[0] == app]
+        return [(Token(each.run_id, each.revision, each.nonce), each) for each in found]
+
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token; the token stays valid."""
         return self._read(*self._find(token)).runner_id
@@ -311,6 +323,17 @@ class StoredPauses:
     def _failed(self, what: str, why: str) -> StoreError:
         store = named_safely(self._store)  # only after a failure: this is the user's code, and may be slow
         return StoreError(f"{what} {store}: {why}", store=store)
+
+
+def _waiting(paused: PausedRun, saved: SavedRun) -> WaitingRun:
+    return WaitingRun(
+        token=str(Token(paused.run_id, paused.revision, paused.nonce)),
+        run_id=paused.run_id,
+        runner_id=saved.runner_id,
+        user_id=saved.user_id,
+        conversation_id=saved.conversation_id,
+        by_error=saved.by_error,
+    )
 
 
 def _parsed(hold: TurnHold) -> Token:

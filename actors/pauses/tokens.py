@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from understudy.errors import TokenUsed, UnknownToken
 from understudy.vocabulary.runs.conversations import NO_USER
+from understudy.vocabulary.runs.left_runs import WaitingRun
 
 from .refusals import leased, used
 
@@ -200,6 +201,22 @@ class Tokens:
 
     def last_pause(self, run_id: str) -> None:
         """Return None: what waits here is known to nobody else."""
+
+    def waiting(self, app: str) -> list[WaitingRun]:
+        """Return the runs that wait in this process, all of which are of this app."""
+        with self._lock:
+            found = list(self._paused.items())
+        return [
+            WaitingRun(
+                token=token,
+                run_id=each.record.run_id,
+                runner_id=each.record.runner.id,
+                user_id=each.record.options.user_id,
+                conversation_id=each.record.options.conversation_id,
+                by_error=each.record.by_error,
+            )
+            for token, each in found
+        ]
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token; the token stays valid."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 from understudy.vocabulary.runs.conversations import NO_USER
@@ -53,6 +53,9 @@ WHERE run_id = :run_id AND revision = :revision
 """
 PAGE = """
 SELECT run_id, payload FROM understudy_pauses WHERE run_id > :after AND payload != '' ORDER BY run_id LIMIT 100
+"""
+WAITING = """
+SELECT run_id, revision, nonce, payload FROM understudy_pauses WHERE run_id > :after AND state = 'waiting' ORDER BY run_id LIMIT 100
 """
 ERASE = "DELETE FROM understudy_pauses WHERE run_id = :run_id"
 FORGET = """
@@ -154,6 +157,17 @@ class PauseTable:
             found += [run_id for run_id, payload in page if _is_of_user(run_id, payload, user, app)]
             after = page[-1][0]
         return found
+
+    def waiting(self) -> Iterator[PausedRun]:
+        """Iterate over the entries that wait, by run id; each page blocks for the database."""
+        after = ""
+        while rows := self._waiting_after(after):
+            for run_id, revision, nonce, payload in rows:
+                yield PausedRun(run_id=run_id, revision=revision, nonce=nonce, payload=payload, state="waiting")
+            after = rows[-1][0]
+
+    def _waiting_after(self, run_id: str) -> list[Row]:
+        return self._database.read(lambda sql: sql.execute(WAITING, {"after": run_id}).fetchall())
 
     # --- leases
 

@@ -6,9 +6,10 @@ process before it still writes is refused in its own transaction.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from understudy.vocabulary.runs.conversations import NO_USER
 
@@ -158,7 +159,8 @@ class RunTable:
         """
         now = self._clock()
         row: dict[str, SqlValue] = {**run._asdict(), "now": now}
-        row["user_id"] = NO_USER if run.user_id is None else run.user_id
+        row["user_id"] = _id_text(NO_USER if run.user_id is None else run.user_id)
+        row["conversation_id"] = None if run.conversation_id is None else _id_text(run.conversation_id)
 
         def write(sql: Sql) -> Claim | None:
             if also is not None and not also(sql):
@@ -227,7 +229,10 @@ class RunTable:
     def left(self, app: str) -> list[StoredRun]:
         """Return the runs of an app that are not over, the oldest first, whether or not a process drives them."""
         rows = self._database.read(lambda sql: sql.execute(LEFT, {"app": app}).fetchall())
-        return [StoredRun(*row) for row in rows]
+        found = [StoredRun(*row) for row in rows]
+        return [
+            each._replace(user_id=_id_of(each.user_id), conversation_id=_id_of(each.conversation_id)) for each in found
+        ]
 
     def claim(self, left: StoredRun, owner: str) -> Claim | None:
         """Take a run over; None if another process was first."""
@@ -242,7 +247,9 @@ class RunTable:
     def erase(self, user: str, app: str | None) -> int:
         """Remove the runs of a user, in one app or in all; return how many."""
         statement = OF_USER if app is None else f"{OF_USER} AND app = :app"
-        values: dict[str, SqlValue] = {"user_id": user} if app is None else {"user_id": user, "app": app}
+        values: dict[str, SqlValue] = {"user_id": _id_text(user)}
+        if app is not None:
+            values["app"] = app
 
         def write(sql: Sql) -> int:
             found = [row[0] for row in sql.execute(statement, values).fetchall()]
@@ -258,6 +265,15 @@ def _put(sql: Sql, claim: Claim, rows: Iterable[RunRow]) -> None:
     for row in rows:
         values: dict[str, SqlValue] = {"path": row.path, "kind": row.kind, "name": row.name, "body": row.body}
         sql.execute(PUT_ROW, values | {"run": claim.run})
+
+
+def _id_text(given: str) -> str:
+    """Return a user's id as every database can keep it: PostgreSQL has no text with NUL in it."""
+    return given.replace("\\", "\\\\").replace("\0", "\\0")
+
+
+def _id_of(text: str | None) -> Any:
+    return None if text is None else re.sub(r"\\\\(.)", lambda found: "\0" if found[1] == "0" else found[1], text)
 
 
 def _of(claim: Claim) -> dict[str, SqlValue]:

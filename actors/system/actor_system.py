@@ -33,7 +33,7 @@ from understudy.vocabulary.checks import checked_flag, checked_text, checked_wai
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.handles import RunHandle
-from understudy.vocabulary.runs.left_runs import LeftRun
+from understudy.vocabulary.runs.left_runs import LeftRun, WaitingRun
 from understudy.vocabulary.runs.memory import begin_anew_in_child
 from understudy.vocabulary.runs.pause_store import PauseStore
 
@@ -192,6 +192,17 @@ class ActorSystem:
         with inside(self):
             recovery = Recovery(self._runs, journals, known, deps, adopt=adopt)
             return [Handle(record) for record in recovery.begun()]
+
+    def pending(self) -> list[WaitingRun]:
+        """Return the runs of this system's name that wait for somebody: for a person, or for `resume` after an error.
+
+        With a durable store these are the runs of all its processes, in the order of their ids. Blocks for the store. A store of a
+        user's own cannot be listed; then the list is empty.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        return self._runs.paused.waiting()
 
     def erase(self, user_id: str) -> Erased:
         """Remove all that is kept of a user under this system's name. Blocks for the stores.

@@ -102,12 +102,17 @@ class Journaling:
         if record.journal is not None and not record.is_inner:
             record.journal.journal.refuse_if_lost()
 
+    def leave(self, record: RunRecord) -> None:
+        """Leave a run, which is about to be cancelled because the system stops, for a later process to go on with."""
+        if record.journal is not None:
+            record.journal.journal.is_left = True
+
     def ended(self, record: RunRecord) -> None:
         """Note that a run has ended, whoever ended it; does not block."""
         if self.journals is None or record.journal is None or record.is_inner:
             return
         journal = record.journal.journal
-        if journal.over or journal.failed:
+        if journal.over or journal.failed or journal.is_left:
             self.journals.ended(journal)
         else:  # it was ended from outside
             safely(record, run_elsewhere, partial(safely, record, partial(self._end_late, record)))

@@ -19,6 +19,7 @@ from understudy.actors.stores.database import Sql
 from understudy.actors.stores.turn_hold import TurnHold
 from understudy.errors import UnderstudyError, UnknownToken
 from understudy.vocabulary.context.ancestry import current_ancestry
+from understudy.vocabulary.runs.left_runs import WaitingRun
 
 from .directory import Directory
 from .journaling import Journaling
@@ -135,6 +136,10 @@ class PausedRuns:
     def withdraw(self, token: str) -> None:
         """Use up a token that no caller has; a failure of the store is only logged."""
         self._tokens.revoke(token)
+
+    def waiting(self) -> list[WaitingRun]:
+        """Return the runs of the system that wait. Blocks for the store."""
+        return self._tokens.waiting(self._host.app)
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token."""

@@ -233,6 +233,7 @@ class RunManager(RunHost[RunRecord]):
         records.reverse()
         records.sort(key=lambda record: len(record.link.begun_in))
         for record in records:
+            self.journaling.leave(record)
             # Without a store, a token works only while the system runs, and the system stops.
             safely(record, partial(self.endings.cancel, kept=self.stores), record, why)
         return [record.run_id for record in records if record.phase == "cancelled"]

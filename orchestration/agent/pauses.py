@@ -60,7 +60,9 @@ def paused_by(pauses: Sequence[Pause]) -> NeedsInput | NeedsApproval:
             question=question, completion_reason=f"it waits for an answer to: {question}", pauses=tuple(pauses)
         )
     calls = tuple([call for pause in pauses for call in pause.calls])
-    why = "it waits for a decision about " + ", ".join(call.name for call in calls)
+    doubted = {call_id for pause in pauses for call_id in pause.in_doubt}
+    names = [f"{call.name} (in doubt)" if call.id in doubted else call.name for call in calls]
+    why = "it waits for a decision about " + ", ".join(names)
     return NeedsApproval(calls=calls, completion_reason=why, pauses=tuple(pauses))
 
 
@@ -80,14 +82,23 @@ def sort_answers(
                 raise TypeError(f"{_waits_for(pauses)}; got a text, and {_asked(len(questions))}")
             return {questions[0]: answer}
         case Approve() | Reject() | Happened():
-            decided: dict[str, PauseAnswer] = {pause.id: answer for pause in pauses if pause.calls}
-            if not decided:
-                raise TypeError(f"{_waits_for(pauses)}; got {answer!r}")
-            return decided
+            return _by_one_decision(pauses, answer)
         case Mapping():
             return _by_pause(pauses, answer)
         case _:
             raise TypeError(f"{_waits_for(pauses)}; got {answer!r}")
+
+
+def _by_one_decision(pauses: Sequence[Pause], decision: Decision) -> dict[str, PauseAnswer]:
+    """Split one decision for all calls. It does not cover calls in doubt: each has to be named, for it may have happened."""
+    decided: dict[str, PauseAnswer] = {}
+    for pause in pauses if not isinstance(decision, Happened) else ():
+        certain = [call.id for call in pause.calls if call.id not in pause.in_doubt]
+        if certain:
+            decided[pause.id] = decision if not pause.in_doubt else dict.fromkeys(certain, decision)
+    if not decided:
+        raise TypeError(f"{_waits_for(pauses)}; got {decision!r}")
+    return decided
 
 
 def _asked(questions: int) -> str:
@@ -136,11 +147,9 @@ def _check_answer(pause: Pause, answer: PauseAnswer) -> None:
             raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
     elif isinstance(answer, Mapping):
         check_decisions([call.id for call in pause.calls], answer, pause.in_doubt)
-    elif isinstance(answer, Happened):
-        check_decisions(
-            [call.id for call in pause.calls], _by_call([call.id for call in pause.calls], answer), pause.in_doubt
-        )
-    elif not isinstance(answer, (Approve, Reject)):  # True, or the class Reject, must not run the calls
+    elif pause.in_doubt or not isinstance(
+        answer, (Approve, Reject)
+    ):  # one decision for all calls would make again what may have happened
         raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
 
 
@@ -219,12 +228,18 @@ def _by_call(call_ids: Sequence[str], answer: PauseAnswer) -> Mapping[str, Decis
 def _waits_for(pauses: Sequence[Pause]) -> str:
     """Describe the open pauses, and the arguments that answer them."""
     questions = [pause.question for pause in pauses if pause.question is not None]
-    calls = [call.id for pause in pauses for call in pause.calls]
+    calls = [call.id for pause in pauses for call in pause.calls if call.id not in pause.in_doubt]
     waits: list[str] = []
     if questions:
         waits.append(f"an answer to {', '.join(map(repr, questions))}: pass a string")
     if calls:
         waits.append(f"decisions about {', '.join(calls)}: pass Approve() or Reject(…)")
+    doubted = [call_id for pause in pauses for call_id in pause.in_doubt]
+    if doubted:
+        waits.append(
+            f"a decision about each of {', '.join(doubted)}, which may have happened before their process died: pass "
+            f"{{{doubted[0]!r}: Approve()}} to make a call again, Happened(…) in its place for its result, or Reject(…)"
+        )
     several = ", or {pause.id: answer} for some" if len(questions) + len(calls) > 1 else ""
     return "it waits for " + (" and for ".join(waits) or "nothing") + several
 

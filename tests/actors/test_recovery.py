@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +17,7 @@ import pytest
 import understudy as us
 from tests.support.deadly import DeadlyDatabase
 from tests.support.killing import Effects, Runner, killed, runners, worker
-from tests.support.scripts import WAIT, finished, needs_approval
+from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
@@ -82,7 +85,7 @@ def test_a_call_in_doubt_waits_for_a_person_who_may_make_it_again(effects: Effec
     assert (pause.in_doubt, pause.calls[0].name) == (("c0",), "act")
     assert pause.reasons["c0"].startswith("in_doubt")
     assert len(effects.noted) == 1
-    assert finished(agent.resume(waits.token, us.Approve(), system=system)).text == "did a; did b"
+    assert finished(agent.resume(waits.token, {"c0": us.Approve()}, system=system)).text == "did a; did b"
     assert len(effects.repeated) == 1
 
 
@@ -98,7 +101,7 @@ def test_a_person_may_fail_a_call_in_doubt_or_give_its_result(
     effects.deadly = 0
     waits = needs_approval(recovered(agent, store))
 
-    outcome = finished(agent.resume(waits.token, answer, system=us.ActorSystem("shop", store=store)))
+    outcome = finished(agent.resume(waits.token, {"c0": answer}, system=us.ActorSystem("shop", store=store)))
 
     assert outcome.text == f"{told}; did b"
     assert effects.repeated == []
@@ -113,8 +116,27 @@ def test_a_result_can_be_given_only_for_a_call_in_doubt() -> None:
     agent = us.Agent("clerk", model=us.ScriptedModel([calls("act"), says("done")]), tools=[act])
     waits = needs_approval(agent.run("go"))
 
-    with pytest.raises(TypeError, match="expected Approve or Reject"):
+    with pytest.raises(TypeError, match=r"pass Approve\(\) or Reject"):
         agent.resume(waits.token, us.Happened("it is done"))
+
+
+@pytest.mark.parametrize("answer", [us.Approve(), us.Reject("no"), us.Happened("done"), {"approval": us.Approve()}])
+def test_one_decision_for_all_calls_does_not_cover_a_call_in_doubt(
+    answer: us.Approve | us.Reject | us.Happened, effects: Effects, store: str
+) -> None:
+    effects.deadly = 1
+    agent = worker("clerk", effects.tool(), ["a"])
+    run_and_be_killed(agent, store)
+    effects.deadly = 0
+    waits = needs_approval(recovered(agent, store))
+    system = us.ActorSystem("shop", store=store)
+
+    with pytest.raises(TypeError, match="each of c0, which may have happened"):
+        agent.resume(waits.token, answer, system=system)
+
+    assert "in doubt" in waits.completion_reason
+    assert finished(agent.resume(waits.token, {"c0": us.Happened("done")}, system=system)).text == "done"
+    assert effects.repeated == []
 
 
 def happened(key: str, arguments: us.JsonObject) -> us.Happened:
@@ -391,3 +413,96 @@ def test_calls_of_a_task_that_runs_again_have_keys_of_their_own(store: str, effe
     finished(us.Workflow("flow", [task]).run("go", system=us.ActorSystem("shop", store=store)))
 
     assert len(set(effects.noted)) == 3
+
+
+@pytest.mark.parametrize("tool_is_idempotent", [True, False])
+def test_a_system_that_stops_leaves_its_runs_for_the_next_process(
+    tool_is_idempotent: bool, store: str, effects: Effects
+) -> None:
+    began, release = threading.Event(), threading.Event()
+
+    def hang(ctx: us.ToolContext, word: str) -> str:
+        """Hang."""
+        effects.note(ctx.call_key)
+        began.set()
+        release.wait(WAIT)
+        return f"did {word}"
+
+    agent = worker("clerk", us.tool(name="act", idempotent=tool_is_idempotent)(hang), ["a", "b"])
+    system = us.ActorSystem("shop", store=store)
+    handle = agent.submit("go", system=system)
+    assert began.wait(WAIT)
+    system.stop(0.0)
+    stopped = handle.exception(WAIT)
+    assert isinstance(stopped, us.RunCancelled)
+    release.set()
+    after = us.ActorSystem("shop", store=store)
+
+    (again,) = after.recover(runners=[agent])
+
+    outcome = again.result(timeout=WAIT)
+    if not tool_is_idempotent:
+        waits = needs_approval(outcome)
+        assert waits.pauses[0].in_doubt == ("c0",)
+        outcome = agent.resume(waits.token, {"c0": us.Approve()}, system=after)
+    assert finished(outcome).text == "did a; did b"
+    with pytest.raises(us.TokenUsed):
+        agent.resume(stopped.token, system=after)
+
+
+def test_a_run_that_its_caller_cancelled_is_not_taken_up_again(store: str) -> None:
+    began, release = threading.Event(), threading.Event()
+
+    def ask(request: us.ModelRequest) -> us.ModelTurn:
+        began.set()
+        release.wait(WAIT)
+        return says("done")
+
+    agent = us.Agent("clerk", model=us.FunctionModel(ask))
+    system = us.ActorSystem("shop", store=store)
+    handle = agent.submit("go", system=system)
+    assert began.wait(WAIT)
+    assert handle.cancel()
+    release.set()
+    system.stop()
+
+    eventually(lambda: _left(store) == 0, "the journal of the run ends")
+    assert us.ActorSystem("shop", store=store).recover(runners=[agent]) == []
+
+
+def _left(store: str) -> int:
+    with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as database:
+        return int(database.execute("SELECT count(*) FROM understudy_runs WHERE state = 'going'").fetchone()[0])
+
+
+def test_runs_that_wait_are_listed_with_their_tokens_in_every_process(store: str) -> None:
+    @us.tool(approval=True)
+    def act() -> str:
+        """Act."""
+        return "did"
+
+    def agent(id: str) -> us.Agent:
+        turns = [calls("act"), says("done")]
+        return us.Agent(id, model=us.FunctionModel(lambda request: turns[int(len(request.messages) > 1)]), tools=[act])
+
+    clerk = agent("clerk")
+    waits = needs_approval(
+        clerk.run("go", user_id="ada", conversation_id="c-1", system=us.ActorSystem("shop", store=store))
+    )
+    needs_approval(clerk.run("go", system=us.ActorSystem("other", store=store)))
+    system = us.ActorSystem("shop", store=store)
+
+    (waiting,) = system.pending()
+
+    assert waiting == us.WaitingRun(waits.token, waits.run_id, "clerk", "ada", "c-1", by_error=False)
+    assert finished(clerk.resume(waiting.token, us.Approve(), system=system)).text == "done"
+    assert system.pending() == []
+
+
+def test_without_a_store_the_runs_that_wait_in_this_process_are_listed() -> None:
+    agent = us.Agent("clerk", model=us.ScriptedModel([says("__ask_user__: Which?"), says("done")]))
+    system = us.ActorSystem("shop")
+    outcome = agent.run("go", system=system)
+    assert isinstance(outcome, us.NeedsInput)
+
+    assert [(each.token, each.runner_id) for each in system.pending()] == [(outcome.token, "clerk")]

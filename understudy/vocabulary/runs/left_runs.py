@@ -1,4 +1,4 @@
-"""`LeftRun`: a run that a process left behind, as `recover` tells of it."""
+"""`LeftRun`, a run that a process left behind, and `WaitingRun`, one that waits for somebody to go on with it."""
 
 from __future__ import annotations
 
@@ -17,3 +17,17 @@ class LeftRun:
     conversation_id: str | None
     takeovers: int
     """How often a process has gone on with it before."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRun:
+    """A run that goes on when somebody resumes it with its token."""
+
+    token: str
+    run_id: str
+    runner_id: str
+    """The id of the agent, group or workflow."""
+    user_id: str | None
+    conversation_id: str | None
+    by_error: bool
+    """Whether an error ended it, so that it waits for no person: `resume(token)` goes on."""
