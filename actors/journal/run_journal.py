@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
 from understudy.errors import LeaseLost, StoreError
-from understudy.orchestration.journal.rows import SPENDING, JournalRow, Written
+from understudy.orchestration.journal.rows import SAVED, SPENDING, JournalRow, SavedValue, Written
 from understudy.vocabulary.context.account import Account
 
 if TYPE_CHECKING:
@@ -92,6 +93,11 @@ class RunJournal:
         with self._lock:
             self._drop = [each for each in self._drop if each not in drop]
             self._paths.difference_update(drop)
+
+    def put(self, sql: Sql, row: RunRow) -> None:
+        """Write a row in a transaction that does more, if this process still has the run."""
+        if self._claim is not None and not self.over:
+            self._table.put(sql, self._claim, row)
 
     def drop_later(self, path: str) -> None:
         """Have the rows of a run inside, and of those inside of it, removed with the next rows that are written."""
@@ -177,6 +183,10 @@ class JournalPart:
         """Note that the machine has what came of a run inside."""
         if self._has_inside:
             self.journal.drop_later(f"{self.path}/{place}")
+
+    def note_saved(self, saved: Mapping[str, SavedValue], sql: Sql) -> None:
+        """Note in a transaction that session values are stored, so that a process which goes on does not store them again."""
+        self.journal.put(sql, RunRow(self.path, SAVED, "", json.dumps(saved)))
 
     def commit(self, rows: Sequence[JournalRow]) -> None:
         """Write rows, and what the runs around have spent by now. Blocks for the store; raises as `RunJournal.commit`."""

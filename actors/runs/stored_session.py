@@ -7,6 +7,7 @@ pauses too; what others stored meanwhile it learns of at its commit, which wins 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +24,8 @@ from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.conversations import NO_USER
 
 if TYPE_CHECKING:
+    from understudy.actors.journal.run_journal import JournalPart
+    from understudy.actors.stores.database import Sql
     from understudy.orchestration.definitions.port import RunOptions
 
 
@@ -61,6 +64,11 @@ class SessionRun(RunView, Protocol):
     @property
     def session(self) -> SessionOverlay:
         """Its values, and what it changed of them since it began or went on."""
+        ...
+
+    @property
+    def journal(self) -> JournalPart | None:
+        """Its part in the journal of the store; None without a journal."""
         ...
 
     @property
@@ -108,7 +116,8 @@ def save(run: SessionRun, host: SessionHost, *, yields: bool = False) -> StoredS
         return run.stored
     known = StoredSession(before.versions, strange)
     try:
-        commits = host.sessions.commit(run.run_id, changes, yields=yields) if changes else ()
+        also = None if run.journal is None else partial(_note_saved, run.journal, changes, yields)
+        commits = host.sessions.commit(run.run_id, changes, yields=yields, also=also) if changes else ()
     except Exception as error:  # whatever failed, the run has its ending
         known.unsaved.update(each.key for each in changes)
         _tell_not_saved(run, known.unsaved, _as_store_error(error, host.sessions))
@@ -145,6 +154,14 @@ def _changes(run: SessionRun, host: SessionHost, before: StoredSession) -> tuple
         else:
             changes.append(SessionChange(owner, key, value, is_removed, before.versions.get(key, 0)))
     return changes, strange
+
+
+def _note_saved(
+    journal: JournalPart, changes: Iterable[SessionChange], yields: bool, sql: Sql, commits: Iterable[SessionCommit]
+) -> None:
+    versions = {each.key: each.version for each in commits if not (each.other_run_id and yields)}
+    saved = {each.key: (versions[each.key], each.value, each.is_removed) for each in changes if each.key in versions}
+    journal.note_saved(saved, sql)
 
 
 def _as_store_error(error: Exception, sessions: Sessions) -> StoreError:

@@ -207,6 +207,11 @@ class RunTable:
 
         return self._database.write(write)
 
+    def put(self, sql: Sql, claim: Claim, row: RunRow) -> None:
+        """Write a row of a run in a transaction that does more; nothing if another process has the run, or it is over."""
+        if sql.execute(FENCE, _of(claim)).rowcount == 1:
+            _put(sql, claim, (row,))
+
     def end(self, claim: Claim, ending: str, *, state: str = "over") -> bool:
         """Note that a run is over, waits in the store of paused runs, or cannot go on; its rows go, unless it is parked.
 

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from understudy.errors import StoreError
 from understudy.vocabulary.context.session_values import SessionOwner, is_same
@@ -79,6 +79,10 @@ class SessionCommit(NamedTuple):
     """The run whose commit of the key this run had not seen; empty if there is none."""
 
 
+AlsoNote: TypeAlias = Callable[[Sql, Sequence[SessionCommit]], object]
+"""Notes the commits of a run in their own transaction."""
+
+
 class Sessions(Protocol):
     """Where session values are kept. Safe to use from any thread and process that has it."""
 
@@ -95,13 +99,16 @@ class Sessions(Protocol):
         """
         ...
 
-    def commit(self, run_id: str, changes: Sequence[SessionChange], *, yields: bool = False) -> Sequence[SessionCommit]:
+    def commit(
+        self, run_id: str, changes: Sequence[SessionChange], *, yields: bool = False, also: AlsoNote | None = None
+    ) -> Sequence[SessionCommit]:
         """Store the changes of a run, all or none.
 
         Args:
             run_id: of the run; it has seen what it committed before.
             changes: of different keys.
             yields: leave a key as it is that another run has changed unseen.
+            also: notes the commits, in the same transaction.
 
         Raises:
             StoreError: the store failed.
@@ -157,7 +164,9 @@ class SessionTable:
                 store=repr(self),
             ) from None
 
-    def commit(self, run_id: str, changes: Sequence[SessionChange], *, yields: bool = False) -> Sequence[SessionCommit]:
+    def commit(
+        self, run_id: str, changes: Sequence[SessionChange], *, yields: bool = False, also: AlsoNote | None = None
+    ) -> Sequence[SessionCommit]:
         now = self._clock()
         # In one order for all runs: rows of some databases are locked until the commit.
         rows = [(each, self._row(each, run_id, now)) for each in sorted(changes, key=lambda each: each[:2])]
@@ -167,6 +176,8 @@ class SessionTable:
             done = [_committed(sql, change, row, yields=yields) for change, row in rows]
             if removes:  # not in each commit: in some databases it conflicts with commits for other owners
                 sql.execute(_FORGET, {"old": now - KEPT})
+            if also is not None:
+                also(sql, done)
             return done
 
         return self._database.write(write)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.vocabulary.context.session_values import SessionOwner, is_same
 
-from .sessions import SessionChange, SessionCommit, StoredValue, is_of_user
+from .sessions import AlsoNote, SessionChange, SessionCommit, StoredValue, is_of_user
 
 OWNERS = 10_000  # Apps, users and conversations; as many as `InMemoryMemory` has conversations.
 REMOVED = 10_000  # Removed keys whose version is known.
@@ -67,7 +67,9 @@ class SessionsInMemory:
                     found.update({key: entry.stored for key, entry in entries.items()})
         return found
 
-    def commit(self, run_id: str, changes: Sequence[SessionChange], *, yields: bool = False) -> Sequence[SessionCommit]:
+    def commit(
+        self, run_id: str, changes: Sequence[SessionChange], *, yields: bool = False, also: AlsoNote | None = None
+    ) -> Sequence[SessionCommit]:
         with _lock:
             done = [self._committed(run_id, change, yields) for change in changes]
             while len(self._owned) > self._max_owners:

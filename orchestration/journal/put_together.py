@@ -23,7 +23,7 @@ from understudy.vocabulary.context.artifacts import Artifact
 
 from .agent_rows import machine_of, with_spending
 from .places import place_of_call
-from .rows import ARTIFACT, HEAD, RUN, SESSION, SPENDING
+from .rows import ARTIFACT, HEAD, RUN, SAVED, SESSION, SPENDING, SavedValue
 
 Rows = Mapping[tuple[str, str], str]
 """Kind and key of each row of one run -> its body."""
@@ -56,7 +56,19 @@ def put_together(
         machine = _group(runner, path, places, runs, adopt)
     saved = SavedRun.from_json(rows[RUN, ""])
     artifacts = [Artifact(**json.loads(body)) for (kind, _), body in rows.items() if kind == ARTIFACT]
-    return replace(saved, machine=machine, session=json.loads(rows[SESSION, ""]), artifacts=tuple(artifacts))
+    saved = replace(saved, machine=machine, session=json.loads(rows[SESSION, ""]), artifacts=tuple(artifacts))
+    return _without_saved(saved, json.loads(rows.get((SAVED, ""), "{}")))
+
+
+def _without_saved(run: SavedRun, saved: Mapping[str, SavedValue]) -> SavedRun:
+    """Return a run that knows which values of its session are stored; one that it changed since is not."""
+    seen = {**run.seen, **{key: version for key, (version, _, _) in saved.items()}}
+    done = {
+        key
+        for key, (_, value, is_removed) in saved.items()
+        if (key not in run.session if is_removed else key in run.session and run.session[key] == value)
+    }
+    return replace(run, seen=seen, unsaved=tuple([key for key in run.unsaved if key not in done]))
 
 
 def _agent(agent: Agent[object], path: str, places: Iterable[str], runs: Mapping[str, Rows], adopt: bool) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from understudy.vocabulary.messages import ToolResult
+from understudy.vocabulary.messages import JsonValue, ToolResult
 
 HEAD, SYSTEM, DEFINITION, MESSAGE, RESULT, INTENT = "head", "system", "definition", "message", "result", "intent"
 """What a machine writes: its state, what never changes of it, its messages, and the results and beginnings of open calls."""
-RUN, SESSION, ARTIFACT, SPENDING = "run", "session", "artifact", "spending"
+RUN, SESSION, ARTIFACT, SPENDING, SAVED = "run", "session", "artifact", "spending", "saved"
 """What stands beside the machine."""
+
+
+SavedValue: TypeAlias = tuple[int, JsonValue, bool]
+"""What a run stored of a key of its session: the version, the value, and whether it removed the key."""
 
 
 class JournalRow(NamedTuple):

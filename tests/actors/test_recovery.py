@@ -299,6 +299,27 @@ def _signed(turn: us.ModelTurn) -> us.ModelTurn:
     return turn if turn.tool_calls else says(f"{turn.text} by {os.getpid()}")
 
 
+def test_session_values_that_were_stored_are_not_stored_again_over_those_of_a_later_run(store: str) -> None:
+    @us.tool
+    def mark(ctx: us.ToolContext, word: str) -> str:
+        """Mark."""
+        ctx.session["app:word"] = word
+        return "marked"
+
+    def marker(word: str) -> us.Agent:
+        return worker("clerk", mark.replace(name="mark"), [word])
+
+    run_and_die_with("understudy_values", marker("first"), store)
+    assert finished(marker("second").run("go", system=us.ActorSystem("shop", store=store))).status == "complete"
+
+    (handle,) = us.ActorSystem("shop", store=store).recover(runners=[marker("first")])
+    finished(handle.result(timeout=WAIT))
+
+    assert not [event for event in handle.events() if isinstance(event, us.SessionOverwritten)]
+    later = us.Agent("other", model=us.ScriptedModel([says("hello")]))
+    assert finished(later.run("go", system=us.ActorSystem("shop", store=store))).session == {"app:word": "second"}
+
+
 def test_deps_are_given_anew_for_each_run(store: str, effects: Effects) -> None:
     @us.tool(idempotent=True)
     def act(ctx: us.ToolContext[str]) -> str:

@@ -18,7 +18,7 @@ from tests.support.scripts import WAIT, eventually, finished, paused
 from tests.support.stores import DictStore
 from understudy.actors.run_view.log import Overwritten
 from understudy.actors.stores import sessions_in_memory
-from understudy.actors.stores.sessions import SessionChange, SessionCommit, StoredValue
+from understudy.actors.stores.sessions import AlsoNote, SessionChange, SessionCommit, StoredValue
 from understudy.actors.stores.sessions_in_memory import SessionsInMemory
 from understudy.actors.stores.store import Store
 from understudy.actors.system.actor_system import runs_of
@@ -71,9 +71,11 @@ class Doubtful(SessionsInMemory):
         self.on_call("load")
         return super().load(owners)
 
-    def commit(self, run_id: str, changes: Sequence[SessionChange], *, yields: bool = False) -> Sequence[SessionCommit]:
+    def commit(
+        self, run_id: str, changes: Sequence[SessionChange], *, yields: bool = False, also: AlsoNote | None = None
+    ) -> Sequence[SessionCommit]:
         self.on_call("commit")
-        return super().commit(run_id, changes, yields=yields)
+        return super().commit(run_id, changes, yields=yields, also=also)
 
 
 @pytest.fixture
