@@ -28,7 +28,8 @@
     │   ├── UnknownToken
     │   ├── TokenUsed
     │   ├── TokenLeased
-    │   └── LeaseLost
+    │   ├── LeaseLost
+    │   └── AnswerMissing               a run that waits for a person was to go on without an answer
     ├── ActorError                      the runtime could not deliver or finish a message
     │   ├── MailboxFull
     │   ├── AgentDown
@@ -47,7 +48,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 from understudy.vocabulary.any_outcome import AnyOutcome
-from understudy.vocabulary.messages import NO_USAGE, JsonValue, Message, ModelTurn, Usage
+from understudy.vocabulary.messages import NO_USAGE, JsonValue, Message, ModelTurn, ToolCall, Usage
 
 E = TypeVar("E", bound="UnderstudyError")
 _NO_VALUES: Mapping[str, JsonValue] = MappingProxyType({})
@@ -533,6 +534,28 @@ class TokenLeased(RunError):
 
 class LeaseLost(RunError):
     """The lease of this worker's turn ended, and another worker has the token: nothing of the turn was committed."""
+
+
+class AnswerMissing(RunError, TypeError):
+    """A run that waits for a person was to go on without an answer. Nothing ran, and its token stays valid.
+
+    Attributes:
+        calls: the tool calls that wait for a decision.
+        questions: the questions that wait for a text.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        run_id: str = "",
+        token: str = "",
+        calls: Sequence[ToolCall] = (),
+        questions: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, run_id=run_id, token=token)
+        self.calls = tuple(calls)
+        self.questions = tuple(questions)
 
 
 class ActorError(UnderstudyError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from understudy.errors import ProtocolViolation
+from understudy.errors import AnswerMissing, ProtocolViolation
 from understudy.orchestration.agent.pauses import check_answers, sort_answers
 
 from .edited_calls import UnfitArguments, check_edits
@@ -27,6 +27,7 @@ def feed_answer(
         The calls that have their result by the answer; the caller notes them in the run's log.
 
     Raises:
+        AnswerMissing: there is no answer, and the run waits for one.
         TypeError: the answer is not of the kind the run waits for.
         ProtocolViolation: an answer is for something that does not wait.
         ValueError: the run belongs to another runner, a limit would be lowered, an incomplete run would
@@ -39,8 +40,16 @@ def feed_answer(
     except UnfitArguments as error:
         raise ValueError(f"run {record.run_id}: {error}") from None
     except (TypeError, ProtocolViolation) as error:
+        if answer is None:
+            raise _missing(record, error) from None
         raise type(error)(f"run {record.run_id}: {error}") from None
     return record.go_on(given, options)
+
+
+def _missing(record: RunRecord, error: Exception) -> AnswerMissing:
+    calls = [call for pause in record.pauses for call in pause.calls]
+    questions = [pause.question for pause in record.pauses if pause.question is not None]
+    return AnswerMissing(f"run {record.run_id}: {error}", run_id=record.run_id, calls=calls, questions=questions)
 
 
 def _sorted(record: RunRecord, runner: Runner[object], answer: Answer) -> dict[str, PauseAnswer]:

@@ -95,16 +95,19 @@ def deliver(queue: Queue, token: str, system: us.ActorSystem, result: Path) -> N
         step = clerk.run_turn(token=token, lease=LEASE, system=system)
     except us.TokenLeased:
         return  # the other worker does this turn, or has died: the message comes again
+    except us.AnswerMissing as waits:
+        say(f"a person is to decide about {[call.name for call in waits.calls]}, with the token {token}")
     except us.TokenUsed as used:  # the other worker committed the turn, and may have died before it told the queue
         if used.next is not None:
             queue.put(used.next)
     else:
-        if isinstance(step, us.MoreTurns):
-            say(f"did turn {step.turns}")
-            queue.put(step.token)
-        else:
-            say(f"has the answer: {step.text}")
-            result.write_text(step.text)
+        match step:
+            case us.MoreTurns() | us.NeedsApproval() | us.NeedsInput():
+                say(f"did turn {step.turns}")
+                queue.put(step.token)
+            case _:
+                say(f"has the answer: {step.text}")
+                result.write_text(step.text)
     queue.done(token)
 
 

@@ -73,6 +73,7 @@ class TurnRunner(Runner[T_co]):
             TokenUsed: the turn of this token was committed; `.next` is the token of the run now, if it is not over.
             TokenLeased: another worker does this turn; its lease is over at `.until`.
             LeaseLost: this worker did not renew its lease in time, and another one has the token; nothing was committed.
+            AnswerMissing: the run waits for a person, and there is no answer; the token stands.
             TypeError: both of input and token, or neither; or the store gives no leases.
             Exception: what `run` and `resume` raise. If the error has a token, the run goes on with that one. After
                 `StoreError` and an interrupt the token that was given stands.

@@ -556,3 +556,27 @@ def test_a_reference_to_a_group_has_no_turns(system: us.ActorSystem) -> None:
 
     with pytest.raises(TypeError, match="'group' is no agent, and has no turns: use run or submit"):
         ref.run_turn("Look")
+
+
+# --- a queue that delivers a message more than once
+
+
+def test_a_message_that_comes_again_after_a_pause_asks_a_person_again_and_spoils_nothing(
+    system: us.ActorSystem,
+) -> None:
+    agent = clerk(LOOKS, ASKS, says("Done."))
+    first = more(agent.run_turn("Refund", system=system))
+    waiting = agent.run_turn(token=first.token, system=system)
+    assert isinstance(waiting, us.NeedsApproval)
+
+    with pytest.raises(us.TokenUsed) as used:
+        agent.run_turn(token=first.token, system=system)
+    assert used.value.next == waiting.token
+    for _ in range(2):
+        with pytest.raises(us.AnswerMissing, match="got None") as missing:
+            agent.run_turn(token=waiting.token, system=system)
+        assert ([call.name for call in missing.value.calls], missing.value.questions) == (["refund"], ())
+    with pytest.raises(us.AnswerMissing):
+        agent.resume(waiting.token, system=system)
+
+    assert agent.resume(waiting.token, us.Approve(), system=system).text == "Done."
