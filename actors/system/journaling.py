@@ -12,8 +12,9 @@ from understudy.actors.run_view.errors import named
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
-from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.vocabulary.context.overlays import lasting
+
+from .late_ends import LateEnds
 
 if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
@@ -32,6 +33,7 @@ class Journaling:
 
     def __init__(self, journals: RunJournals | None) -> None:
         self.journals = journals
+        self.late_ends = LateEnds()
 
     @property
     def is_on(self) -> bool:
@@ -115,7 +117,7 @@ class Journaling:
         if journal.over or journal.failed or journal.is_left:
             self.journals.ended(journal)
         else:  # it was ended from outside
-            safely(record, run_elsewhere, partial(safely, record, partial(self._end_late, record)))
+            safely(record, self.late_ends.begin, partial(safely, record, partial(self._end_late, record)))
 
     def _end_late(self, record: RunRecord) -> None:
         assert self.journals is not None and record.journal is not None

@@ -33,7 +33,9 @@ def shut_down(
     if entries is not None:
         entries.clear()
     hanging = _stop_actors(actors, deadline)
-    runs.late_saves.wait(max(deadline, time.monotonic() + cancel_hooks.AT_HAND))
+    late = max(deadline, time.monotonic() + cancel_hooks.AT_HAND)
+    runs.late_saves.wait(late)
+    runs.journaling.late_ends.wait(late)
     events.finish(deadline)
     return (*cancelled, *[cell.address for cell in hanging])
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import understudy as us
 from tests.support.killing import Effects, killed, worker
 from tests.support.scripts import WAIT, finished, needs_approval
 from understudy.actors.journal.run_journals import RunJournals
-from understudy.actors.stores import process_locks
+from understudy.actors.stores import sqlite_database
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.errors import StoreError
@@ -185,7 +187,7 @@ def test_a_run_that_another_process_has_does_not_end_with_its_answer(tmp_path: P
 
 
 def test_a_system_without_locks_of_processes_has_no_journal(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_locks, "fcntl", None)
+    monkeypatch.setattr(sqlite_database, "process_locks", lambda folder: None)
     system = us.ActorSystem("shop", store=store)
 
     assert finished(us.Agent("clerk", model=us.ScriptedModel([says("done")])).run("go", system=system)).text == "done"
@@ -229,3 +231,35 @@ def test_rows_that_a_process_before_wrote_of_a_run_inside_go_with_it(tmp_path: P
 
     assert [row.path for row in journals.rows(left)] == ["", "/1"]
     journals.ended(journal)
+
+
+CANCELS = """
+import atexit, sys, threading
+import understudy as us
+from understudy.actors.stores.runs import RunTable
+from understudy.testing import says
+
+at_exit, end, asked = threading.Event(), RunTable.end, threading.Event()
+
+def late(*given):
+    at_exit.wait()
+    return end(*given)
+
+def ask(given):
+    asked.set()
+    threading.Event().wait()
+
+RunTable.end = late
+agent = us.Agent("clerk", model=us.ScriptedModel([says("done")]), system_prompt=ask)
+handle = agent.submit("go", system=us.ActorSystem("shop", store=sys.argv[1]))
+asked.wait()
+handle.cancel()
+atexit.register(at_exit.set)
+"""
+
+
+def test_a_process_that_ends_first_notes_the_ends_of_its_runs(store: str) -> None:
+    subprocess.run([sys.executable, "-c", CANCELS, store], check=True, timeout=WAIT)
+
+    agent = us.Agent("clerk", model=us.ScriptedModel([says("done")]))
+    assert us.ActorSystem("shop", store=store).recover(runners=[agent], adopt=True) == []
