@@ -186,8 +186,12 @@ def test_a_run_that_another_process_has_does_not_end_with_its_answer(tmp_path: P
     assert [run.owner for run in table.left("shop")] == ["another"]
 
 
+def no_locks(folder: Path) -> None:
+    """Stand for a system without record locks."""
+
+
 def test_a_system_without_locks_of_processes_has_no_journal(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_database, "process_locks", lambda folder: None)
+    monkeypatch.setattr(sqlite_database, "process_locks", no_locks)
     system = us.ActorSystem("shop", store=store)
 
     assert finished(us.Agent("clerk", model=us.ScriptedModel([says("done")])).run("go", system=system)).text == "done"
