@@ -91,7 +91,7 @@ class Lifecycle:
                 self._begin_after(self._supervisor.delay(), on_done, is_current)
             case "escalate":
                 self.give_up(cause)
-                self._supervisor.escalate(cause)
+                self._supervisor.escalate(cause, self._cell.address)
             case "stop" | "resume":
                 self.end(cause)
                 on_done()
@@ -105,7 +105,7 @@ class Lifecycle:
             on_done()
             return
         self.be_down(why)
-        self._supervisor.escalate(why)
+        self._supervisor.escalate(why, self._cell.address)
 
     # --- failing
 
@@ -133,7 +133,7 @@ class Lifecycle:
                 self.end(cause)
             case "escalate":
                 self.give_up(cause)
-                self._supervisor.escalate(cause)
+                self._supervisor.escalate(cause, self._cell.address)
 
     def worked(self) -> None:
         """Note that a run of the agent has succeeded."""
@@ -228,7 +228,7 @@ class Lifecycle:
         if self.state != "down":
             return ActorDead(f"{address} was stopped while it was restarted", actor=address)
         why = "" if self._cause is None else in_words(self._cause)
-        how = "failed too often and is given up for now" if self._retry_at else "could not begin"
+        how = "could not begin" if not self._retry_at else _given_up_because_of(self._supervisor.blamed, address)
         error = ActorDead(f"{address} {how}: {why}", actor=address)
         error.__cause__ = self._cause
         return error
@@ -268,3 +268,9 @@ class Lifecycle:
 
     def _guard(self, what: str, call: Callable[[], object]) -> None:
         self._incarnation.guard(self._cell.address, what, call)
+
+
+def _given_up_because_of(blamed: str, address: str) -> str:
+    if blamed in ("", address):
+        return "failed too often and is given up for now"
+    return f"is given up for now with its group, because of {blamed}"

@@ -70,7 +70,7 @@ class SupervisorCell:
         budget: how many failures it bears; None for the strategy's number.
     """
 
-    __slots__ = ("_above", "_events", "_group", "_lock", "_parent", "members", "name", "restart")
+    __slots__ = ("_above", "_blamed", "_events", "_group", "_lock", "_parent", "members", "name", "restart")
 
     def __init__(
         self,
@@ -92,6 +92,8 @@ class SupervisorCell:
         self._events = events
         self._above: IsCurrent = always
         """Whether the parent's last order to begin still holds."""
+        self._blamed = ""
+        """The member whose failure was too much, since this one was begun; empty for none."""
         self._lock = threading.Lock()
         """Guards the machine. No command is carried out under it."""
 
@@ -99,6 +101,11 @@ class SupervisorCell:
     def cause(self) -> BaseException | None:
         """Why it was given up; None while it works."""
         return self._group.cause
+
+    @property
+    def blamed(self) -> str:
+        """The address of the member because of which it was given up, or the one above; empty if nobody knows."""
+        return self._blamed or ("" if self._parent is None else self._parent.blamed)
 
     # --- called by a member, on its own thread
 
@@ -141,8 +148,9 @@ class SupervisorCell:
         """Restart `member` and those that the strategy restarts with it: now, or after the restart under way."""
         self._feed(RestartDue(member, cause, random.random()))
 
-    def escalate(self, cause: BaseException) -> None:
-        """Give up all members, the last one first, and then tell the parent."""
+    def escalate(self, cause: BaseException, blamed: str) -> None:
+        """Give up all members, the last one first, because of the member `blamed`, and then tell the parent."""
+        self._blamed = blamed
         self._feed(FailureEscalated(cause))
 
     def _member_failed(self, member: SupervisorCell, failed: Escalate) -> None:
@@ -156,7 +164,7 @@ class SupervisorCell:
             case "restart":
                 self.regroup(member, failed.cause)
             case "escalate":
-                self.escalate(failed.cause)
+                self.escalate(failed.cause, member.blamed)
             case "resume" | "stop":
                 self._feed(StaysDown(member))
 
@@ -176,7 +184,7 @@ class SupervisorCell:
         with self._lock:
             if not is_current():
                 return
-            self._above = is_current
+            self._above, self._blamed = is_current, ""
             commands = handle(self._group, ParentBegins(round, delay, on_done))
         self._carry_out(commands)
 
