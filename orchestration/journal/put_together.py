@@ -57,10 +57,10 @@ def put_together(
     saved = SavedRun.from_json(rows[RUN, ""])
     artifacts = [Artifact(**json.loads(body)) for (kind, _), body in rows.items() if kind == ARTIFACT]
     saved = replace(saved, machine=machine, session=json.loads(rows[SESSION, ""]), artifacts=tuple(artifacts))
-    return _without_saved(saved, json.loads(rows.get((SAVED, ""), "{}")))
+    return without_saved(saved, json.loads(rows.get((SAVED, ""), "{}")))
 
 
-def _without_saved(run: SavedRun, saved: Mapping[str, SavedValue]) -> SavedRun:
+def without_saved(run: SavedRun, saved: Mapping[str, SavedValue]) -> SavedRun:
     """Return a run that knows which values of its session are stored; one that it changed since is not."""
     seen = {**run.seen, **{key: version for key, (version, _, _) in saved.items()}}
     done = {

@@ -12,7 +12,9 @@ from understudy.orchestration import AgentRun
 from understudy.orchestration.agent.steps import CallModel, CallTools, Done
 from understudy.orchestration.journal.agent_rows import machine_of, rows_of
 from understudy.orchestration.journal.places import place_of_call
+from understudy.orchestration.journal.put_together import without_saved
 from understudy.orchestration.journal.rows import HEAD, INTENT, MESSAGE, JournalRow, Written
+from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.providers import ScriptedModel
 from understudy.vocabulary.runs.outcomes import Approve
 
@@ -144,6 +146,23 @@ def test_what_is_known_of_a_call_in_doubt_is_its_result_or_makes_it_due_again() 
     assert loaded.next_step() == CallTools((step.calls[1],))
     loaded.tool_results([ToolResult("b", "did b")])
     assert [result.content for result in loaded.messages[-1].tool_results] == ["was done", "did b"]
+
+
+def test_a_run_knows_which_values_it_stored_and_which_it_has_changed_since() -> None:
+    run = SavedRun(
+        run_id="shop-1",
+        runner_id="clerk",
+        input="go",
+        machine="",
+        session={"stored": 1, "changed": 2},
+        seen={"stored": 5, "other": 7},
+        unsaved=("stored", "changed", "removed"),
+    )
+
+    known = without_saved(run, {"stored": (6, 1, False), "changed": (8, 1, False), "removed": (9, None, True)})
+
+    assert known.unsaved == ("changed",)
+    assert known.seen == {"stored": 6, "changed": 8, "removed": 9, "other": 7}
 
 
 def test_rows_without_a_head_or_a_message_are_no_run() -> None:

@@ -115,7 +115,8 @@ class Play:
         is_own = self.scenario.runs == 1  # then no two calls have the same word
         effects = [each for each in self.notes.all("effect") if is_own or each["key"].startswith(f"{run_id}/")]
         words = [each["word"] for each in effects]
-        return us.Happened(f"did {call.arguments['word']}") if call.arguments["word"] in words else us.Approve()
+        is_done = call.arguments["word"] in words
+        return {call.id: us.Happened(f"did {call.arguments['word']}") if is_done else us.Approve()}
 
     def _check(self, outcome: us.Complete[Any]) -> None:
         billed, turns = outcome.usage.input_tokens or 0, self.scenario.turns
