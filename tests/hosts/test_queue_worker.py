@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Sequence
 from typing import Any
 
 import understudy as us
@@ -22,11 +23,14 @@ def test_the_worker_of_the_page_asks_for_each_delivery_of_a_pause_and_loses_noth
     tasks: queue.SimpleQueue[str] = names["tasks"]
     model = ScriptedModel([calls("refund", order="7", cents=1200), says("Done.")])
     clerk = us.Agent("clerk", model=model, tools=[refund])
-    names |= {
-        "clerk": clerk,
-        "ask": lambda token, calls, questions: asked.append((token, calls[0].name)),
-        "keep": lambda outcome: kept.append(outcome.text),
-    }
+
+    def ask(token: str, waiting: Sequence[us.ToolCall], _: Sequence[str]) -> None:
+        asked.append((token, waiting[0].name))
+
+    def keep(outcome: us.Outcome[str]) -> None:
+        kept.append(outcome.text)
+
+    names |= {"clerk": clerk, "ask": ask, "keep": keep}
 
     waiting = clerk.run_turn("Refund order 7")
     assert isinstance(waiting, us.NeedsApproval)
