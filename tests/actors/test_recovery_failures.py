@@ -167,8 +167,9 @@ def test_a_person_gives_a_result_that_is_json(result: us.JsonValue, effects: Eff
     waits = needs_approval(handle.result(timeout=WAIT))
 
     with pytest.raises(TypeError, match="must have a JSON value"):
-        agent.resume(waits.token, us.Happened(result), system=system)
-    assert finished(agent.resume(waits.token, us.Happened("sent"), system=system)).text == "sent"
+        agent.resume(waits.token, {"c0": us.Happened(result)}, system=system)
+    given = {"c0": us.Happened("sent")}
+    assert finished(agent.resume(waits.token, given, system=system)).text == "sent"
 
 
 def test_a_run_that_another_process_has_does_not_end_with_its_answer(tmp_path: Path) -> None:
