@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, assert_never
 
@@ -39,6 +40,7 @@ from understudy.vocabulary.models import Model, ModelName
 
 from .agent_pause import paused_outcome, turn_outcome
 from .callbacks import CallbackDispatcher
+from .early_results import write_result
 from .output_checks import check_answer, with_output
 from .reconciling import reconcile
 from .summary_call import shortened, sum_up
@@ -286,7 +288,8 @@ class AgentDriver:
         """Run calls at the same time, as many as the agent says, each on a lent thread; the results go in call order."""
         record, epoch = self._record, self._epoch
         record.begin_step(epoch, f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools")
-        batch = ToolBatch(record.host.executors, record, calls)
+        keep = None if record.journal is None else partial(write_result, record, epoch)
+        batch = ToolBatch(record.host.executors, record, calls, keep)
         record.begin_batch(epoch, batch)
         return record.take_results(epoch, batch.run())
 

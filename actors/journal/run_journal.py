@@ -33,6 +33,7 @@ class RunJournal:
         """Guards the paths."""
         self._paths: set[str] = set()
         self._drop: list[str] = []
+        self._failure: StoreError | None = None
         self.failed = False
         """Whether the store failed, so that the run is left for a later process."""
         self.is_left = False
@@ -70,13 +71,21 @@ class RunJournal:
         with self._lock:
             self._paths.update(paths)
 
+    def had(self, path: str) -> bool:
+        """Whether a run may have rows from a process before."""
+        with self._lock:
+            return path in self._paths
+
     def commit(self, path: str, rows: Sequence[JournalRow], late: Callable[[], Iterable[RunRow]]) -> None:
         """Write the rows of one run. Blocks for the store.
 
         Raises:
             LeaseLost: another process has taken the run over.
-            StoreError: the store failed.
+            StoreError: the store failed, now or before: another process may go on with the run.
         """
+        failure = self._failure
+        if failure is not None:
+            raise StoreError(str(failure), store=failure.store) from failure
         with self._lock:
             drop = [each for each in self._drop if each != path]
             self._paths.add(path)
@@ -87,7 +96,8 @@ class RunJournal:
         except StoreError as error:
             self.failed = True
             words = f"run {self.run_id} cannot write its journal, and is left for system.recover(): {error}"
-            raise StoreError(words, store=error.store) from error
+            self._failure = StoreError(words, store=error.store)
+            raise self._failure from error
         if not held:
             raise self._lost_error()
         with self._lock:
@@ -145,8 +155,8 @@ class JournalPart:
 
     __slots__ = (
         "_account",
-        "_has_inside",
         "_outer",
+        "_tells_spending",
         "events",
         "journal",
         "lock",
@@ -170,18 +180,19 @@ class JournalPart:
         """Id of each artifact that was written -> its text."""
         self._account = account
         self._outer = outer
-        self._has_inside = False
+        self._tells_spending = journal.had(path)
+        """Whether a row of its own says what it has spent, which is then written whenever something is."""
 
     def inside(self, place: str, account: Account) -> JournalPart:
         """Return the part of a run inside of this one."""
-        self._has_inside = True
+        self._tells_spending = True
         path = f"{self.path}/{place}"
         self.journal.keep(path)
         return JournalPart(self.journal, account, path, self)
 
     def closed(self, place: str) -> None:
         """Note that the machine has what came of a run inside."""
-        if self._has_inside:
+        if self._tells_spending:
             self.journal.drop_later(f"{self.path}/{place}")
 
     def note_saved(self, saved: Mapping[str, SavedValue], sql: Sql) -> None:
@@ -192,10 +203,15 @@ class JournalPart:
         """Write rows, and what the runs around have spent by now. Blocks for the store; raises as `RunJournal.commit`."""
         self.journal.commit(self.path, rows, self._spending)
 
+    def commit_result(self, rows: Sequence[JournalRow]) -> None:
+        """Write the rows of a call that is done, and what has been spent by now; else as `commit`."""
+        self._tells_spending = True
+        self.commit(rows)
+
     def _spending(self) -> Iterator[RunRow]:
         from understudy.orchestration.journal.agent_rows import spending_text  # loads pydantic
 
-        part = self if self._has_inside else self._outer
+        part = self if self._tells_spending else self._outer
         while part is not None:
             yield RunRow(part.path, SPENDING, "", spending_text(part._account.settled()))
             part = part._outer

@@ -85,16 +85,35 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
         under_way=True,
         revision=run.revision,
     )
-    return [JournalRow(RUN, "", saved.to_json()), *_session(run.run_id, values, part), *_artifacts(run, part)]
+    return [JournalRow(RUN, "", saved.to_json()), *_session(run.run_id, values, part), *artifact_rows(run, part)]
 
 
-def _session(run_id: str, values: Mapping[str, JsonValue], part: JournalPart) -> list[JournalRow]:
+def change_of(run: JournaledRun, changes: SessionOverlay | None) -> str:
+    """Return what a call changed in the session as the body of a row; empty for nothing.
+
+    Raises:
+        TypeError: JSON cannot carry a value.
+    """
+    from understudy.orchestration.journal.session_changes import change_text
+
+    if changes is None or not changes.is_changed:
+        return ""
+    values, removed = changes.lasting_changes()
+    _check(run.run_id, values)
+    return change_text(values, removed)
+
+
+def _check(run_id: str, values: Mapping[str, JsonValue]) -> None:
     strange = not_json(values, "session")
     if strange:
         raise TypeError(
             f"run {run_id}: {strange}, which JSON cannot carry, and the run has a journal; name the key 'temp:…', or make "
             "the system with journal=False"
         )
+
+
+def _session(run_id: str, values: Mapping[str, JsonValue], part: JournalPart) -> list[JournalRow]:
+    _check(run_id, values)
     text = json.dumps(values)
     if text == part.session:
         return []
@@ -102,7 +121,8 @@ def _session(run_id: str, values: Mapping[str, JsonValue], part: JournalPart) ->
     return [JournalRow(SESSION, "", text)]
 
 
-def _artifacts(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
+def artifact_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
+    """Return the rows of artifacts that are not written yet."""
     found = run.artifacts.snapshot()
     new = [each for each in found.values() if part.texts.get(each.id) is not each.text]
     part.texts = {each.id: each.text for each in found.values()}

@@ -9,10 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 
 from understudy.actors.run_view.errors import cancelled
+from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLog, RunLogEntry
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import CircularAgentCall, RunCancelled, UnderstudyError
@@ -26,12 +28,28 @@ from .tool_call import Executed, ToolCallTask, ToolRun
 
 
 class ToolBatch:
-    """Several calls of one run. Made and waited for by the run's driver."""
+    """Several calls of one run. Made and waited for by the run's driver.
 
-    def __init__(self, executors: Executors, record: ToolRun, calls: Sequence[ToolCall]) -> None:
+    Args:
+        executors: those of the tools.
+        record: the run.
+        calls: in the order of the turn.
+        keep: writes down what came of a call, while others are under way; None for a run without a journal.
+    """
+
+    def __init__(
+        self,
+        executors: Executors,
+        record: ToolRun,
+        calls: Sequence[ToolCall],
+        keep: Callable[[ToolBatch, Executed], object] | None = None,
+    ) -> None:
         tools = [record.agent.tools_by_name[call.name] for call in calls]
         limit = record.agent.max_parallel_calls
         self._record = record
+        self._keep_result = keep
+        self._fault: UnderstudyError | None = None
+        """Why what came of a call could not be written down."""
         self._tell = _Teller(record.log)
         self._calls = [
             Call(ToolCallTask(record, tool, call, None, executors.of(tool, record.cell)))
@@ -54,6 +72,7 @@ class ToolBatch:
 
         Raises:
             CircularAgentCall: the seats that a call wants are held by calls that wait for this run.
+            StoreError, LeaseLost: what came of a call could not be written down.
         """
         forget = self._record.scope.on_cancel_at_once(self._give_up)
         executed: list[Executed] = []
@@ -65,6 +84,8 @@ class ToolBatch:
                 circle = call.reply.error()
                 if isinstance(circle, CircularAgentCall):
                     raise circle
+            if self._fault is not None:
+                raise self._fault
         except BaseException:
             self._give_up()
             raise
@@ -105,6 +126,8 @@ class ToolBatch:
     def _start(self, call: Call) -> None:
         self._record.log.note(call.order.call)
         call.reply.when_done(lambda: self._over(call))
+        if self._keep_result is not None:
+            call.reply.when_done(lambda: self._returned(call))
         call.reply.when_done(lambda: self._left(call))
         if call.reply.done:  # it was given up in this very moment
             call.order.returned = True
@@ -134,6 +157,27 @@ class ToolBatch:
             if circle or (came.is_error and failure_of(self._record.agent.run_spec, came) is not None):
                 self._end(RunCancelled(f"{came.name} failed, and that ends the run"), call)
         return executed
+
+    # --- the journal
+
+    def _returned(self, call: Call) -> None:
+        """Write down what came of a call, if it was carried out and others are under way; before the next one begins."""
+        if call.reply.error() is not None or all(each.reply.done for each in self._calls):
+            return
+        if call.order.tool.isolation == "caller":  # this is the caller's thread, which an interrupt may end
+            run_elsewhere(partial(safely, self._record, self._write, call))
+        else:
+            safely(self._record, self._write, call)
+
+    def _write(self, call: Call) -> None:
+        assert self._keep_result is not None
+        try:
+            self._keep_result(self, call.executed())
+        except UnderstudyError as fault:  # after anything else, the driver writes when all calls are done
+            self._fault = fault
+            self._end(RunCancelled(f"the result of {call.order.call.name} cannot be written, and that ends the run"))
+
+    # --- the end
 
     def _end(self, why: UnderstudyError, cause: Call | None = None) -> None:
         """Wait for no call any more but the one that is the cause, and begin none."""

@@ -20,7 +20,7 @@ from understudy.orchestration.agent.state import RunState
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import Message, ToolCall, ToolResult
 
-from .rows import DEFINITION, HEAD, INTENT, MESSAGE, RESULT, SYSTEM, JournalRow, Written
+from .rows import CHANGE, DEFINITION, HEAD, INTENT, MESSAGE, RESULT, SYSTEM, JournalRow, Written
 
 IN_DOUBT = "in_doubt: the process ended during this call, and nobody knows whether it had its effect"
 
@@ -46,6 +46,7 @@ def rows_of(
         rows.append(JournalRow(MESSAGE, str(index), _message(state.messages[index], before.results)))
     open_, count = state.round, len(state.messages)
     results: dict[str, ToolResult] = {}
+    changes: frozenset[str] = frozenset()
     if open_ is not None:
         known: Mapping[str, ToolResult] = before.results if before.messages == count else {}
         for call_id, result in open_.results.items():
@@ -53,7 +54,30 @@ def rows_of(
                 rows.append(JournalRow(RESULT, f"{count}/{call_id}", written(_result(), result)))
         results = dict(open_.results)
         rows += [JournalRow(INTENT, f"{count}/{call.id}", "") for call in begins]
-    return rows, Written(count, results, True)
+        # A process that goes on with the run has put the changes into the session, and begins with nothing written.
+        told = before.changes if before.is_defined else frozenset(open_.results)
+        changes = told - open_.results.keys()
+        rows += [JournalRow(CHANGE, f"{count}/{each}", "") for each in sorted(told - changes)]
+    return rows, Written(count, results, True, changes)
+
+
+def rows_of_result(
+    state: RunState, before: Written, result: ToolResult, change: str
+) -> tuple[list[JournalRow], Written]:
+    """Return the rows of a call that is done while others of its round run, and what is written once they are.
+
+    Args:
+        state: of the run, which has not taken the result yet; nobody changes it meanwhile.
+        before: what is written.
+        result: of the call.
+        change: what the call changed in the session, as a row says it; empty for nothing.
+    """
+    key = f"{len(state.messages)}/{result.call_id}"
+    rows, changes = [JournalRow(RESULT, key, written(_result(), result))], before.changes
+    if change or result.call_id in changes:  # an attempt of a driver before may have changed something
+        rows.append(JournalRow(CHANGE, key, change))
+        changes |= {result.call_id}
+    return rows, before._replace(results={**before.results, result.call_id: result}, changes=changes)
 
 
 def _message(message: Message, results: Mapping[str, ToolResult]) -> str:

@@ -24,6 +24,7 @@ from understudy.vocabulary.context.artifacts import Artifact
 from .agent_rows import machine_of, with_spending
 from .places import place_of_call
 from .rows import ARTIFACT, HEAD, RUN, SAVED, SESSION, SPENDING, SavedValue
+from .session_changes import changes_in, with_changes
 
 Rows = Mapping[tuple[str, str], str]
 """Kind and key of each row of one run -> its body."""
@@ -57,6 +58,9 @@ def put_together(
     saved = SavedRun.from_json(rows[RUN, ""])
     artifacts = [Artifact(**json.loads(body)) for (kind, _), body in rows.items() if kind == ARTIFACT]
     saved = replace(saved, machine=machine, session=json.loads(rows[SESSION, ""]), artifacts=tuple(artifacts))
+    changes = changes_in(rows) if isinstance(runner, Agent) else []
+    if changes:
+        saved = with_changes(saved, changes, is_inner=bool(path))
     return without_saved(saved, json.loads(rows.get((SAVED, ""), "{}")))
 
 

@@ -9,8 +9,8 @@ from understudy.vocabulary.messages import JsonValue, ToolResult
 
 HEAD, SYSTEM, DEFINITION, MESSAGE, RESULT, INTENT = "head", "system", "definition", "message", "result", "intent"
 """What a machine writes: its state, what never changes of it, its messages, and the results and beginnings of open calls."""
-RUN, SESSION, ARTIFACT, SPENDING, SAVED = "run", "session", "artifact", "spending", "saved"
-"""What stands beside the machine."""
+RUN, SESSION, ARTIFACT, SPENDING, SAVED, CHANGE = "run", "session", "artifact", "spending", "saved", "change"
+"""What stands beside the machine. A change is what one call did to the session, until the session row has it."""
 
 
 SavedValue: TypeAlias = tuple[int, JsonValue, bool]
@@ -33,3 +33,5 @@ class Written(NamedTuple):
     """Call id -> the result of the open round, as it was written."""
     is_defined: bool = False
     """Whether the system prompt and the definition are written, which do not change."""
+    changes: frozenset[str] = frozenset()
+    """The calls of the open round whose changes of the session stand in rows of their own."""

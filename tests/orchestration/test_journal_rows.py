@@ -10,12 +10,14 @@ import pytest
 from understudy import Agent, ModelTurn, TextPart, ToolCall, ToolResult
 from understudy.orchestration import AgentRun
 from understudy.orchestration.agent.steps import CallModel, CallTools, Done
-from understudy.orchestration.journal.agent_rows import machine_of, rows_of
+from understudy.orchestration.journal.agent_rows import machine_of, rows_of, rows_of_result
 from understudy.orchestration.journal.places import place_of_call
 from understudy.orchestration.journal.put_together import without_saved
 from understudy.orchestration.journal.rows import HEAD, INTENT, MESSAGE, JournalRow, Written
+from understudy.orchestration.journal.session_changes import SessionChange, change_text, changes_in, with_changes
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.providers import ScriptedModel
+from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.outcomes import Approve
 
 
@@ -179,3 +181,53 @@ def test_rows_without_a_head_or_a_message_are_no_run() -> None:
 def test_no_two_calls_have_one_place(one: str, other: str) -> None:
     assert place_of_call(1, one) != place_of_call(1, other)
     assert "/" not in place_of_call(1, one)
+
+
+def with_two_calls() -> tuple[AgentRun, Written, dict[tuple[str, str], str]]:
+    """Return a run with two calls under way, of which one is done and written with its change of the session."""
+    run = AgentRun(AGENT.run_spec, "go")
+    run.next_step()
+    run.model_response(calling("a", "b"))
+    step = run.next_step()
+    assert isinstance(step, CallTools)
+    rows, written = rows_of(run.state, run.spec, Written(), step.calls)
+    early, written = rows_of_result(run.state, written, ToolResult("a", "did a", name="act"), change_text({"k": 1}, ()))
+    return run, written, {(row.kind, row.key): row.body for row in [*rows, *early]}
+
+
+def test_a_call_that_is_done_while_another_one_runs_has_its_result_and_its_change() -> None:
+    run, _, rows = with_two_calls()
+
+    loaded = AgentRun.from_json(machine_of(rows, {}), run.spec)
+
+    assert [call.id for call in loaded.in_doubt] == ["b"]
+    assert changes_in(rows) == [({"k": 1}, frozenset())]
+
+
+def test_a_change_that_the_session_has_is_not_made_again() -> None:
+    run, written, rows = with_two_calls()
+    result = ToolResult("a", "did a", name="act")
+    run.tool_results([result])
+
+    for before in (written, Written()):  # of this process, and of one that goes on
+        later, after = rows_of(run.state, run.spec, before)
+
+        assert changes_in(rows | {(row.kind, row.key): row.body for row in later}) == []
+        assert after.changes == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("is_inner", "session", "removed", "unsaved"),
+    [(True, {"b": 2}, ("a", "c"), ()), (False, {"b": 2}, (), ("a", "b", "c"))],
+)
+def test_changes_are_put_into_the_saved_run_in_order(
+    is_inner: bool, session: dict[str, JsonValue], removed: tuple[str, ...], unsaved: tuple[str, ...]
+) -> None:
+    saved = SavedRun(
+        run_id="r-1", runner_id="clerk", input="go", machine="", session={"a": 0}, removed=("b",) if is_inner else ()
+    )
+    changes = [SessionChange({"a": 1, "b": 2}, frozenset({"c"})), SessionChange({}, frozenset({"a"}))]
+
+    after = with_changes(saved, changes, is_inner=is_inner)
+
+    assert (after.session, after.removed, after.unsaved) == (session, removed, unsaved)

@@ -1,0 +1,58 @@
+"""What finished calls changed in the session while others of their round ran, as rows, and the saved run with these changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from understudy.orchestration.saving.saved_run import SavedRun
+from understudy.vocabulary.messages import JsonValue
+
+from .rows import CHANGE, HEAD, MESSAGE
+
+
+class SessionChange(NamedTuple):
+    """What one call changed."""
+
+    values: Mapping[str, JsonValue]
+    removed: frozenset[str]
+
+
+def change_text(values: Mapping[str, JsonValue], removed: Iterable[str]) -> str:
+    """Return a change as the body of a row; empty if there is none."""
+    gone = sorted(removed)
+    return json.dumps([values, gone]) if values or gone else ""
+
+
+def changes_in(rows: Mapping[tuple[str, str], str]) -> list[SessionChange]:
+    """Return the changes that the session row of an agent's run does not have yet, in call order."""
+    if not any(kind == CHANGE for kind, _ in rows):
+        return []
+    round_ = json.loads(rows[HEAD, ""])["state"]["round"]
+    if round_ is None:
+        return []
+    count = 1 + max([int(key) for kind, key in rows if kind == MESSAGE])
+    bodies = [rows.get((CHANGE, f"{count}/{call['id']}")) for call in round_["calls"]]
+    return [SessionChange(values, frozenset(removed)) for values, removed in map(json.loads, filter(None, bodies))]
+
+
+def with_changes(saved: SavedRun, changes: Iterable[SessionChange], *, is_inner: bool) -> SavedRun:
+    """Return a saved run with more changes of its session.
+
+    Args:
+        saved: the run.
+        changes: the first ones first.
+        is_inner: whether the run is a part of another one, so that its session has its changes alone.
+    """
+    session, removed, unsaved = dict(saved.session), set(saved.removed), set(saved.unsaved)
+    for change in changes:
+        session.update(change.values)
+        for key in change.removed:
+            session.pop(key, None)
+        if is_inner:
+            removed = (removed - change.values.keys()) | change.removed
+        else:
+            unsaved |= change.values.keys() | change.removed
+    return replace(saved, session=session, removed=tuple(sorted(removed)), unsaved=tuple(sorted(unsaved)))
