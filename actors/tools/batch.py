@@ -10,7 +10,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import inf
 
 from understudy.actors.run_view.errors import cancelled
@@ -165,7 +164,7 @@ class ToolBatch:
         if call.reply.error() is not None or all(each.reply.done for each in self._calls):
             return
         if call.order.tool.isolation == "caller":  # this is the caller's thread, which an interrupt may end
-            run_elsewhere(partial(safely, self._record, self._write, call))
+            run_elsewhere(lambda: safely(self._record, self._write, call))
         else:
             safely(self._record, self._write, call)
 
