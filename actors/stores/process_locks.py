@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +16,6 @@ from typing import Protocol, runtime_checkable
 
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import StoreError
-
-if sys.platform != "win32":
-    import fcntl
 
 
 class Locks(Protocol):
@@ -86,6 +82,8 @@ class ProcessLocks:
             return self._name
 
     def _take_name(self) -> None:
+        import fcntl
+
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = f"{os.getpid()}-{secrets.token_hex(8)}"
         file = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -98,6 +96,8 @@ class ProcessLocks:
 
     def lives(self, name: str) -> bool:
         """Whether the process of a name lives; also if nobody knows. The file of a dead one is removed."""
+        import fcntl
+
         if name == self._name:
             return True
         try:
@@ -121,12 +121,20 @@ _by_folder: dict[Path, ProcessLocks] = {}
 _registering = threading.Lock()
 
 
+def _has_record_locks() -> bool:
+    try:
+        import fcntl  # noqa: F401  # not on Windows
+    except ImportError:
+        return False
+    return True
+
+
 def process_locks(folder: Path) -> ProcessLocks | None:
     """Return the locks of this process in a folder: one object, for the process must not probe its own lock.
 
     None on a system without record locks.
     """
-    if sys.platform == "win32":
+    if not _has_record_locks():
         return None
     with _registering:
         found = _by_folder.get(folder)

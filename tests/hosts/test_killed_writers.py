@@ -18,6 +18,7 @@ from understudy.actors.stores.database import Database, Part, Rows, Sql, SqlValu
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.owners import OWNERS
 from understudy.actors.stores.pauses import PAUSES, PauseTable
+from understudy.actors.stores.runs import RUNS, NewRun, RunTable
 from understudy.actors.stores.sessions import SESSIONS, SessionChange, SessionTable
 from understudy.actors.stores.tickets import TICKETS
 from understudy.vocabulary.context.session_values import SessionOwner
@@ -182,7 +183,7 @@ def test_a_process_that_is_killed_as_it_stores_a_session_leaves_all_values_or_no
 
 # --- migrations
 
-PARTS = (PAUSES, CONVERSATIONS, SESSIONS, OWNERS, TICKETS)
+PARTS = (PAUSES, CONVERSATIONS, SESSIONS, OWNERS, TICKETS, RUNS)
 EARLIER = [(part, version) for part in PARTS for version in range(len(part.versions))]
 RUN = PausedRun(run_id="shop-1", revision=1, nonce="secret", payload="[]")
 
@@ -216,6 +217,10 @@ def use(url: str) -> None:
     claim, _, is_first = grants.take(KEY, "run-1")
     assert is_first
     grants.give_back(claim)
+    runs = RunTable(database)
+    driven = runs.accept(NewRun("shop-2", "shop", "clerk", "owner", None, None), "{}")
+    assert driven is not None
+    assert runs.end(driven, "complete")
 
 
 @pytest.mark.parametrize(("part", "version"), EARLIER, ids=lambda each: each.name if isinstance(each, Part) else None)
