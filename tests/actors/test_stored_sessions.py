@@ -256,12 +256,13 @@ def work_of(do: Do) -> Callable[[us.ToolContext], str]:
 
 def test_a_limit_and_a_cancelled_run_leave_their_values_too(shop: us.ActorSystem) -> None:
     limited = us.Agent("limited", model=FunctionModel(lambda _: calls("work")), tools=[work_of(lambda ctx: ctx.session.update(n=1))], max_iterations=1)  # fmt: skip
-    begun, hold = threading.Event(), threading.Event()
+    begun, worked, hold = threading.Event(), threading.Event(), threading.Event()
 
     def hang(request: object) -> us.ModelTurn:
         if not begun.is_set():
             begun.set()
             return calls("work")
+        worked.set()
         hold.wait(WAIT)
         return says("late")
 
@@ -269,7 +270,7 @@ def test_a_limit_and_a_cancelled_run_leave_their_values_too(shop: us.ActorSystem
         limited.run("go", system=shop, user_id="ada", conversation_id="c-1")
     cancelled = us.Agent("slow", model=FunctionModel(hang), tools=[work_of(lambda ctx: ctx.session.update(m=1))])
     handle = cancelled.submit("go", system=shop, user_id="ada", conversation_id="c-1")
-    eventually(lambda: handle.status().iterations == 1, "the tool has run")
+    assert worked.wait(WAIT)
     handle.cancel()
     hold.set()
 
