@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.actors.stores.database import Sql
@@ -32,7 +32,7 @@ class RunJournal:
         self._lock = threading.Lock()
         """Guards the paths."""
         self._paths: set[str] = set()
-        self._drop: list[str] = []
+        """Of the runs that have rows."""
         self._failure: StoreError | None = None
         self.failed = False
         """Whether the store failed, so that the run is left for a later process."""
@@ -76,8 +76,20 @@ class RunJournal:
         with self._lock:
             return path in self._paths
 
-    def commit(self, path: str, rows: Sequence[JournalRow], late: Callable[[], Iterable[RunRow]]) -> None:
+    def commit(
+        self,
+        path: str,
+        rows: Sequence[JournalRow],
+        late: Callable[[], Iterable[RunRow]],
+        closed: Collection[str] = (),
+    ) -> None:
         """Write the rows of one run. Blocks for the store.
+
+        Args:
+            path: of the run.
+            rows: new or changed ones.
+            late: returns more rows, asked in the transaction.
+            closed: paths of runs inside whose results these rows have: their rows go, and those of runs inside of them.
 
         Raises:
             LeaseLost: another process has taken the run over.
@@ -87,7 +99,7 @@ class RunJournal:
         if failure is not None:
             raise StoreError(str(failure), store=failure.store) from failure
         with self._lock:
-            drop = [each for each in self._drop if each != path]
+            drop = [each for each in self._paths if any(is_in(each, one) for one in closed)]
             self._paths.add(path)
         given = [RunRow(path, *row) for row in rows]
         assert self._claim is not None, "a run is accepted before it writes"
@@ -101,24 +113,12 @@ class RunJournal:
         if not held:
             raise self._lost_error()
         with self._lock:
-            self._drop = [each for each in self._drop if each not in drop]
             self._paths.difference_update(drop)
 
     def put(self, sql: Sql, row: RunRow) -> None:
         """Write a row in a transaction that does more, if this process still has the run."""
         if self._claim is not None and not self.over:
             self._table.put(sql, self._claim, row)
-
-    def drop_later(self, path: str) -> None:
-        """Have the rows of a run inside, and of those inside of it, removed with the next rows that are written."""
-        with self._lock:
-            gone = [each for each in self._paths if each == path or each.startswith(f"{path}/")]
-            self._drop += [each for each in gone if each not in self._drop]
-
-    def keep(self, path: str) -> None:
-        """Forget that rows were to be removed: another run has this path now."""
-        with self._lock:
-            self._drop = [each for each in self._drop if each != path]
 
     def end(self, ending: str) -> None:
         """Note that the run is over, or waits for a person. Blocks for the store; a second call does nothing.
@@ -143,6 +143,11 @@ class RunJournal:
         )
 
 
+def is_in(path: str, outer: str) -> bool:
+    """Whether a path is that of a run, or of a run inside of it."""
+    return path == outer or path.startswith(f"{outer}/")
+
+
 class JournalPart:
     """The part of one run in the journal.
 
@@ -155,6 +160,7 @@ class JournalPart:
 
     __slots__ = (
         "_account",
+        "_closed",
         "_outer",
         "_tells_spending",
         "events",
@@ -179,6 +185,8 @@ class JournalPart:
         self.texts: dict[str, str] = {}
         """Id of each artifact that was written -> its text."""
         self._account = account
+        self._closed: list[str] = []
+        """Paths of runs inside that are over. Their rows go when this run's rows have the results, and never before."""
         self._outer = outer
         self._tells_spending = journal.had(path)
         """Whether a row of its own says what it has spent, which is then written whenever something is."""
@@ -187,21 +195,26 @@ class JournalPart:
         """Return the part of a run inside of this one."""
         self._tells_spending = True
         path = f"{self.path}/{place}"
-        self.journal.keep(path)
+        if path in self._closed:
+            self._closed.remove(path)
         return JournalPart(self.journal, account, path, self)
 
     def closed(self, place: str) -> None:
         """Note that the machine has what came of a run inside."""
-        if self._tells_spending:
-            self.journal.drop_later(f"{self.path}/{place}")
+        self._closed.append(f"{self.path}/{place}")
 
     def note_saved(self, saved: Mapping[str, SavedValue], sql: Sql) -> None:
         """Note in a transaction that session values are stored, so that a process which goes on does not store them again."""
         self.journal.put(sql, RunRow(self.path, SAVED, "", json.dumps(saved)))
 
-    def commit(self, rows: Sequence[JournalRow]) -> None:
+    def take_closed(self) -> list[str]:
+        """Return the paths of runs inside whose results the rows have that are made now; each is returned once."""
+        closed, self._closed = self._closed, []
+        return closed
+
+    def commit(self, rows: Sequence[JournalRow], closed: Collection[str] = ()) -> None:
         """Write rows, and what the runs around have spent by now. Blocks for the store; raises as `RunJournal.commit`."""
-        self.journal.commit(self.path, rows, self._spending)
+        self.journal.commit(self.path, rows, self._spending, closed)
 
     def commit_result(self, rows: Sequence[JournalRow]) -> None:
         """Write the rows of a call that is done, and what has been spent by now; else as `commit`."""

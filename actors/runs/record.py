@@ -325,7 +325,8 @@ class RunRecord(Ownership, ABC):
                 self._check(epoch)
                 self.step_deadline = inf
                 rows, written = self.rows_for(part, begins)
-            part.commit(rows)
+                closed = part.take_closed()
+            part.commit(rows, closed)
             with self.lock:
                 self._check(epoch)
                 part.written = written

@@ -231,8 +231,7 @@ def test_rows_that_a_process_before_wrote_of_a_run_inside_go_with_it(tmp_path: P
     assert journal is not None
     journal.has({row.path for row in journals.rows(left)})
 
-    journal.drop_later("/0")
-    journal.commit("", [], list)
+    journal.commit("", [], list, closed=["/0"])
 
     assert [row.path for row in journals.rows(left)] == ["", "/1"]
     journals.ended(journal)

@@ -1,0 +1,72 @@
+"""The journal of a run and of the runs inside of it: whose rows are written and removed when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from understudy.actors.journal.run_journal import JournalPart, RunJournal
+from understudy.actors.stores.runs import NewRun, RunTable
+from understudy.actors.stores.sqlite_database import SQLiteDatabase
+from understudy.orchestration.journal.rows import HEAD, JournalRow
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Spending
+
+HEADS = [JournalRow(HEAD, "", "{}")]
+ACCOUNT = Account("clerk", None, Spending())
+
+
+class Rows:
+    """A journal in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.table = RunTable(SQLiteDatabase(str(folder / "runs.db")))
+        journal = RunJournal(self.table, "shop-1")
+        assert journal.accept(NewRun("shop-1", "shop", "panel", "owner", None, None), "{}")
+        self.outer = JournalPart(journal, ACCOUNT)
+
+    def paths(self) -> list[str]:
+        (run,) = self.table.left("shop")
+        return sorted({row.path for row in self.table.rows(run.run) if row.kind == HEAD})
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Rows:
+    return Rows(tmp_path)
+
+
+def test_rows_of_a_run_inside_stay_until_those_of_the_run_around_it_have_its_result(rows: Rows) -> None:
+    lead, other = rows.outer.inside("0", ACCOUNT), rows.outer.inside("1", ACCOUNT)
+    below = lead.inside("2.c1", ACCOUNT)
+    for part in (rows.outer, lead, other, below):
+        part.commit(HEADS)
+
+    lead.closed("2.c1")
+    other.commit(HEADS, other.take_closed())  # a sibling writes before the lead does
+
+    assert rows.paths() == ["", "/0", "/0/2.c1", "/1"]
+    lead.commit(HEADS, lead.take_closed())
+    assert rows.paths() == ["", "/0", "/1"]
+
+
+def test_rows_of_a_run_inside_go_with_all_that_is_inside_of_it(rows: Rows) -> None:
+    lead = rows.outer.inside("1", ACCOUNT)
+    for part in (rows.outer, lead, lead.inside("2.c1", ACCOUNT), rows.outer.inside("10", ACCOUNT)):
+        part.commit(HEADS)
+
+    rows.outer.closed("1")
+    rows.outer.commit(HEADS, rows.outer.take_closed())
+
+    assert rows.paths() == ["", "/10"]
+
+
+def test_what_was_closed_after_rows_were_made_goes_with_the_next_ones(rows: Rows) -> None:
+    rows.outer.inside("0", ACCOUNT).commit(HEADS)
+    made_before = rows.outer.take_closed()
+    rows.outer.closed("0")
+    rows.outer.commit(HEADS, made_before)
+
+    assert rows.paths() == ["", "/0"]
+    rows.outer.commit(HEADS, rows.outer.take_closed())
+    assert rows.paths() == [""]
